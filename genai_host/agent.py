@@ -1,0 +1,146 @@
+"""An agent: the routes of one role, its parameters, and the history that it owns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Checker,
+    Completion,
+    Delta,
+    Embed,
+    EmbedCall,
+    File,
+    Image,
+    Message,
+    Prompt,
+    ToolResult,
+    Vectors,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.errors import NoRoute
+from genai_host.route import Route
+from genai_host.structured import asked_in_words, with_value
+
+
+class Agent:
+    """Answers the prompts of one role in one conversation.
+
+    role         as the feature names it; `main` owns the history
+    routes       that run, best first; none if it is never prompted
+    parameters   for all its prompts
+
+    Raises `InvalidParameter` if the best route does not take the parameters.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        routes: Sequence[Route],
+        parameters: Mapping[str, Any] | None = None,
+        history: Iterable[Message] = (),
+    ) -> None:
+        self.role = role
+        self.routes = tuple(routes)
+        self.parameters = dict(parameters or {})
+        self._history = list(history)
+        self._checkers: dict[str, Checker] = {}
+        if self.routes:
+            self.routes[0].parameters(self.parameters)
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What was said, oldest first."""
+        return tuple(self._history)
+
+    def commit(self, messages: Iterable[Message]) -> None:
+        """Add a turn that has succeeded."""
+        self._history.extend(messages)
+
+    def reset(self, history: Iterable[Message] = ()) -> None:
+        """Forget what was said, or replace it."""
+        self._history = list(history)
+
+    def stream(
+        self, prompt: Prompt, cancellation: Cancellation
+    ) -> Generator[Delta, None, Completion]:
+        """Answer a prompt: the pieces as they come, then the whole.
+
+        Raises `NoRoute` if no route can do what the prompt needs, and whatever the
+        route raises; `DeserializationError` if a schema is not satisfied.
+        """
+        route = self._route_for(prompt)
+        call = ChatCall(
+            model_id=route.candidate.id,
+            messages=prompt.messages,
+            tools=prompt.tools,
+            tool_choice=prompt.tool_choice,
+            schema=prompt.schema,
+            parameters=route.parameters({**self.parameters, **prompt.parameters}),
+            stream=True,
+        )
+        checker = self._checker(prompt.schema)
+        if prompt.schema is not None and "schema" not in route.capabilities:
+            call = asked_in_words(call)
+        completion = yield from route.stream(call, cancellation)
+        if checker is not None and not completion.tool_calls:
+            completion = with_value(completion, checker)
+        return completion
+
+    def embed(self, step: Embed, cancellation: Cancellation) -> Vectors:
+        """Turn texts into vectors."""
+        route = self.routes[0]
+        call = EmbedCall(
+            model_id=route.candidate.id,
+            texts=step.texts,
+            purpose=step.purpose,
+            parameters=route.parameters(self.parameters),
+        )
+        vectors: Vectors = route.call(call, cancellation)
+        return vectors
+
+    def _route_for(self, prompt: Prompt) -> Route:
+        """The best route that can do what the prompt needs; one that is held to a
+        schema by its service is better than one that is asked in words."""
+        needs = {"tools"} if prompt.tools else set()
+        for message in prompt.messages:
+            needs |= message.remember("needs", _needs)
+        able = [route for route in self.routes if needs <= route.capabilities]
+        if not self.routes:
+            raise NoRoute(f"the role {self.role} has no model")
+        if not able:
+            raise NoRoute(
+                f"{self.routes[0].info.model} cannot do this: it needs {', '.join(sorted(needs))}",
+                reasons=[
+                    f"{route.candidate.name} lacks {', '.join(sorted(needs - route.capabilities))}"
+                    for route in self.routes
+                ],
+                model=self.routes[0].info.model,
+            )
+        if prompt.schema is not None:
+            able.sort(key=lambda route: "schema" not in route.capabilities)
+        return able[0]
+
+    def _checker(self, schema: Mapping[str, Any] | None) -> Checker | None:
+        if schema is None:
+            return None
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._checkers:
+            self._checkers[key] = Checker(schema)
+        return self._checkers[key]
+
+
+def _needs(message: Message) -> frozenset[str]:
+    """The capabilities that it takes to read a message."""
+    needs = set()
+    for part in message.content:
+        inner = part.content if isinstance(part, ToolResult) else ()
+        for each in (part, *inner):
+            if isinstance(each, Image):
+                needs.add("images")
+            elif isinstance(each, File):
+                needs.add("files")
+    return frozenset(needs)

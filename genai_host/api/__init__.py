@@ -1,0 +1,141 @@
+"""What plugins are written with: they import this, `genai_host.errors` and
+`genai_host.paths`, and nothing else of the host.
+
+    from genai_host.api import Model, hookimpl
+
+messages    roles, parts, messages, usage
+exchange    requests and replies as they pass between dialect and provider
+calls       one call of a model, free of wire formats, and what comes back
+dialects    the codec of a wire format; how a provider serves it
+providers   transport: what carries a request
+models      models and offerings, as data
+parameters  the model parameters that all dialects call by the same name
+steps       what a feature asks of the host
+features    what a user converses with
+commands    commands that plugins add
+hookspecs   the hooks
+settings    settings classes, secrets
+schema      class to JSON Schema; values against a schema
+codec       objects to JSON and back
+"""
+
+from genai_host.api.calls import (
+    Call,
+    ChatCall,
+    Completion,
+    Delta,
+    EmbedCall,
+    Finish,
+    RouteInfo,
+    ToolSchema,
+    Vectors,
+)
+from genai_host.api.codec import Codec
+from genai_host.api.commands import Command
+from genai_host.api.dialects import Decoder, Dialect, Serve
+from genai_host.api.exchange import (
+    Encoded,
+    Limits,
+    Operation,
+    ProviderReply,
+    ProviderRequest,
+    Registration,
+    ReplyStream,
+    StreamEvent,
+)
+from genai_host.api.features import Answer, Detail, Feature, Story, Turn
+from genai_host.api.hookspecs import hookimpl
+from genai_host.api.messages import (
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from genai_host.api.models import Model, Offering
+from genai_host.api.parameters import standard
+from genai_host.api.providers import Clock, Listed, Provider, ProviderType, Services
+from genai_host.api.schema import Checker, schema_of
+from genai_host.api.settings import Secret, about
+from genai_host.api.steps import (
+    All,
+    CallFunction,
+    Embed,
+    NewId,
+    Now,
+    Progress,
+    Prompt,
+    Settled,
+    Step,
+    Wait,
+)
+
+__all__ = [
+    "All",
+    "Answer",
+    "Call",
+    "CallFunction",
+    "ChatCall",
+    "Checker",
+    "Clock",
+    "Codec",
+    "Command",
+    "Completion",
+    "Decoder",
+    "Delta",
+    "Detail",
+    "Dialect",
+    "Embed",
+    "EmbedCall",
+    "Encoded",
+    "Feature",
+    "File",
+    "Finish",
+    "Image",
+    "Limits",
+    "Listed",
+    "Message",
+    "Model",
+    "NewId",
+    "Now",
+    "Offering",
+    "Opaque",
+    "Operation",
+    "Part",
+    "Progress",
+    "Prompt",
+    "Provider",
+    "ProviderReply",
+    "ProviderRequest",
+    "ProviderType",
+    "Reasoning",
+    "Registration",
+    "ReplyStream",
+    "Role",
+    "RouteInfo",
+    "Secret",
+    "Serve",
+    "Services",
+    "Settled",
+    "Step",
+    "Story",
+    "StreamEvent",
+    "Text",
+    "ToolCall",
+    "ToolResult",
+    "ToolSchema",
+    "Turn",
+    "Usage",
+    "Vectors",
+    "Wait",
+    "about",
+    "hookimpl",
+    "schema_of",
+    "standard",
+]

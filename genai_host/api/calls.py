@@ -1,0 +1,143 @@
+"""One call of a model, free of any wire format, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from genai_host.api.exchange import Encoded
+from genai_host.api.messages import Message, ToolCall, Usage
+
+Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
+"""Why a model stopped, in the words that every dialect is brought to.
+
+stop             it was done, or met a stop sequence
+length           it reached its token limit
+tool_calls       it wants tools to be run
+content_filter   it, or its service, refused or cut the answer
+other            anything else; `Completion.vendor_finish` has the vendor's word
+"""
+
+
+@frozen
+class ToolSchema:
+    """A tool as the model sees it; `parameters` is a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Call:
+    """What every operation shares.
+
+    model_id     the model's id at the provider
+    parameters   by the host's names (`temperature`, `max_tokens` ...), validated
+    variant      which of its variants the dialect is to write
+    stream       whether the reply is to come in pieces
+    """
+
+    model_id: str
+    parameters: Mapping[str, Any] = field(factory=dict)
+    variant: Mapping[str, Any] = field(factory=dict)
+    stream: bool = False
+
+
+@frozen(kw_only=True)
+class ChatCall(Call):
+    """Continue a conversation.
+
+    messages      what was said, oldest first
+    tools         the tools that the model may ask for
+    tool_choice   `auto`, `none`, `required` or the name of a tool; None leaves it
+                  to the model
+    schema        JSON Schema that the answer must satisfy; None for free text
+    """
+
+    messages: Sequence[Message]
+    tools: Sequence[ToolSchema] = ()
+    tool_choice: str | None = None
+    schema: Mapping[str, Any] | None = None
+
+    def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[Encoded]:
+        """The messages as a dialect writes them, each of them written once.
+
+        key     names the form: the dialect, and what else of the call the form
+                depends on
+        write   one message as JSON: a value, several joined by commas, or nothing
+        """
+        return [Encoded(message.remember(key, write)) for message in self.messages]
+
+
+@frozen(kw_only=True)
+class EmbedCall(Call):
+    """Turn texts into vectors, one each, in order.
+
+    purpose   what the vectors are for: some models embed a search query otherwise
+              than the documents that it is to find
+    """
+
+    texts: Sequence[str]
+    purpose: Literal["query", "document"] = "document"
+
+
+@frozen
+class Delta:
+    """A piece of an answer that is still being written."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool_call: ToolCall | None = None
+
+
+@frozen
+class RouteInfo:
+    """Which model answered, at which provider instance, in which dialect."""
+
+    model: str
+    provider: str
+    dialect: str
+
+
+@frozen
+class Completion:
+    """A model's whole answer to one prompt.
+
+    message         what it said, role `assistant`
+    finish          why it stopped
+    usage           tokens used
+    value           the JSON value of the answer, where a schema was given
+    vendor_finish   why it stopped, in the vendor's word
+    route           which way it was called; filled in by the host
+    seconds         how long it took; filled in by the host
+    """
+
+    message: Message
+    finish: Finish = "stop"
+    usage: Usage = field(factory=Usage)
+    value: Any = None
+    vendor_finish: str = ""
+    route: RouteInfo | None = None
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return self.message.tool_calls
+
+
+@frozen
+class Vectors:
+    """Embeddings: one vector for each text, in order, all of one size."""
+
+    vectors: Sequence[Sequence[float]]
+    model: str = ""
+    usage: Usage = field(factory=Usage)
+    route: RouteInfo | None = None
+    seconds: float = 0.0

@@ -1,0 +1,228 @@
+"""The one way between objects and JSON: attrs classes by cattrs, strictly.
+
+The JSON form of the public classes is stable. Parts of a message carry their tag
+in `type`, errors their code in `code`; bytes are base64; what equals its default
+is left out; an unknown field or tag is an error, never dropped.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import attrs
+import cattrs
+from cattrs.cols import is_sequence, list_structure_factory
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.v import format_exception
+
+from genai_host.api.messages import PARTS, Message, Part
+from genai_host.errors import GenaiError, InvalidData
+
+_STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,)}
+
+
+class Codec:
+    """Writes objects as JSON values and reads them back.
+
+    parts   the kinds of message part that it knows
+    """
+
+    def __init__(self, parts: Iterable[type[Part]] = PARTS) -> None:
+        self._converter = cattrs.Converter(forbid_extra_keys=True, omit_if_default=True)
+        self._parts = {part.type: part for part in parts}
+        self._part_readers: dict[str, Callable[[Any, Any], Any]] = {}
+        self._part_writers: dict[type[Part], Callable[[Part], dict[str, Any]]] = {}
+        self._register_plain_values()
+        self._register_parts()
+        self._register_errors()
+
+    def to_json(self, value: Any) -> Any:
+        """A JSON value: dicts, lists, strings, numbers, booleans and None."""
+        return self._converter.unstructure(value)
+
+    def from_json(self, data: Any, form: Any) -> Any:
+        """An object of a class (or a type such as `list[int]`) from a JSON value.
+
+        Raises `InvalidData`, which says where and why.
+        """
+        try:
+            return self._converter.structure(data, form)
+        except Exception as error:  # cattrs wraps whatever a class raises
+            raise _explain(error, form) from error
+
+    def from_text(self, text: str, form: Any) -> Any:
+        """The same from a string, as the environment and the command line have it:
+        JSON where that fits, else the string itself."""
+        if _takes_text(form):
+            return text
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+        return self.from_json(value, form)
+
+    def _register_plain_values(self) -> None:
+        converter = self._converter
+        for kind, accepted in _STRICT.items():
+            converter.register_structure_hook(kind, _exactly(kind, accepted))
+        converter.register_structure_hook(float, _read_float)
+        converter.register_structure_hook(bytes, _read_base64)
+        converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
+        converter.register_unstructure_hook(frozenset, sorted)
+        converter.register_structure_hook_factory(_is_sequence, _read_list(converter))
+        converter.register_structure_hook_factory(attrs.has, self._reader_of)
+
+    def _register_parts(self) -> None:
+        converter = self._converter
+        converter.register_unstructure_hook_func(
+            _is_part_or_union, lambda part: self._writer_of(type(part))(part)
+        )
+        converter.register_structure_hook_func(_is_part_or_union, self._read_part)
+        self._part_readers = {tag: self._reader_of(part) for tag, part in self._parts.items()}
+        read_message = self._reader_of(Message)
+
+        def read_message_or_short(data: Any, form: Any) -> Any:
+            if isinstance(data, Mapping) and isinstance(data.get("content"), str):
+                data = {**data, "content": [{"type": "text", "text": data["content"]}]}
+            return read_message(data, form)
+
+        converter.register_structure_hook(Message, read_message_or_short)
+
+    def _writer_of(self, kind: type[Part]) -> Callable[[Part], dict[str, Any]]:
+        if kind not in self._part_writers:
+            write = make_dict_unstructure_fn(kind, self._converter, _cattrs_omit_if_default=True)
+            self._part_writers[kind] = lambda part: {"type": kind.type, **write(part)}
+        return self._part_writers[kind]
+
+    def _reader_of(self, kind: type[Any]) -> Callable[[Any, Any], Any]:
+        read_fields = make_dict_structure_fn(kind, self._converter, _cattrs_forbid_extra_keys=True)
+
+        def read(data: Any, _: Any) -> Any:
+            if not isinstance(data, Mapping):
+                raise TypeError(f"expected an object, not {type(data).__name__}")
+            return read_fields(data, kind)
+
+        return read
+
+    def _read_part(self, data: Any, form: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise TypeError(f"expected an object, not {type(data).__name__}")
+        tag = data.get("type")
+        known = [k for k, part in self._parts.items() if issubclass(part, get_args(form) or form)]
+        if tag not in known:
+            raise InvalidData(f"unknown part {tag!r}: known are {', '.join(known)}")
+        fields = {name: value for name, value in data.items() if name != "type"}
+        return self._part_readers[tag](fields, form)
+
+    def _register_errors(self) -> None:
+        self._converter.register_unstructure_hook_func(
+            lambda kind: isinstance(kind, type) and issubclass(kind, GenaiError),
+            lambda error: {"code": error.code, "message": error.message, **error.fields()},
+        )
+        self._converter.register_structure_hook(GenaiError, _read_error)
+
+
+def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any]:
+    """Without this, cattrs would take 3.7 for an int and "no" for a true bool."""
+
+    def read(value: Any, _: Any) -> Any:
+        if type(value) not in accepted:
+            raise TypeError(f"expected {kind.__name__}, not {type(value).__name__}")
+        return value
+
+    return read
+
+
+def _read_float(value: Any, _: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError(f"expected a number, not {type(value).__name__}")
+    return float(value)
+
+
+def _read_base64(value: Any, _: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, binascii.Error) as error:
+        raise ValueError("expected base64") from error
+
+
+def _is_sequence(form: Any) -> bool:
+    return get_origin(form) is not None and is_sequence(form)
+
+
+def _read_list(
+    converter: cattrs.Converter,
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """A string is no list of its characters, and a mapping none of its keys."""
+
+    def factory(form: Any) -> Callable[[Any, Any], Any]:
+        read_list = list_structure_factory(form, converter)
+        result = list if get_origin(form) is list else tuple
+
+        def read(value: Any, _: Any) -> Any:
+            if not isinstance(value, (list, tuple)):
+                raise TypeError(f"expected a list, not {type(value).__name__}")
+            return result(read_list(value, form))
+
+        return read
+
+    return factory
+
+
+def _is_part_class(form: Any) -> bool:
+    return isinstance(form, type) and issubclass(form, Part)
+
+
+def _is_part_or_union(form: Any) -> bool:
+    if get_origin(form) in (Union, UnionType):
+        return all(_is_part_class(member) for member in get_args(form))
+    return _is_part_class(form)
+
+
+def _read_error(data: Any, _: Any) -> GenaiError:
+    """An error equal to the one that was written; of the nearest known class if a
+    plugin's own class is gone."""
+    fields = dict(data)
+    kind = _error_classes().get(fields.pop("code"), GenaiError)
+    error = kind(fields.pop("message"))
+    for name, value in fields.items():
+        setattr(error, name, tuple(value) if isinstance(value, list) else value)
+    return error
+
+
+def _error_classes() -> dict[str, type[GenaiError]]:
+    found: dict[str, type[GenaiError]] = {}
+    waiting = [GenaiError]
+    while waiting:
+        kind = waiting.pop()
+        found.setdefault(kind.code, kind)
+        waiting.extend(kind.__subclasses__())
+    return found
+
+
+def _takes_text(form: Any) -> bool:
+    members = get_args(form) if get_origin(form) in (Union, UnionType) else (form,)
+    return str in members
+
+
+def _explain(error: Exception, form: Any) -> InvalidData:
+    if isinstance(error, InvalidData):
+        return error
+    if isinstance(error, RecursionError):
+        return InvalidData("nested too deeply")
+    first = cattrs.transform_error(error, format_exception=_phrase)[0]
+    text, _, path = first.rpartition(" @ ")
+    return InvalidData(f"{text or first} (at {path})" if path else first, path=path)
+
+
+def _phrase(error: BaseException, kind: type | None) -> str:
+    if isinstance(error, (InvalidData, TypeError, ValueError)) or type(error) is Exception:
+        return str(error)
+    return format_exception(error, kind)

@@ -1,0 +1,112 @@
+"""A feature: what a user converses with.
+
+    def respond(turn: Turn[Settings]) -> Story:
+        completion = yield from Prompt([*turn.history, turn.message])
+        return Answer(completion.text)
+
+`respond` is deterministic: time, ids and randomness are steps, and what is in no
+order (a set) decides nothing. It puts no effects in `finally`, since a pause
+closes the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from attrs import field, frozen
+
+from genai_host.api.converters import string_set
+from genai_host.api.exchange import Operation
+from genai_host.api.messages import Message, Usage
+from genai_host.api.steps import Step
+
+S = TypeVar("S")
+
+
+@frozen
+class Turn(Generic[S]):
+    """What a feature gets to answer.
+
+    message    what the user said
+    history    what was said before, oldest first; the agent owns it
+    settings   the feature's settings, for this conversation
+    context    JSON from the front end, for this turn
+    schema     JSON Schema that `Answer.data` must satisfy; None if none was asked
+    state      what the last answer left in `Answer.state`
+    roles      the roles for which there is a model
+    """
+
+    message: Message
+    history: Sequence[Message]
+    settings: S
+    context: Mapping[str, Any] = field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    state: Any = None
+    roles: frozenset[str] = frozenset({"main"})
+
+
+@frozen
+class Detail:
+    """Something behind an answer, shown on demand.
+
+    kind    what it is, as `prompt`
+    title   one line
+    data    JSON
+    """
+
+    kind: str
+    title: str
+    data: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class Answer:
+    """What a feature answers.
+
+    summary   the answer itself
+    details   what is behind it; the host puts the steps of the turn before them
+    data      JSON for programs; the value that `Turn.schema` asked for
+    adds      what enters the history; None for the message and the summary
+    state     JSON to be given back in the next `Turn.state`
+    usage     tokens used by all prompts of the turn; filled in by the host
+    """
+
+    summary: str
+    details: Sequence[Detail] = ()
+    data: Any = None
+    adds: Sequence[Message] | None = None
+    state: Any = None
+    usage: Usage = field(factory=Usage)
+
+    @property
+    def text(self) -> str:
+        return self.summary
+
+
+Story = Generator[Step[Any], Any, Answer]
+"""What `respond` is: a generator that yields steps and returns the answer."""
+
+
+@frozen
+class Feature(Generic[S]):
+    """What a plugin registers: something to converse with.
+
+    name       unique among all plugins; `[a-z0-9-]+`
+    settings   attrs class of its settings; see `genai_host.api.settings`
+    respond    answers one turn
+    roles      the agents that it prompts, and what each of them is for; `main`
+               owns the history
+    optional   the roles that it can do without
+    version    changes when `respond` takes other steps than before, so that an
+               old record is not replayed with it
+    help       one line for lists
+    """
+
+    name: str
+    settings: type[S]
+    respond: Callable[[Turn[S]], Story]
+    roles: Mapping[str, Operation] = field(factory=lambda: {"main": "chat"})
+    optional: frozenset[str] = field(default=frozenset(), converter=string_set)
+    version: str = "1"
+    help: str = ""

@@ -1,0 +1,235 @@
+"""What is said: messages made of typed parts, and what saying it used up.
+
+A part is a frozen attrs class with a `type` of its own, which is its tag in the
+JSON form (`{"type": "text", "text": "hi"}`). Plugins add parts by subclassing
+`Part` and naming the class in the `genai_parts` hook. A dialect that cannot
+write a part raises `UnsupportedPart`; nothing is left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Literal, TypeVar, get_args
+
+from attrs import Attribute, field, frozen
+from attrs import validators as must
+
+from genai_host.errors import InvalidData
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+M = TypeVar("M")
+
+
+@frozen
+class Part:
+    """Base of everything that a message can hold."""
+
+    type: ClassVar[str]
+
+
+def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
+    """Parts from what is handy to write: a string, a part, or several of them."""
+    if isinstance(content, (str, Part)):
+        content = (content,)
+    return tuple(Text(part) if isinstance(part, str) else part for part in content)
+
+
+def _result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
+    """The same for the result of a tool. Raises `InvalidData` for other kinds."""
+    kept = []
+    for part in _parts(content):
+        if not isinstance(part, (Text, Image)):
+            raise InvalidData(f"the result of a tool holds no part of type {part.type}")
+        kept.append(part)
+    return tuple(kept)
+
+
+def _show_bytes(data: bytes) -> str:
+    return f"<{len(data)} bytes>"
+
+
+def _either_data_or_url(part: Image | File, attribute: Attribute[str], url: str) -> None:
+    if bool(part.data) == bool(url):
+        raise InvalidData(f"{part.type}: give either data or a url")
+
+
+@frozen
+class Text(Part):
+    """Plain text."""
+
+    type = "text"
+    text: str = field(validator=must.instance_of(str))
+
+
+@frozen
+class Image(Part):
+    """A picture: its bytes, or where the service finds it.
+
+    data         the encoded picture (PNG, JPEG ...), in JSON as base64
+    media_type   IANA media type of the data, as `image/png`
+    url          http(s) address, instead of data
+    """
+
+    type = "image"
+    data: bytes = field(default=b"", repr=_show_bytes)
+    media_type: str = ""
+    url: str = field(default="", validator=_either_data_or_url)
+
+
+@frozen
+class File(Part):
+    """A document: its bytes, or where the service finds it.
+
+    data         the content, in JSON as base64
+    media_type   IANA media type of the data, as `application/pdf`
+    name         file name to show the model
+    url          http(s) address, instead of data
+    """
+
+    type = "file"
+    data: bytes = field(default=b"", repr=_show_bytes)
+    media_type: str = ""
+    name: str = ""
+    url: str = field(default="", validator=_either_data_or_url)
+
+
+@frozen
+class ToolCall(Part):
+    """The model asks for a tool to be run.
+
+    id          pairs the call with its `ToolResult`
+    arguments   by name, as the tool's JSON Schema describes them
+    malformed   what the model wrote instead, where that was no JSON object
+    """
+
+    type = "tool_call"
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(factory=dict)
+    malformed: str = ""
+
+
+@frozen
+class ToolResult(Part):
+    """What a tool gave back, or why it failed.
+
+    id        of the `ToolCall` that it answers
+    content   text and pictures for the model
+    error     whether the content tells of a failure
+    """
+
+    type = "tool_result"
+    id: str
+    name: str = ""
+    content: tuple[Text | Image, ...] = field(default=(), converter=_result_parts)
+    error: bool = False
+
+
+@frozen
+class Reasoning(Part):
+    """What the model thought before it answered, as far as it shows it."""
+
+    type = "reasoning"
+    text: str
+
+
+@frozen
+class Opaque(Part):
+    """A vendor's own part, kept to be sent back as it came.
+
+    dialect   the dialect that made it; others leave it out
+    data      JSON
+    """
+
+    type = "opaque"
+    dialect: str
+    data: Any
+
+
+PARTS: tuple[type[Part], ...] = (
+    Text,
+    Image,
+    File,
+    ToolCall,
+    ToolResult,
+    Reasoning,
+    Opaque,
+)
+"""The parts that every host knows; plugins add to them."""
+
+
+def _is_part(message: Message, attribute: Attribute[Any], part: object) -> None:
+    if not isinstance(part, Part):
+        raise InvalidData(f"a message holds parts, not {type(part).__name__}", path="$.content")
+
+
+def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
+    if role not in ROLES:
+        raise InvalidData(f"unknown role {role!r}: it is one of {', '.join(ROLES)}", path="$.role")
+
+
+@frozen
+class Message:
+    """One message of a conversation.
+
+    role      who speaks: `system`, `user`, `assistant` or `tool`
+    content   its parts; a string stands for one `Text`, and single parts and
+              strings mix freely: `Message("user", ["What is this?", image])`
+
+    Raises `InvalidData` for any other role, and for what is no part.
+    """
+
+    role: Role = field(validator=_is_role)
+    content: tuple[Part, ...] = field(
+        converter=_parts,
+        validator=must.deep_iterable(_is_part),
+    )
+    _remembered: dict[Hashable, Any] = field(factory=dict, init=False, eq=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """Its text parts, joined."""
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.content if isinstance(part, ToolCall))
+
+    def remember(self, key: Hashable, make: Callable[[Message], M]) -> M:
+        """`make(self)`, computed once for each key and then kept with the message.
+
+        A long history is encoded and digested again with each turn; this makes
+        that cost once per message.
+        """
+        try:
+            return self._remembered[key]  # type: ignore[no-any-return]  # keyed by its maker
+        except KeyError:
+            return self._remembered.setdefault(key, make(self))  # type: ignore[no-any-return]
+
+
+@frozen
+class Usage:
+    """Tokens used; `+` adds.
+
+    cached_input   of the input, how many came from the service's cache
+    reasoning      of the output, how many were spent thinking
+    """
+
+    input: int = 0
+    output: int = 0
+    cached_input: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached_input + other.cached_input,
+            self.reasoning + other.reasoning,
+        )

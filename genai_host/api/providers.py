@@ -1,0 +1,138 @@
+"""A provider is transport: it carries a request to where a model runs."""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from attrs import frozen
+
+from genai_host.api.dialects import Serve
+from genai_host.api.exchange import (
+    Limits,
+    Operation,
+    ProviderReply,
+    ProviderRequest,
+    Registration,
+    ReplyStream,
+)
+from genai_host.errors import GenaiError
+
+S = TypeVar("S")
+
+
+@frozen
+class Listed:
+    """A model that a service says it has.
+
+    dialects       those it can be spoken to in; None if the service does not say
+    capabilities   what it can do; None if the service does not say
+    window         tokens that prompt and answer share; None if it does not say
+    """
+
+    id: str
+    dialects: tuple[str, ...] | None = None
+    capabilities: frozenset[str] | None = None
+    window: int | None = None
+
+
+class Provider(ABC):
+    """A configured instance of a provider type. Making one needs no key, no network
+    and no heavy import; those come with the first request.
+
+    `send` and `stream` are one attempt each and may be called from many threads
+    at once: retries, limits and cancelling are the host's. A failure to reach the
+    service is raised as `Unavailable`; a reply of status 400 or more is returned
+    as it came, for the host to explain.
+
+    serves           the dialects that it serves, by name, and how; the order
+                     breaks ties between dialects
+    default_models   for an operation, the model to use where the user names none
+    """
+
+    serves: Mapping[str, Serve]
+    default_models: Mapping[Operation, str] = {}
+
+    def missing(self) -> str | None:
+        """What it lacks to run, as `no key: set X_API_KEY`; None if nothing. No I/O
+        but a look at files and the environment."""
+        return None
+
+    def missing_models(self) -> Mapping[str, str]:
+        """Of the models that are offered here, the ids of those that cannot run for
+        now, each with why, as `the weights are missing: run ...`. No I/O but a look
+        at files."""
+        return {}
+
+    def wire_id(self, model_id: str) -> str:
+        """The id to send for a model, given the id that it is offered under."""
+        return model_id
+
+    @abstractmethod
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        """Send a request and wait for the whole reply."""
+
+    @abstractmethod
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        """Send a request whose reply is to come as events; a `ProviderReply` if the
+        service answers with none, as it does when it refuses."""
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        """The models that the service says it has."""
+        return ()
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        """The error that a reply of status 400 or more tells of, where only this
+        provider knows; None leaves it to the dialect and the status."""
+        return None
+
+    def close(self) -> None:
+        """Give back all that it holds. The host ends the calls under way before."""
+
+
+class Clock(Protocol):
+    """Time as the host tells it, so that tests may tell another."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+
+    def now(self) -> datetime.datetime:
+        """The time of day, with the local offset."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Registration:
+        """Call back once from another thread, unless released before; the callback
+        must neither block nor raise."""
+
+
+@frozen
+class Services:
+    """What the host hands to a provider when it opens it.
+
+    instance   the name it is opened under
+    clock      use it rather than `time`
+    data_dir   folder for large files of its own, such as weights; it may not exist
+    """
+
+    instance: str
+    clock: Clock
+    data_dir: Path
+
+
+@frozen
+class ProviderType(Generic[S]):
+    """What a plugin registers: how to open instances of a provider.
+
+    name        unique among all plugins; `[a-z0-9-]+`
+    settings    attrs class of its settings; see `genai_host.api.settings`
+    open        makes an instance; does no I/O
+    automatic   whether the host may choose it when the user names neither model
+                nor provider; False for stand-ins such as a mock
+    """
+
+    name: str
+    settings: type[S]
+    open: Callable[[S, Services], Provider]
+    automatic: bool = True

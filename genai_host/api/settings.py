@@ -1,0 +1,180 @@
+"""Settings of providers and features: attrs classes that describe themselves.
+
+    @frozen
+    class Settings:
+        endpoint: str = field(default="https://...", metadata=about("address of the service"))
+        api_key: Secret | None = field(default=None, metadata=about("key", env="X_API_KEY"))
+
+Help, forms and errors are made from the class. A field of type `Secret` is never
+written to a file, nor read from one: it comes from the environment.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hmac
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, get_args
+
+import attrs
+from attrs import frozen
+
+from genai_host.api.codec import Codec
+from genai_host.errors import ConfigurationError, InvalidData
+
+S = TypeVar("S")
+
+_ABOUT = "genai_host"
+
+
+class Secret:
+    """A string that no repr, log, error or pickle shows; `reveal` gives it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Secret is not pickled")
+
+
+def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
+    """Metadata of a settings field.
+
+    help   one line for help and forms
+    env    environment variables to take the value from where none is configured,
+           first one first
+    """
+    return {_ABOUT: (help, (env,) if isinstance(env, str) else tuple(env))}
+
+
+@frozen
+class Setting:
+    """One field of a settings class, described for help and forms.
+
+    type       as it is written, such as `float | None`
+    default    None if it is required or made anew each time
+    """
+
+    name: str
+    type: str
+    help: str
+    env: tuple[str, ...]
+    secret: bool
+    required: bool
+    default: Any
+
+
+def describe(settings: type[Any]) -> list[Setting]:
+    """The fields of a settings class, in their order."""
+    return [_describe_field(field) for field in _fields(settings)]
+
+
+def _fields(settings: type[Any]) -> Iterable[attrs.Attribute[Any]]:
+    return (field for field in attrs.fields(attrs.resolve_types(settings)) if field.init)
+
+
+def _describe_field(field: attrs.Attribute[Any]) -> Setting:
+    help, env = field.metadata.get(_ABOUT, ("", ()))
+    made = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]  # a class at run time
+    required = field.default is attrs.NOTHING
+    return Setting(
+        name=field.name,
+        type=getattr(field.type, "__name__", str(field.type)),
+        help=help,
+        env=env,
+        secret=_is_secret(field.type),
+        required=required,
+        default=None if required or made else field.default,
+    )
+
+
+def _is_secret(kind: Any) -> bool:
+    return kind is Secret or Secret in get_args(kind)
+
+
+def read_settings(
+    settings: type[S],
+    given: Mapping[str, Any],
+    *,
+    environ: Mapping[str, str] | None = None,
+    owner: str = "",
+) -> S:
+    """An instance of a settings class: what is given, else the environment, else
+    the default.
+
+    given     JSON by field name; an instance of `Secret` for a secret
+    environ   the environment; None for that of the process
+    owner     what the settings are for, for errors
+
+    Raises `ConfigurationError` for an unknown or missing name, for a bad value,
+    and for a secret that is given in the open.
+    """
+    environ = os.environ if environ is None else environ
+    fields = {field.name: field for field in _fields(settings)}
+    for name in given:
+        if name not in fields:
+            raise _unknown(name, fields, owner)
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        about = _describe_field(field)
+        if name in given:
+            values[name] = _read_given(field, about, given[name], owner)
+        elif from_env := next((v for v in about.env if environ.get(v)), None):
+            values[name] = _read_env(field, about, from_env, environ[from_env], owner)
+        elif about.required:
+            raise ConfigurationError(
+                f"{owner}: {name} is missing",
+                hint=f"{name}: {about.help}" + (f"; or set {about.env[0]}" if about.env else ""),
+            )
+    try:
+        return settings(**values)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(f"{owner}: {error}") from error
+
+
+def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
+    near = difflib.get_close_matches(name, fields, 1)
+    hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
+    return ConfigurationError(f"{owner}: unknown setting {name!r}", hint=hint)
+
+
+def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: str) -> Any:
+    if about.secret:
+        if value is None or isinstance(value, Secret):
+            return value
+        raise ConfigurationError(
+            f"{owner}: {about.name} is a secret and is not read from here",
+            hint=f"set the environment variable {about.env[0]}" if about.env else "",
+        )
+    try:
+        return Codec().from_json(value, field.type)
+    except InvalidData as error:
+        raise ConfigurationError(f"{owner}: {about.name}: {error}", hint=about.help) from error
+
+
+def _read_env(
+    field: attrs.Attribute[Any], about: Setting, variable: str, text: str, owner: str
+) -> Any:
+    if about.secret:
+        return Secret(text)
+    try:
+        return Codec().from_text(text, field.type)
+    except InvalidData as error:
+        raise ConfigurationError(f"{owner}: {variable}: {error}", hint=about.help) from error

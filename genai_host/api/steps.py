@@ -1,0 +1,157 @@
+"""The steps of a feature: what it asks of the host, each typed by what comes back.
+
+    completion = yield from Prompt([*turn.history, turn.message])
+
+A feature does no I/O of its own; it yields steps, and the host performs, bounds
+and records them. That is why a feature can be replayed from its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from attrs import field, frozen
+
+from genai_host.api.calls import Completion, ToolSchema, Vectors
+from genai_host.api.converters import strings
+from genai_host.api.messages import Message
+
+R = TypeVar("R")
+
+
+@frozen
+class Step(Generic[R]):
+    """Base of all steps; R is what `yield from` gives back.
+
+    step   its name on record
+    """
+
+    step: ClassVar[str]
+
+    def repeatable(self) -> bool:
+        """Whether it may run again when nobody knows if it ran before."""
+        return True
+
+    def __iter__(self) -> Generator[Step[Any], Any, R]:
+        result: R = yield self
+        return result
+
+
+def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(messages)
+
+
+@frozen
+class Prompt(Step[Completion]):
+    """Ask a model.
+
+    messages     all that it is to see, oldest first
+    role         which of the feature's agents answers
+    parameters   model parameters for this prompt only
+    tools        tools that it may ask for
+    tool_choice  `auto`, `none`, `required` or the name of a tool
+    schema       JSON Schema that the answer must satisfy; its value is then in
+                 `Completion.value`
+    show         whether the answer is streamed to the user as it is written
+    """
+
+    step = "prompt"
+    messages: Sequence[Message] = field(converter=_kept)
+    role: str = "main"
+    parameters: Mapping[str, Any] = field(factory=dict)
+    tools: Sequence[ToolSchema] = ()
+    tool_choice: str | None = None
+    schema: Mapping[str, Any] | None = None
+    show: bool = True
+
+
+@frozen
+class Embed(Step[Vectors]):
+    """Turn texts into vectors, one each, in order."""
+
+    step = "embed"
+    texts: Sequence[str] = field(converter=strings)
+    role: str = "embed"
+    purpose: Literal["query", "document"] = "document"
+
+
+@frozen
+class CallFunction(Step[R]):
+    """Call a function that does what no other step does, such as a vendor's own API.
+
+    function     defined at the top of a module, so that it can be found again
+    arguments    by name, JSON
+    returns      class of what it returns, so that it can be read from the record
+    twice        whether it may run twice, after a crash that left its end unknown
+
+    What it raises reaches the feature as `FunctionFailed`; a `GenaiError` as it is.
+    """
+
+    step = "call_function"
+    function: Callable[..., R]
+    arguments: Mapping[str, Any] = field(factory=dict)
+    returns: type[R] | None = None
+    twice: bool = False
+
+    def repeatable(self) -> bool:
+        return self.twice
+
+
+@frozen
+class Wait(Step[R]):
+    """Pause the turn until somebody gives the result, in this process or another.
+
+    kind      what it waits for, as `approval`
+    payload   JSON for whoever is to decide
+    returns   class of the result; None for plain JSON
+    """
+
+    step = "wait"
+    kind: str
+    payload: Any = None
+    returns: type[R] | None = None
+
+
+@frozen
+class All(Step["tuple[R, ...]"]):
+    """Do several steps at once; the results come in their order.
+
+    If one fails, the others are cancelled and the feature gets that failure.
+    Answers are not streamed meanwhile.
+    """
+
+    step = "all"
+    steps: Sequence[Step[R]]
+
+
+@frozen
+class Settled(Step["tuple[R | Exception, ...]"]):
+    """Do several steps at once; for each that failed, its error is the result."""
+
+    step = "settled"
+    steps: Sequence[Step[R]]
+
+
+@frozen
+class Now(Step[str]):
+    """The time, as ISO 8601 with the local offset."""
+
+    step = "now"
+
+
+@frozen
+class NewId(Step[str]):
+    """An id that is used nowhere else: the prefix and 24 hexadecimal digits."""
+
+    step = "new_id"
+    prefix: str = ""
+
+
+@frozen
+class Progress(Step[None]):
+    """Tell the user how it goes. Not recorded, since nothing depends on it."""
+
+    step = "progress"
+    text: str
+    data: Any = None

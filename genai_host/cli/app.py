@@ -1,0 +1,69 @@
+"""What commands share: the host, made when first needed, and closed at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from genai_host.cli.terminal import note
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+
+class App:
+    """The state of one run of the command line."""
+
+    def __init__(self, verbose: int = 0) -> None:
+        self.verbose = verbose
+        self._host: Host | None = None
+
+    @property
+    def host(self) -> Host:
+        """The host, with one warning for each broken plugin when it is made."""
+        if self._host is None:
+            from genai_host.host import Host
+
+            self._host = Host()
+            for broken in self._host.plugins.broken:
+                note(f"warning: {broken.line()}", fg="yellow")
+                note(f"  {broken.fix}")
+                if self.verbose and broken.trace:
+                    note(broken.trace)
+        return self._host
+
+    def close(self) -> None:
+        if self._host is not None:
+            self._host.close()
+
+
+pass_app = click.make_pass_decorator(App)
+
+
+def plugin_command(ctx: click.Context, name: str) -> click.Command | None:
+    """A command that a plugin brings; None if none does.
+
+    Raises `PluginError` if it cannot be loaded.
+    """
+    import importlib
+
+    from genai_host.errors import PluginError
+
+    host = ctx.ensure_object(App).host
+    declared = host.registry.commands.get(name)
+    if declared is None:
+        return None
+    plugin = host.registry.owner("command", name)
+    module, _, attribute = declared.load.partition(":")
+    try:
+        command = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # a plugin's command must not break the others
+        raise PluginError(
+            f"the command {name} of the plugin {plugin} cannot be loaded: {error}",
+            plugin=plugin,
+            hint=f"genai-host plugins show {plugin}",
+        ) from error
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{declared.load} of the plugin {plugin} is no command", plugin=plugin)
+    return command

@@ -1,0 +1,160 @@
+"""`genai-host ask`: one question, one answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import conversation_options, open_conversation, read_schema
+from genai_host.cli.terminal import echo, echo_json, note
+
+if TYPE_CHECKING:
+    from genai_host.api import Answer, Part
+    from genai_host.conversation import Conversation
+    from genai_host.events import Event
+
+
+@click.command(name="ask")
+@click.argument("words", nargs=-1)
+@conversation_options
+@click.option(
+    "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
+)
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
+@click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
+@pass_app
+def command(
+    app: App,
+    /,
+    words: tuple[str, ...],
+    attach: tuple[str, ...],
+    schema: str | None,
+    no_stream: bool,
+    raw: bool,
+    details: bool,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Ask one question and print the answer.
+
+    What is piped in is part of the question. Without --model and --provider the
+    default model answers.
+    """
+    parts = question(words, attach)
+    returns = None if schema is None else read_schema(schema)
+    with open_conversation(app, **chosen) as conversation:
+        whole = no_stream or as_json or returns is not None
+        answer = answered(conversation, parts, returns, whole=whole, raw=raw)
+        if as_json:
+            echo_json(_as_json(app, conversation, answer))
+        elif returns is not None:
+            echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
+        elif whole:
+            echo(answer.text, raw=raw)
+        if details:
+            show_details(answer)
+
+
+def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part]:
+    """What is asked: the words, what is piped in, and what is attached."""
+    from genai_host.attachments import attachment, part_of
+
+    parts: list[str | Part] = []
+    asked = [" ".join(words)] if words else []
+    if "-" not in attach and not sys.stdin.isatty():
+        piped = sys.stdin.read().strip()
+        asked += [piped] if piped else []
+    if asked:
+        parts.append("\n\n".join(asked))
+    for source in attach:
+        parts.append(part_of(sys.stdin.buffer.read()) if source == "-" else attachment(source))
+    if not parts:
+        raise click.UsageError('there is nothing to ask: genai-host ask "..."')
+    return parts
+
+
+def answered(
+    conversation: Conversation,
+    parts: list[str | Part],
+    returns: Any = None,
+    *,
+    whole: bool = False,
+    raw: bool = False,
+) -> Answer:
+    """The answer, printed as it is written, unless it is wanted whole."""
+    printing = Printing(raw)
+    answer: Answer | None = None
+    for event in conversation.stream(parts, returns=returns):
+        if event.kind == "progress":
+            note(event.data.text, dim=True)
+        elif not whole:
+            printing.hear(event)
+        answer = event.answer
+    assert answer is not None  # the last event of a turn that does not raise
+    if not whole:
+        printing.finish(answer.text)
+    return answer
+
+
+class Printing:
+    """Prints an answer as it is written, and in the end what is missing of it."""
+
+    def __init__(self, raw: bool = False) -> None:
+        self._raw = raw
+        self._printed = ""
+        self._is_between = False
+
+    def hear(self, event: Event) -> None:
+        if event.kind == "void" and self._printed:
+            note("\n(the answer begins anew)", dim=True)
+            self._printed = ""
+        elif event.kind == "step":
+            self._is_between = bool(self._printed)
+        elif event.text:
+            if self._is_between:
+                self._print("\n")
+                self._is_between = False
+            self._print(event.text)
+
+    def finish(self, text: str) -> None:
+        """An answer need not be what was written last: then it is printed in full."""
+        if self._printed.endswith(text):
+            echo("")
+        elif text.startswith(self._printed):
+            echo(text[len(self._printed) :], raw=self._raw)
+        else:
+            echo(f"\n{text}", raw=self._raw)
+
+    def _print(self, text: str) -> None:
+        echo(text, end="", raw=self._raw)
+        self._printed += text
+
+
+def show_details(answer: Answer) -> None:
+    """What is behind an answer, on standard error."""
+    for detail in answer.details:
+        note(f"{detail.kind}: {detail.title}", bold=True)
+        for name, value in detail.data.items():
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            note(f"  {name}: {text}", dim=True)
+    used = answer.usage
+    note(f"tokens: {used.input} in, {used.output} out", dim=True)
+
+
+def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, Any]:
+    import attrs
+
+    return {
+        "text": answer.text,
+        "data": app.host.codec.to_json(answer.data),
+        "feature": conversation.feature.name,
+        "models": dict(conversation.models),
+        "usage": attrs.asdict(answer.usage),
+        "details": app.host.codec.to_json(answer.details),
+    }

@@ -1,0 +1,216 @@
+"""`genai-host chat`: a conversation, turn by turn."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.ask import answered, show_details
+from genai_host.cli.options import conversation_options, open_conversation
+from genai_host.cli.terminal import note, show_error
+
+if TYPE_CHECKING:
+    from genai_host.api import Answer, Message, Part
+    from genai_host.conversation import Conversation
+
+
+@click.command(name="chat")
+@conversation_options
+@pass_app
+def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
+    """Converse, turn by turn, until /quit or the end of the input.
+
+    At a terminal, Enter sends and Alt-Enter begins a new line; the arrow keys bring
+    back what was typed before. Ctrl-C stops an answer, not the chat. /help lists the
+    commands. Piped in, each line is a message.
+    """
+    with open_conversation(app, **chosen) as conversation:
+        chat = Chat(conversation)
+        for source in attach:
+            chat.attach(source)
+        if sys.stdin.isatty():
+            note(f"{_described(conversation)}. /help lists the commands.", dim=True)
+            lines = typed_lines(sorted(chat.commands))
+        else:
+            lines = (line.rstrip("\n") for line in sys.stdin)
+        for line in lines:
+            if not chat.take(line):
+                break
+
+
+def typed_lines(commands: list[str]) -> Iterator[str]:
+    """What is typed at the terminal, with a history that outlives the chat."""
+    import os
+
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.history import FileHistory
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    from genai_host import paths
+
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    folder = paths.state_dir()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    file = os.path.join(folder, "chat.history")
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    session: PromptSession[str] = PromptSession(
+        history=FileHistory(file),
+        key_bindings=keys,
+        multiline=True,
+        completer=WordCompleter(commands, sentence=True),
+        complete_while_typing=False,
+    )
+    while True:
+        try:
+            yield session.prompt("> ")
+        except KeyboardInterrupt:
+            continue  # what was typed is dropped
+        except EOFError:
+            return
+
+
+class Chat:
+    """Takes what the user types: commands, which begin with a slash, and messages."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._attached: list[Part] = []
+        self._last: Answer | None = None
+        self.commands: dict[str, Callable[[str], object]] = {
+            "/help": self._help,
+            "/model": self._model,
+            "/system": self._system,
+            "/attach": self.attach,
+            "/edit": self._edit,
+            "/retry": self._retry,
+            "/undo": self._undo,
+            "/reset": self._reset,
+            "/details": self._details,
+            "/save": self._save,
+            "/quit": self._quit,
+        }
+        self._is_over = False
+
+    def take(self, line: str) -> bool:
+        """Do what a line says; False if the chat is over. An error does not end it."""
+        from genai_host.errors import GenaiError
+
+        name, _, rest = line.strip().partition(" ")
+        try:
+            if name in self.commands:
+                self.commands[name](rest.strip())
+            elif name.startswith("/") and name[1:].isalpha():
+                note(f"there is no command {name}: /help lists them")
+            elif line.strip():
+                self._say(line)
+        except GenaiError as error:
+            show_error(error)
+        except KeyboardInterrupt:
+            note("\nstopped")
+        return not self._is_over
+
+    def attach(self, source: str) -> None:
+        """send a file or an address along with the next message"""
+        from genai_host.attachments import attachment
+
+        if not source:
+            note("/attach FILE or /attach URL")
+            return
+        self._attached.append(attachment(source))
+        note(f"attached to the next message: {source}")
+
+    def _say(self, text: str) -> None:
+        parts: list[str | Part] = [text, *self._attached]
+        self._last = answered(self._conversation, parts)
+        self._attached.clear()
+
+    def _say_again(self, message: Message) -> None:
+        self._last = answered(self._conversation, list(message.content))
+
+    def _help(self, _: str) -> None:
+        """list the commands"""
+        for name, function in self.commands.items():
+            note(f"{name:<10}{function.__doc__}")
+
+    def _model(self, name: str) -> None:
+        """go on with another model, or say which one answers"""
+        if name:
+            self._conversation.use(name)
+        note(_described(self._conversation))
+
+    def _system(self, text: str) -> None:
+        """tell the model something else before all that was said"""
+        self._conversation.configure(system_prompt=text)
+        note("the system prompt is changed")
+
+    def _edit(self, _: str) -> None:
+        """change your last message in an editor, and send it again"""
+        message = self._conversation.undo()
+        if message is None:
+            note("there is nothing to edit")
+            return
+        edited = click.edit(message.text)
+        if edited is None or not edited.strip():
+            note("nothing was sent; what you had said is taken back")
+            return
+        self._say(edited.strip())
+
+    def _retry(self, _: str) -> None:
+        """have your last message answered again"""
+        message = self._conversation.undo()
+        if message is None:
+            note("there is nothing to retry")
+            return
+        self._say_again(message)
+
+    def _undo(self, _: str) -> None:
+        """take back your last message and its answer"""
+        message = self._conversation.undo()
+        note("there is nothing to take back" if message is None else "taken back")
+
+    def _reset(self, _: str) -> None:
+        """forget all that was said"""
+        self._conversation.reset()
+        note("forgotten")
+
+    def _details(self, _: str) -> None:
+        """show what is behind the last answer"""
+        if self._last is None:
+            note("there is no answer yet")
+            return
+        show_details(self._last)
+
+    def _save(self, file: str) -> None:
+        """write the conversation to a file: JSON if its name ends so, else Markdown"""
+        from genai_host.transcript import write_transcript
+
+        if not file:
+            note("/save FILE.md or /save FILE.json")
+            return
+        write_transcript(self._conversation.history, file)
+        note(f"saved: {file}")
+
+    def _quit(self, _: str) -> None:
+        """end the chat"""
+        self._is_over = True
+
+
+def _described(conversation: Conversation) -> str:
+    models = ", ".join(
+        name if role == "main" else f"{role}: {name}" for role, name in conversation.models.items()
+    )
+    return f"{conversation.feature.name} with {models or 'no model'}"

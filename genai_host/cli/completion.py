@@ -1,0 +1,25 @@
+"""`genai-host completion`: what a shell needs to complete our command lines."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from genai_host.cli.terminal import echo
+from genai_host.names import APP
+
+
+@click.command(name="completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell, to be evaluated when it starts:
+
+    \b
+    eval "$(genai-host completion bash)"
+    genai-host completion fish > ~/.config/fish/completions/genai-host.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # click has a class for each of the choices
+    variable = f"_{APP.upper().replace('-', '_')}_COMPLETE"
+    echo(kind(ctx.find_root().command, {}, APP, variable).source(), raw=True)

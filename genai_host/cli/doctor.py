@@ -1,0 +1,115 @@
+"""`genai-host doctor`: everything that can be out of order, looked at."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from genai_host import __version__, paths
+from genai_host.cli.terminal import echo_json, echo_table, note
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+
+class Check(NamedTuple):
+    """One thing that was looked at.
+
+    status   `ok`, `warning` or `failed`
+    fix      what to do about it
+    """
+
+    what: str
+    status: str
+    found: str
+    fix: str = ""
+
+
+@click.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> int:
+    """Check that everything is in order, and say what is not.
+
+    Exits with 1 if something does not work.
+    """
+    checks = list(_checks())
+    if as_json:
+        echo_json([check._asdict() for check in checks])
+    else:
+        rows = [check[:3] for check in checks]
+        echo_table(("what", "status", "found"), rows)
+        for check in checks:
+            if check.fix:
+                note(f"{check.what}: {check.fix}")
+    return int(any(check.status == "failed" for check in checks))
+
+
+def _checks() -> Iterator[Check]:
+    yield Check("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
+    yield from _check_folders()
+    from genai_host.config import Config, read_config
+    from genai_host.errors import GenaiError
+
+    config = Config()
+    try:
+        config = read_config()
+        found = paths.config_file()
+        yield Check("configuration", "ok", found if os.path.exists(found) else f"{found}: none")
+    except GenaiError as error:
+        yield Check("configuration", "failed", str(error), error.hint)
+    from genai_host.host import Host
+
+    with Host(config=config._replace(strict=False)) as host:
+        yield from _check_plugins(host)
+        yield from _check_providers(host)
+        yield from _check_default(host)
+
+
+def _check_folders() -> Iterator[Check]:
+    for what, folder in (("cache", paths.cache_dir()), ("data", paths.data_dir(""))):
+        nearest = folder
+        while not os.path.exists(nearest):
+            nearest = os.path.dirname(nearest)
+        if os.access(nearest, os.W_OK):
+            yield Check(what, "ok", folder)
+        else:
+            yield Check(
+                what, "warning", f"{folder} cannot be written", "set GENAI_HOST_HOME to a folder"
+            )
+
+
+def _check_plugins(host: Host) -> Iterator[Check]:
+    from genai_host.discovery import Blocked
+
+    results = host.plugins.results
+    blocked = sum(isinstance(result, Blocked) for result in results)
+    working = len(results) - blocked - len(host.plugins.broken)
+    found = f"{working} loaded, {len(host.plugins.broken)} broken, {blocked} blocked"
+    yield Check("plugins", "ok" if working else "failed", found)
+    for broken in host.plugins.broken:
+        yield Check(f"plugin {broken.found.name}", "failed", broken.line(), broken.fix)
+
+
+def _check_providers(host: Host) -> Iterator[Check]:
+    for served in host.catalog.served.values():
+        status = "warning" if served.missing else "ok"
+        yield Check(f"provider {served.name}", status, served.missing or "can run")
+        for id, reason in served.missing_models.items():
+            yield Check(f"{served.name}/{id}", "warning", reason)
+    for name, reason in host.instances.unknown.items():
+        yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
+
+
+def _check_default(host: Host) -> Iterator[Check]:
+    from genai_host.errors import GenaiError
+
+    try:
+        with host.open() as conversation:
+            models = ", ".join(conversation.models.values()) or "no model"
+            yield Check("default", "ok", f"{conversation.feature.name} with {models}")
+    except GenaiError as error:
+        yield Check("default", "failed", str(error), error.hint)

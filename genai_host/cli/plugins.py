@@ -1,0 +1,172 @@
+"""`genai-host plugins`: works whatever is broken, since listing loads no plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.index import Found, Outcome, PluginIndex
+
+if TYPE_CHECKING:
+    from genai_host.config import Config
+
+
+@click.group(name="plugins", invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the installed plugins, with how loading them ended the last time."""
+    if ctx.invoked_subcommand is not None:
+        return
+    index = PluginIndex()
+    outcomes = index.outcomes()
+    config = _config()
+    rows = [_row(found, outcomes.get(found.key), config) for found in index.plugins()]
+    _show(rows, as_json)
+
+
+@command.command("check")
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(names: tuple[str, ...], as_json: bool) -> int:
+    """Load each plugin, or those that are named, and say how it went.
+
+    Exits with 1 if one is broken.
+    """
+    results = [each for each in _load() if not names or _is_named(each.found, names)]
+    _must_exist(names, [result.found for result in results])
+    rows = []
+    for result in results:
+        outcome = result.outcome() if hasattr(result, "outcome") else None
+        rows.append(_row(result.found, outcome, _config()))
+    _show(rows, as_json)
+    return int(any(row["status"] == "broken" for row in rows))
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Load a plugin and show all that is known of it."""
+    from genai_host.discovery import Broken
+
+    results = [result for result in _load() if _is_named(result.found, (name,))]
+    _must_exist((name,), [result.found for result in results])
+    for result in results:
+        outcome = result.outcome() if hasattr(result, "outcome") else None
+        row = _row(result.found, outcome, _config())
+        if isinstance(result, Broken) and result.trace:
+            row["trace"] = result.trace
+        if as_json:
+            echo_json(row)
+            continue
+        for key, value in row.items():
+            if isinstance(value, dict):
+                value = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in value.items())
+            if value:
+                echo(f"{key + ':':<14}{value}")
+
+
+@command.command("disable")
+@click.argument("names", nargs=-1, required=True)
+def disable(names: tuple[str, ...]) -> None:
+    """Keep plugins from being loaded: NAME, or DISTRIBUTION:NAME."""
+    from genai_host.config import edit_config
+
+    _must_exist(names, PluginIndex().plugins())
+    with edit_config() as document:
+        disabled = document.setdefault("plugins", {}).setdefault("disabled", [])
+        for name in names:
+            if name not in disabled:
+                disabled.append(name)
+    note(f"disabled: {', '.join(names)}")
+
+
+@command.command("enable")
+@click.argument("names", nargs=-1, required=True)
+def enable(names: tuple[str, ...]) -> None:
+    """Take back `disable`."""
+    from genai_host.config import edit_config, read_config
+    from genai_host.errors import ConfigurationError
+
+    disabled_now = read_config().disabled
+    for name in names:
+        if name not in disabled_now:
+            _must_exist((name,), PluginIndex().plugins())
+            raise ConfigurationError(f"{name} is not disabled")
+    with edit_config() as document:
+        disabled = document["plugins"]["disabled"]
+        for name in names:
+            disabled.remove(name)
+    note(f"enabled: {', '.join(names)}")
+
+
+def _config() -> Config:
+    """The configuration; where it is not in order, a warning and the defaults, since
+    this is where a user comes to set things right."""
+    from genai_host.config import Config, read_config
+    from genai_host.errors import ConfigurationError
+
+    try:
+        return read_config()
+    except ConfigurationError as error:
+        note(f"warning: {error}", fg="yellow")
+        return Config()
+
+
+def _load() -> Any:
+    from genai_host.discovery import EntryPoints, Plugins
+
+    return Plugins(EntryPoints(), _config()._replace(strict=False)).results
+
+
+def _row(found: Found, outcome: Outcome | None, config: Config) -> dict[str, Any]:
+    status, reason, fix = "unchecked", "", ""
+    blocked = config.blocks(found.name, found.distribution)
+    if blocked:
+        status, reason = "blocked", blocked
+    elif outcome is not None:
+        status, reason, fix = outcome.status, outcome.reason, outcome.fix
+    return {
+        "name": found.name,
+        "distribution": found.distribution,
+        "version": found.version,
+        "status": status,
+        "reason": reason,
+        "fix": fix,
+        "provides": dict(outcome.provides) if outcome and not blocked else {},
+        "entry_point": found.value,
+        "record": found.record,
+    }
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        echo_json(rows)
+        return
+    columns = ("name", "distribution", "version", "status", "reason")
+    echo_table(columns, [[row[column] for column in columns] for row in rows])
+    for row in rows:
+        if row["fix"]:
+            note(f"fix {row['name']}: {row['fix']}")
+
+
+def _is_named(found: Found, names: tuple[str, ...]) -> bool:
+    return found.name in names or f"{found.distribution}:{found.name}" in names
+
+
+def _must_exist(names: tuple[str, ...], plugins: list[Found]) -> None:
+    for name in names:
+        if not any(_is_named(found, (name,)) for found in plugins):
+            import difflib
+
+            from genai_host.errors import ConfigurationError
+
+            known = sorted({found.name for found in plugins})
+            near = difflib.get_close_matches(name, known, 1)
+            raise ConfigurationError(
+                f"there is no plugin {name!r}",
+                hint=f"did you mean {near[0]}?" if near else "genai-host plugins lists them",
+            )

@@ -1,0 +1,101 @@
+"""`genai-host routes`: the join of models and providers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from genai_host.api import Operation
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.resolution import Candidate
+
+
+@click.group(name="routes", invoke_without_command=True)
+@click.option("--all", "everything", is_flag=True, help="Models that no provider offers, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every pair, with reasons.")
+@click.pass_context
+def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
+    """Show which model runs on which provider; `explain` says why not."""
+    if ctx.invoked_subcommand is not None:
+        return
+    candidates = ctx.ensure_object(App).host.routes()
+    if as_json:
+        echo_json([_row(candidate) for candidate in candidates])
+        return
+    if not sys.stdout.isatty():
+        echo_table((), [_line(candidate) for candidate in candidates if candidate.id])
+        return
+    offered = {each.model.name for each in candidates if each.id}
+    shown = [each for each in candidates if everything or each.model.name in offered]
+    _show_matrix(shown)
+    if len(shown) < len(candidates):
+        note("models that no provider offers are left out: --all", dim=True)
+
+
+@command.command("explain")
+@click.argument("name")
+@click.option("--provider", "-p", help="Keep to this provider.")
+@click.option(
+    "--for",
+    "operation",
+    type=click.Choice(["chat", "embed"]),
+    default="chat",
+    show_default=True,
+    help="What the model is to do.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_app
+def explain(app: App, name: str, provider: str | None, operation: Operation, as_json: bool) -> None:
+    """Show each candidate for a model's NAME, best first, and why it cannot run."""
+    candidates = app.host.explain(name, provider, operation)
+    if as_json:
+        echo_json([_row(candidate) for candidate in candidates])
+        return
+    columns = ("model", "provider", "dialect", "id", "runs", "why not")
+    echo_table(columns, [_line(candidate) for candidate in candidates])
+
+
+def _line(candidate: Candidate) -> list[str]:
+    return [
+        candidate.model.name,
+        candidate.provider,
+        candidate.dialect or "-",
+        candidate.id or "-",
+        "runs" if candidate.runs else "-",
+        "; ".join(candidate.reasons),
+    ]
+
+
+def _row(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "model": candidate.model.name,
+        "provider": candidate.provider,
+        "dialect": candidate.dialect or None,
+        "id": candidate.id or None,
+        "for": candidate.model.operation,
+        "runs": candidate.runs,
+        "reasons": list(candidate.reasons),
+        "can": sorted(candidate.capabilities),
+        "window": candidate.window,
+    }
+
+
+def _show_matrix(candidates: Sequence[Candidate]) -> None:
+    """A line for each model, a column for each provider, the dialects in between."""
+    providers = list(dict.fromkeys(candidate.provider for candidate in candidates))
+    cells: dict[str, dict[str, list[str]]] = {}
+    for candidate in candidates:
+        cell = cells.setdefault(candidate.model.name, {}).setdefault(candidate.provider, [])
+        if candidate.runs:
+            cell.append(candidate.dialect)
+        elif candidate.id:
+            cell.append("(not now)")
+    rows = [
+        [model, *(", ".join(row.get(provider, ())) or "-" for provider in providers)]
+        for model, row in cells.items()
+    ]
+    echo_table(("model", *providers), rows)

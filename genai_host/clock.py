@@ -1,0 +1,101 @@
+"""Real time, and one thread that calls back when it has come."""
+
+from __future__ import annotations
+
+import datetime
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+
+class SystemClock:
+    """Time as the system tells it. Its thread starts with the first `call_later`."""
+
+    def __init__(self) -> None:
+        self._alarms: list[tuple[float, int, Alarm]] = []
+        self._released = 0
+        self._order = itertools.count()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime.datetime:
+        return datetime.datetime.now().astimezone()
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
+        alarm = Alarm(callback, self._forget)
+        due = time.monotonic() + seconds
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+                self._thread.start()
+            heapq.heappush(self._alarms, (due, next(self._order), alarm))
+            if self._alarms[0][2] is alarm:
+                self._changed.notify()
+        return alarm
+
+    def close(self) -> None:
+        """End the thread; alarms that are still to come never will."""
+        with self._changed:
+            self._closed = True
+            self._alarms.clear()
+            self._changed.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and not self._is_due():
+                    wait = self._alarms[0][0] - time.monotonic() if self._alarms else None
+                    self._changed.wait(wait)
+                if self._closed:
+                    return
+                alarm = heapq.heappop(self._alarms)[2]
+            alarm.ring()
+
+    def _is_due(self) -> bool:
+        return bool(self._alarms) and self._alarms[0][0] <= time.monotonic()
+
+    def _forget(self) -> None:
+        """Most alarms are released long before they are due: sweep them out when
+        they have become the greater part."""
+        with self._changed:
+            self._released += 1
+            if self._released > 64 and self._released * 2 > len(self._alarms):
+                self._alarms = [entry for entry in self._alarms if entry[2].is_set()]
+                heapq.heapify(self._alarms)
+                self._released = 0
+
+
+class Alarm:
+    """A call to come; `release`, or leaving it as a context, takes it back."""
+
+    def __init__(self, callback: Callable[[], None], on_release: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+        self._on_release = on_release
+
+    def is_set(self) -> bool:
+        return self._callback is not None
+
+    def ring(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+    def release(self) -> None:
+        if self._callback is not None:
+            self._callback = None
+            self._on_release()
+
+    def __enter__(self) -> Alarm:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()

@@ -1,0 +1,112 @@
+"""What is behind an answer: a `Detail` for each step that a person may ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from genai_host.api import (
+    CallFunction,
+    Codec,
+    Completion,
+    Detail,
+    Embed,
+    Prompt,
+    RouteInfo,
+    Step,
+    Vectors,
+    Wait,
+)
+from genai_host.errors import GenaiError
+
+
+def detail_of(
+    step: Step[Any],
+    result: Any,
+    error: GenaiError | None,
+    history: Collection[int],
+    codec: Codec,
+) -> Detail | None:
+    """What is to be told of a step, made from what is on record and nothing else;
+    None if nothing is.
+
+    history   identities of the messages of the history, which are not told again:
+              details grow with what is said, and not with its square
+    """
+    describe = _DESCRIBERS.get(type(step))
+    if describe is None:
+        return None
+    title, data = describe(step, result, history, codec)
+    if error is not None:
+        data["error"] = codec.to_json(error)
+        title += f" failed: {error}"
+    return Detail(step.step, title, data)
+
+
+def _of_prompt(
+    step: Prompt, completion: Completion | None, history: Collection[int], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    added = [message for message in step.messages if id(message) not in history]
+    data: dict[str, Any] = {
+        "role": step.role,
+        "messages": len(step.messages),
+        "added": codec.to_json(added),
+    }
+    if step.parameters:
+        data["parameters"] = dict(step.parameters)
+    if step.tools:
+        data["tools"] = [tool.name for tool in step.tools]
+    if step.schema is not None:
+        data["schema"] = dict(step.schema)
+    if completion is None:
+        return f"prompt of {step.role}", data
+    data |= _of_route(completion.route)
+    data["answer"] = codec.to_json(completion.message)
+    data["finish"] = completion.finish
+    data["usage"] = codec.to_json(completion.usage)
+    data["seconds"] = completion.seconds
+    return f"prompt of {step.role} to {_named(completion.route)}", data
+
+
+def _of_embed(
+    step: Embed, vectors: Vectors | None, history: Collection[int], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
+    if vectors is None:
+        return "embedding", data
+    data |= _of_route(vectors.route)
+    data["usage"] = codec.to_json(vectors.usage)
+    data["seconds"] = vectors.seconds
+    return f"embedding by {_named(vectors.route)}", data
+
+
+def _of_function(
+    step: CallFunction[Any], result: Any, history: Collection[int], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data = {"arguments": codec.to_json(step.arguments), "result": codec.to_json(result)}
+    return f"call of {step.function.__qualname__}", data
+
+
+def _of_wait(
+    step: Wait[Any], result: Any, history: Collection[int], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
+    return f"waited for {step.kind}", data
+
+
+def _of_route(route: RouteInfo | None) -> dict[str, str]:
+    if route is None:
+        return {}
+    return {"model": route.model, "provider": route.provider, "dialect": route.dialect}
+
+
+def _named(route: RouteInfo | None) -> str:
+    return f"{route.model}@{route.provider}" if route else "a model"
+
+
+_DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {
+    Prompt: _of_prompt,
+    Embed: _of_embed,
+    CallFunction: _of_function,
+    Wait: _of_wait,
+}

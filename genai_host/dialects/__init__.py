@@ -1,0 +1,22 @@
+"""Wire formats that many vendors share, registered through the hooks like a stranger's.
+
+plain         messages in the host's own JSON form, for providers in this process
+openai_chat   what most services and servers speak
+openai_embed  the same for embeddings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Dialect, hookimpl
+
+
+@hookimpl
+def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    from genai_host.dialects.openai_chat import OpenAIChat
+    from genai_host.dialects.openai_embed import OpenAIEmbed
+    from genai_host.dialects.plain import Plain, PlainEmbed
+
+    return [Plain(), PlainEmbed(), OpenAIChat(), OpenAIEmbed()]

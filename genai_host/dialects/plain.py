@@ -1,0 +1,119 @@
+"""The host's own JSON form as a wire format, for providers in this process.
+
+Request: `{"messages": [...], "parameters": {...}, "tools": [...], "schema": {...}}`.
+Reply: a `Completion` in JSON form. Events: `{"delta": {...}}` in JSON form, and at
+the end `{"end": {...}}`, a `Completion`.
+An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Vectors`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Codec,
+    Completion,
+    Delta,
+    Dialect,
+    EmbedCall,
+    Message,
+    ProviderReply,
+    ProviderRequest,
+    StreamEvent,
+    Vectors,
+)
+from genai_host.api.parameters import STANDARD
+from genai_host.errors import IncompleteReply, InvalidData, MalformedReply
+
+
+class Plain(Dialect[ChatCall, Completion]):
+    name = "plain"
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = STANDARD
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec()
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        body: dict[str, Any] = {
+            "messages": call.written(self.name, self._write),
+            "parameters": dict(call.parameters),
+        }
+        if call.tools:
+            body["tools"] = self._codec.to_json(call.tools)
+        if call.tool_choice is not None:
+            body["tool_choice"] = call.tool_choice
+        if call.schema is not None:
+            body["schema"] = call.schema
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        completion: Completion = _structure(self._codec, _loads(reply.body), Completion)
+        return completion
+
+    def decoder(self, call: ChatCall) -> _PlainDecoder:
+        return _PlainDecoder(self._codec)
+
+    def _write(self, message: Message) -> bytes:
+        return json.dumps(self._codec.to_json(message), ensure_ascii=False).encode()
+
+
+class _PlainDecoder:
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._text: list[str] = []
+        self._end: Completion | None = None
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        data = _loads(event.data)
+        if "end" in data:
+            self._end = _structure(self._codec, data["end"], Completion)
+            return ()
+        delta = _structure(self._codec, data.get("delta"), Delta)
+        self._text.append(delta.text)
+        return (delta,)
+
+    def finish(self) -> Completion:
+        if self._end is None:
+            text = "".join(self._text)
+            raise IncompleteReply("the reply was cut before its end", text=text)
+        return self._end
+
+
+class PlainEmbed(Dialect[EmbedCall, Vectors]):
+    name = "plain-embed"
+    operation = "embed"
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec()
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        body = {"texts": list(call.texts), "purpose": call.purpose}
+        return ProviderRequest("embed", self.name, call.model_id, body)
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        vectors: Vectors = _structure(self._codec, _loads(reply.body), Vectors)
+        return vectors
+
+
+def _loads(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedReply(f"the reply is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise MalformedReply(f"the reply is a {type(value).__name__}, not an object")
+    return value
+
+
+def _structure(codec: Codec, data: Any, form: Any) -> Any:
+    try:
+        return codec.from_json(data, form)
+    except InvalidData as error:
+        raise MalformedReply(f"the reply is malformed: {error}") from error

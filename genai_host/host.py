@@ -1,0 +1,287 @@
+"""The host: where everything is put together. Nothing is global, nothing is built
+at import; two hosts in one process know nothing of each other.
+
+    Host.open → Plugins → Catalog.resolve → Route → Agent → Conversation
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.agent import Agent
+from genai_host.api import Clock, Codec, Feature, Message, Operation
+from genai_host.clock import SystemClock
+from genai_host.config import Config, read_config
+from genai_host.conversation import Conversation
+from genai_host.discovery import Discovery, EntryPoints, Plugins
+from genai_host.driver import Caps
+from genai_host.errors import ConfigurationError, ConversationClosed
+from genai_host.instances import Instance, Instances, Unopened
+from genai_host.observers import Observers
+from genai_host.record import Opened, Record, Recorder, Retold, retell
+from genai_host.registry import Registry
+from genai_host.resolution import Candidate, Catalog, Served
+from genai_host.route import Route
+
+
+class Host:
+    """Finds plugins, joins models and providers, and opens conversations.
+
+        with Host() as host:
+            print(host.open("chat", model="smollm2").say("hi").text)
+
+    config      None to read the user's configuration file
+    discovery   where plugins come from; None for the installed distributions
+    clock       None for real time
+
+    Raises `ConfigurationError` if the configuration is not in order. Plugins are
+    loaded when they are first needed; a broken one is in `plugins.broken` and
+    disturbs no other. May be used from many threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Config | None = None,
+        discovery: Discovery | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = read_config() if config is None else config
+        self._discovery = discovery or EntryPoints()
+        self._own_clock = SystemClock() if clock is None else None
+        self.clock: Clock = clock or self._own_clock or SystemClock()
+        self._lock = threading.RLock()
+        self._joined: tuple[int, Catalog] | None = None
+        self._routes: dict[tuple[str, str, str], Route] = {}
+        self._conversations: weakref.WeakSet[Conversation] = weakref.WeakSet()
+        self._closed = False
+
+    def open(
+        self,
+        feature: str | None = None,
+        model: str | None = None,
+        *,
+        provider: str | None = None,
+        models: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        history: Iterable[Message] = (),
+        state: Any = None,
+        record: Recorder | None = None,
+        caps: Caps | None = None,
+    ) -> Conversation:
+        """Open a conversation.
+
+        feature      its name; None for the configured one, which is `chat` unless said
+        model        name of the model: `smollm2`, `smollm2@local`,
+                     `smollm2@local+openai-chat` or `local/some-id`; None for the default
+        provider     name of a provider instance to keep to
+        models       for further roles of the feature, names of models
+        parameters   model parameters by name, as `temperature`
+        settings     settings of the feature by name
+        history      what was said before
+        state        the feature's own state, as an answer left it
+        record       where to record; None for a record in memory
+        caps         what one turn may use up
+
+        Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
+        `ConfigurationError` for what is unknown or wrong.
+        """
+        chosen = self._feature(feature or self.config.feature)
+        named = self._models_for(chosen, model, provider, models or {})
+        opened = Opened(
+            feature=chosen.name,
+            version=chosen.version,
+            models=named,
+            parameters=parameters or {},
+            settings=settings or {},
+            history=tuple(history),
+            state=state,
+        )
+        record = Record() if record is None else record
+        record.append(opened)
+        return self._converse(chosen, retell([opened]), record, caps)
+
+    def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
+        """The conversation that a record tells of, as its last entry left it.
+
+        A turn that had not ended is then `pending`: `Conversation.resume` goes on
+        with it. Raises `ReplayError` if it is no whole record.
+        """
+        began = retell(record.entries)
+        return self._converse(self._feature(began.opened.feature), began, record, caps)
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """The plugins, loaded now if they were not.
+
+        Raises `PluginError` in strict mode if one is broken.
+        """
+        with self._lock:
+            return Plugins(self._discovery, self.config)
+
+    @property
+    def registry(self) -> Registry:
+        """What the plugins declared."""
+        return self.plugins.registry
+
+    @cached_property
+    def codec(self) -> Codec:
+        """Objects to JSON and back, with the message parts of all plugins."""
+        return Codec(self.registry.parts)
+
+    @cached_property
+    def instances(self) -> Instances:
+        """The provider instances: add, remove, enable and disable them here."""
+        with self._lock:
+            return Instances(
+                self.registry.providers, self.config.providers, self.clock, self._observers
+            )
+
+    @property
+    def catalog(self) -> Catalog:
+        """Models, providers and dialects, joined; made anew when an instance changes."""
+        with self._lock:
+            version = self.instances.version
+            if self._joined is None or self._joined[0] != version:
+                self._joined = (version, self._join())
+            return self._joined[1]
+
+    def routes(self) -> list[Candidate]:
+        """Every model at every provider: what runs, and what does not and why."""
+        return self.catalog.matrix()
+
+    def explain(
+        self, model: str | None, provider: str | None = None, operation: Operation = "chat"
+    ) -> list[Candidate]:
+        """The candidates for a name as `open` takes it, best first, with those that
+        cannot run. Raises `NoRoute` for an unknown name."""
+        return self.catalog.explain(model or self.config.models.get(operation), provider, operation)
+
+    def close(self) -> None:
+        """Close all conversations and providers. What is under way is cancelled."""
+        with self._lock:
+            self._closed = True
+            conversations = list(self._conversations)
+        for conversation in conversations:
+            conversation.close()
+        if "instances" in vars(self):
+            self.instances.close()
+        if self._own_clock is not None:
+            self._own_clock.close()
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @cached_property
+    def _observers(self) -> Observers:
+        return Observers(self.plugins.hooks)
+
+    def _feature(self, name: str) -> Feature[Any]:
+        try:
+            return self.registry.features[name]
+        except KeyError:
+            known = ", ".join(sorted(self.registry.features)) or "none"
+            raise ConfigurationError(
+                f"there is no feature {name!r}",
+                hint=f"there are: {known}; a plugin may bring it: pip install genai-feature-{name}",
+            ) from None
+
+    def _models_for(
+        self,
+        feature: Feature[Any],
+        model: str | None,
+        provider: str | None,
+        others: Mapping[str, str],
+    ) -> dict[str, str]:
+        """Each role of the feature and the model that plays it, as a name that says
+        where and how it runs."""
+        for role in others:
+            if role not in feature.roles:
+                raise ConfigurationError(
+                    f"the feature {feature.name} has no role {role!r}",
+                    hint=f"its roles: {', '.join(feature.roles) or 'none'}",
+                )
+        if (model or provider) and "main" not in feature.roles:
+            raise ConfigurationError(f"the feature {feature.name} uses no model")
+        named: dict[str, str] = {}
+        for role, operation in feature.roles.items():
+            name = model if role == "main" else others.get(role)
+            if name is None and role in feature.optional:
+                continue
+            at = provider if role == "main" else None
+            if name is None and at is None:
+                name = self.config.models.get(operation)
+            best = self.catalog.resolve(name, at, operation)[0]
+            named[role] = name if name is not None and at is None else best.name
+        return named
+
+    def _converse(
+        self, feature: Feature[Any], began: Retold, record: Recorder, caps: Caps | None
+    ) -> Conversation:
+        def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
+            candidates = self.catalog.resolve(name, operation=feature.roles[role])
+            return Agent(role, [self._route(each) for each in candidates], parameters)
+
+        conversation = Conversation(
+            feature, began, make_agent, record, self.clock, self.codec, caps or Caps()
+        )
+        with self._lock:
+            if self._closed:
+                raise ConversationClosed("the host is closed")
+            self._conversations.add(conversation)
+        return conversation
+
+    def _route(self, candidate: Candidate) -> Route:
+        """Routes are made once, and shared by all conversations."""
+        with self._lock:
+            key = (candidate.model.name, candidate.provider, candidate.dialect)
+            kept = self._routes.get(key)
+            if kept is None or kept.candidate != candidate:
+                dialect = self.registry.dialects[candidate.dialect]
+                kept = Route(candidate, dialect, self.instances, self._observers, self.clock)
+                self._routes[key] = kept
+            return kept
+
+    def _join(self) -> Catalog:
+        registry = self.registry
+        return Catalog(
+            registry.models.values(),
+            registry.offerings,
+            registry.dialects,
+            [_served(instance) for instance in self.instances],
+            self.instances.unknown,
+            self.config.prefer,
+        )
+
+
+def _served(instance: Instance) -> Served:
+    """What an instance says of itself; one that cannot be opened says why."""
+    served = Served(
+        instance.name,
+        instance.type.name,
+        models=instance.config.models,
+        automatic=instance.type.automatic,
+    )
+    provider = instance.look()
+    if isinstance(provider, Unopened):
+        return evolve(served, missing=provider.reason)
+    try:
+        return evolve(
+            served,
+            serves=provider.serves,
+            default_models=provider.default_models,
+            missing=provider.missing() or "",
+            missing_models=provider.missing_models(),
+        )
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is its provider's alone
+        return evolve(served, missing=f"its plugin failed: {type(error).__name__}: {error}")

@@ -1,0 +1,76 @@
+"""Tells plugins what happens. One that raises is logged, and disturbs nobody."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from genai_host.api import Clock, Completion, RouteInfo, Vectors
+from genai_host.errors import Cancelled
+
+_log = logging.getLogger(__name__)
+
+
+class Observers:
+    """The plugins that implement `genai_on_...` hooks.
+
+    hooks   pluggy's hook relay; None if there are no plugins
+    """
+
+    def __init__(self, hooks: Any = None) -> None:
+        self._hooks = hooks
+
+    def tell(self, hook: str, **news: Any) -> None:
+        """Call a hook of each plugin that has it."""
+        for implementation in self._implementations(hook):
+            wanted = {name: news[name] for name in implementation.argnames}
+            try:
+                implementation.function(**wanted)
+            except Exception:  # noqa: BLE001 - an observer must not break what it observes
+                _log.warning(
+                    "plugin %s raised in %s", implementation.plugin_name, hook, exc_info=True
+                )
+
+    @contextmanager
+    def call(self, route: RouteInfo, clock: Clock) -> Iterator[CallReport]:
+        """Tell of the start and the end of one call of a model."""
+        report = CallReport()
+        watched = self._implementations("genai_on_call_start") or self._implementations(
+            "genai_on_call_end"
+        )
+        if not watched:
+            yield report
+            return
+        id = uuid.uuid4().hex
+        started = clock.monotonic()
+        self.tell("genai_on_call_start", id=id, route=route)
+        error: BaseException | None = None
+        try:
+            yield report
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if isinstance(error, GeneratorExit):
+                error = Cancelled("abandoned")
+            self.tell(
+                "genai_on_call_end",
+                id=id,
+                route=route,
+                result=report.result,
+                error=error,
+                seconds=clock.monotonic() - started,
+            )
+
+    def _implementations(self, hook: str) -> list[Any]:
+        caller = getattr(self._hooks, hook, None)
+        return caller.get_hookimpls() if caller is not None else []
+
+
+class CallReport:
+    """What a call has come to, filled in by who makes it."""
+
+    result: Completion | Vectors | None = None

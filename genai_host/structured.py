@@ -1,0 +1,45 @@
+"""Answers that must be JSON: asked for in words where a service has no mode for it,
+and read and checked in any case."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from attrs import evolve
+
+from genai_host.api import ChatCall, Checker, Completion, Message
+from genai_host.errors import DeserializationError, InvalidData
+
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+
+
+def asked_in_words(call: ChatCall) -> ChatCall:
+    """The call without its schema, and with an instruction in its place."""
+    instruction = (
+        "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
+        + json.dumps(call.schema, ensure_ascii=False)
+    )
+    return evolve(call, messages=[*call.messages, Message("system", instruction)], schema=None)
+
+
+def with_value(completion: Completion, checker: Checker) -> Completion:
+    """The completion with the JSON value of its text.
+
+    Raises `DeserializationError` if the text is not JSON, or not what the schema
+    asks for.
+    """
+    text = completion.text
+    fenced = _FENCED.fullmatch(text)
+    try:
+        value = json.loads(fenced.group(1) if fenced else text)
+        checker.check(value)
+    except (ValueError, RecursionError, InvalidData) as error:
+        cut = completion.finish == "length"
+        raise DeserializationError(
+            f"the answer is not the JSON that was asked for: {error}",
+            reason=completion.vendor_finish or completion.finish,
+            detail=text,
+            hint="it was cut: allow it more tokens with max_tokens" if cut else "",
+        ) from error
+    return evolve(completion, value=value)

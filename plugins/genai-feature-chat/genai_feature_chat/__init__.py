@@ -1,0 +1,23 @@
+"""The feature `chat`: talk with a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_feature_chat.chat import Settings, respond
+from genai_host.api import Feature, hookimpl
+
+__all__ = ["Settings", "respond"]
+
+
+@hookimpl
+def genai_features() -> Iterable[Feature[Any]]:
+    yield Feature(
+        "chat",
+        Settings,
+        respond,
+        roles={"main": "chat", "support": "chat"},
+        optional={"support"},
+        help="talk with a model",
+    )

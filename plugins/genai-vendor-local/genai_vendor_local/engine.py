@@ -1,0 +1,180 @@
+"""llama.cpp in this process: one loaded GGUF file, and what it generates.
+
+It is `xllamacpp`, whose server is called directly. That server insists on listening
+as well; it does so where nobody can reach it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from genai_host.errors import ConfigurationError, ProviderRemoved, RequestRefused
+from genai_vendor_local.settings import Settings
+
+_BATCH = 128  # tokens of a prompt between two looks at whether it was cancelled
+_CACHE_MIB = 256  # prompts that other conversations will go on with
+_MAGIC = b"GGUF"
+
+
+class Engine:
+    """A GGUF file, loaded with the first request and released by `close`.
+
+    embedding   whether it is to give vectors instead of text
+    """
+
+    def __init__(self, file: Path, settings: Settings, *, embedding: bool = False) -> None:
+        self._file = file
+        self._settings = settings
+        self._embedding = embedding
+        self._lock = threading.Lock()
+        self._server: Any = None
+        self._closed = False
+        self._running: set[threading.Thread] = set()
+
+    def chat(self, body: Mapping[str, Any]) -> Chunks:
+        """Generate: the chunks of a streamed reply, in OpenAI's form."""
+        server = self._loaded()
+        return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
+
+    def embed(self, body: Mapping[str, Any]) -> bytes:
+        """Embed: the whole reply, in OpenAI's form."""
+        server = self._loaded()
+        chunks = self._start(lambda tell: server.handle_embeddings(_dumps(body), tell))
+        return b"".join(chunks)
+
+    def close(self) -> None:
+        """End what is being generated, then release the memory."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for thread in running:
+            thread.join()
+        with self._lock:
+            self._server = None
+
+    def _loaded(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise ProviderRemoved("the local model was closed")
+            if self._server is None:
+                self._server = self._load()
+            return self._server
+
+    def _load(self) -> Any:
+        """Raises `ConfigurationError` for a file that is no GGUF, or not a whole one."""
+        import xllamacpp
+
+        with self._file.open("rb") as stream:
+            if stream.read(len(_MAGIC)) != _MAGIC:
+                raise ConfigurationError(f"{self._file} is no GGUF file")
+        folder = tempfile.mkdtemp(prefix="genai-host-")
+        try:
+            return xllamacpp.Server(self._params(xllamacpp.CommonParams(), folder))
+        except RuntimeError as error:
+            raise ConfigurationError(
+                f"llama.cpp cannot load {self._file}: the file is corrupt, cut short, or of a "
+                "kind that it does not know",
+                hint="fetch it again; known weights: genai-host local pull",
+            ) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # its socket goes with it
+
+    def _params(self, params: Any, folder: str) -> Any:
+        settings = self._settings
+        params.model.path = str(self._file)
+        params.n_ctx = settings.window
+        params.n_batch = params.n_ubatch = _BATCH
+        params.n_gpu_layers = settings.gpu_layers
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
+        params.cache_ram_mib = _CACHE_MIB
+        params.warmup = False
+        params.verbosity = 0
+        if self._embedding:
+            import xllamacpp
+
+            params.embedding = True
+            params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+            params.n_batch = params.n_ubatch = settings.window  # a text is one batch
+        params.ui = False
+        params.endpoint_slots = False
+        params.api_keys = [secrets.token_hex(32)]
+        if os.name == "posix":
+            params.hostnames = [os.path.join(folder, "unreachable.sock")]
+        return params
+
+    def _start(self, generate: Callable[[Callable[[Any], bool]], object]) -> Chunks:
+        chunks = Chunks(lambda: self._closed)
+        thread = threading.Thread(
+            target=self._run, args=(generate, chunks), name="llama.cpp", daemon=True
+        )
+        with self._lock:
+            self._running.add(thread)
+        thread.start()
+        return chunks
+
+    def _run(self, generate: Callable[[Callable[[Any], bool]], object], chunks: Chunks) -> None:
+        try:
+            generate(chunks.tell)
+            chunks.end()
+        except (ValueError, RuntimeError) as error:  # what llama.cpp refuses
+            chunks.end(RequestRefused(f"llama.cpp refuses the request: {error}"))
+        except BaseException as error:  # noqa: BLE001 - it must reach whoever waits
+            chunks.end(error)
+        finally:
+            with self._lock:
+                self._running.discard(threading.current_thread())
+
+
+class Chunks:
+    """What is being generated, chunk by chunk; iterate once.
+
+    `close`, from any thread, ends the iteration at once and the generation at its
+    next token; `complete` tells whether it came to its own end.
+    """
+
+    def __init__(self, is_closing: Callable[[], bool]) -> None:
+        self._is_closing = is_closing
+        self._queue: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
+        self._closed = False
+        self._is_at_end = False
+
+    @property
+    def complete(self) -> bool:
+        return self._is_at_end and not self._closed
+
+    def tell(self, chunk: Any) -> bool:
+        """Called by llama.cpp for each chunk; True ends the generation."""
+        if self._closed or self._is_closing():
+            return True
+        self._queue.put(chunk.encode() if isinstance(chunk, str) else bytes(chunk))
+        return False
+
+    def end(self, error: BaseException | None = None) -> None:
+        self._queue.put(error)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while not self._closed:
+            item = self._queue.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                self._is_at_end = not self._is_closing()
+                return
+            yield item
+
+    def close(self) -> None:
+        self._closed = True
+        self._queue.put(None)
+
+
+def _dumps(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()

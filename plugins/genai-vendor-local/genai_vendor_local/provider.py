@@ -1,0 +1,194 @@
+"""The provider `local`: requests in OpenAI's form, answered in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from genai_host.api import (
+    Limits,
+    Listed,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+    Serve,
+    Services,
+    StreamEvent,
+)
+from genai_host.api.parameters import STANDARD
+from genai_host.errors import ProviderRemoved
+from genai_vendor_local import embedder
+from genai_vendor_local.embedder import Embedder
+from genai_vendor_local.engine import Chunks, Engine
+from genai_vendor_local.settings import Settings
+from genai_vendor_local.tool_choice import ToolChoice, in_words
+from genai_vendor_local.weights import DEFAULT, KNOWN, locate, missing
+
+_OWN_PARAMETERS: Mapping[str, Any] = {
+    "top_k": STANDARD["top_k"],
+    "min_p": {
+        "type": "number",
+        "minimum": 0,
+        "maximum": 1,
+        "description": "leave out tokens less likely than this share of the likeliest",
+    },
+    "repeat_penalty": {
+        "type": "number",
+        "minimum": 0,
+        "description": "above 1: rather tokens that did not occur lately",
+    },
+}
+
+
+class LocalProvider(Provider):
+    serves = {
+        "openai-chat": Serve(lacks={"images", "files"}, parameters=_OWN_PARAMETERS),
+        "openai-embed": Serve(variant={"purpose": "input_type"}, parameters={"dimensions": False}),
+    }
+    default_models = {"chat": DEFAULT.model, "embed": "multilingual-e5-small"}
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self._settings = settings
+        self._folder = services.data_dir
+        self._lock = threading.Lock()
+        self._engines: dict[tuple[str, bool], Engine] = {}
+        self._embedder = Embedder()
+        self._closed = False
+
+    def missing(self) -> str | None:
+        if find_spec("xllamacpp") is None:
+            return "llama.cpp is not installed: pip install xllamacpp"
+        return None
+
+    def missing_models(self) -> Mapping[str, str]:
+        return {
+            weights.name: missing(weights)
+            for weights in KNOWN
+            if not weights.file(self._folder).is_file()
+        }
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        for weights in KNOWN:
+            if weights.file(self._folder).is_file():
+                yield Listed(weights.name, ("openai-chat",))
+        yield Listed(embedder.ID, ("openai-embed",))
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        body = json.loads(request.data())
+        if request.operation == "embed":
+            return ProviderReply(self._embed(request.model_id, body))
+        reply = self._chat(request.model_id, {**body, "stream": True, **_WITH_USAGE})
+        with limits.on_cancel(reply.close):
+            return ProviderReply(_whole(reply))
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+        return self._chat(request.model_id, json.loads(request.data()))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            engines = list(self._engines.values())
+            self._engines.clear()
+        for engine in engines:
+            engine.close()
+        self._embedder.close()
+
+    def _chat(self, model_id: str, body: dict[str, Any]) -> _Reply:
+        engine = self._engine(model_id)
+        body.setdefault("max_tokens", self._settings.max_tokens)
+        body["return_progress"] = True  # so that a long prompt can be cancelled
+        if body.get("tool_choice") == "none":
+            body.pop("tools", None)
+            body.pop("tool_choice")
+        if self._settings.tools == "template":
+            return _Reply(engine.chat(body))
+        if body.get("tools"):
+            choice = ToolChoice(body)
+            return _Reply(engine.chat(choice.request()), choice.delta)
+        body["messages"] = list(in_words(body["messages"]))
+        return _Reply(engine.chat(body))
+
+    def _embed(self, model_id: str, body: dict[str, Any]) -> bytes:
+        texts = body["input"]
+        query = body.pop("input_type", "document") == "query"
+        if model_id != embedder.ID:
+            return self._engine(model_id, embedding=True).embed(body)
+        vectors, tokens = self._embedder.embed(texts, query=query)
+        data = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return json.dumps({"model": model_id, "data": data, "usage": usage}).encode()
+
+    def _engine(self, model_id: str, *, embedding: bool = False) -> Engine:
+        file = locate(model_id, self._folder)
+        with self._lock:
+            if self._closed:
+                raise ProviderRemoved("the local provider was closed")
+            key = (str(file), embedding)
+            if key not in self._engines:
+                self._engines[key] = Engine(file, self._settings, embedding=embedding)
+            return self._engines[key]
+
+
+class _Reply:
+    """The events of a reply, with the mark of their end that llama.cpp leaves out.
+
+    choose   makes one delta of the whole text, where the text is a choice of tools
+    """
+
+    def __init__(
+        self, chunks: Chunks, choose: Callable[[str], dict[str, Any]] | None = None
+    ) -> None:
+        self._chunks = chunks
+        self._choose = choose
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        held: list[str] = []
+        for chunk in self._chunks:
+            data = chunk if self._choose is None else self._held(chunk, held)
+            if data:
+                yield StreamEvent(data)
+        if self._chunks.complete:
+            yield StreamEvent(b"[DONE]")
+
+    def close(self) -> None:
+        self._chunks.close()
+
+    def _held(self, chunk: bytes, held: list[str]) -> bytes:
+        """Keep the text back until the choice is whole; it goes out with the finish."""
+        data = json.loads(chunk)
+        if "error" in data or not data.get("choices"):
+            return chunk
+        choice = data["choices"][0]
+        held.append((choice.get("delta") or {}).get("content") or "")
+        if not choice.get("finish_reason"):
+            return b""
+        assert self._choose is not None
+        choice["delta"] = self._choose("".join(held))
+        return json.dumps(data).encode()
+
+
+_WITH_USAGE = {"stream_options": {"include_usage": True}}
+
+
+def _whole(reply: _Reply) -> bytes:
+    """A whole reply in OpenAI's form, from its events."""
+    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    whole: dict[str, Any] = {"choices": [{"index": 0, "message": message}]}
+    for event in reply:
+        if event.data == b"[DONE]":
+            return json.dumps(whole).encode()
+        data = json.loads(event.data)
+        if "error" in data:
+            return event.data
+        whole["usage"] = data.get("usage") or whole.get("usage")
+        for choice in data.get("choices", ()):
+            delta = choice.get("delta") or {}
+            message["content"] += delta.get("content") or ""
+            if delta.get("tool_calls"):
+                message["tool_calls"] = delta["tool_calls"]
+            whole["choices"][0]["finish_reason"] = choice.get("finish_reason")
+    return b""

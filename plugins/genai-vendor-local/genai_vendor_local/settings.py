@@ -1,0 +1,45 @@
+"""Settings of a local instance."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from attrs import field, frozen
+from attrs import validators as must
+
+from genai_host.api import about
+
+
+def _half_of_the_cores() -> int:
+    """More threads than free cores make llama.cpp slower, not faster."""
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+@frozen
+class Settings:
+    threads: int = field(
+        factory=_half_of_the_cores,
+        validator=must.ge(1),
+        metadata=about("threads that compute; half of the cores unless set"),
+    )
+    window: int = field(
+        default=4096,
+        validator=must.ge(256),
+        metadata=about("tokens that prompt and answer share; more take more memory"),
+    )
+    max_tokens: int = field(
+        default=512,
+        validator=must.ge(1),
+        metadata=about("tokens that an answer may have where the call does not say"),
+    )
+    gpu_layers: int = field(
+        default=0, metadata=about("layers to compute on a GPU; -1 for all that fit")
+    )
+    tools: Literal["constrained", "template"] = field(
+        default="constrained",
+        metadata=about(
+            "how a model asks for tools: held to a grammar, which any model can do, or as its "
+            "own chat template says, if it has words for tools"
+        ),
+    )

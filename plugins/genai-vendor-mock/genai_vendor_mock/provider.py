@@ -1,0 +1,218 @@
+"""The mock as a provider: it answers from its script, in the host's plain form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import (
+    Codec,
+    Completion,
+    Finish,
+    Limits,
+    Listed,
+    Message,
+    Part,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    ReplyStream,
+    Serve,
+    Services,
+    StreamEvent,
+    Text,
+    Usage,
+    Vectors,
+)
+from genai_host.errors import ContextOverflow, GenaiError, Unavailable
+from genai_vendor_mock.script import Reply, Script, Settings
+
+_REMEMBERED = 100
+_SIZE = 16
+
+_BODIES = {
+    "garbage": b'{"message": {"role": "assistant", "content": [{"ty',
+    "html": b"<html><body><h1>502 Bad Gateway</h1></body></html>",
+    "empty": b"",
+}
+
+
+class MockProvider(Provider):
+    """
+    script     what it is to say; without replies it repeats what it hears
+    requests   what it was sent, the last hundred
+    """
+
+    serves = {"plain": Serve(), "plain-embed": Serve()}
+    default_models = {"chat": "mock", "embed": "mock-embed"}
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self.script = Script(settings.replies, settings.repeat)
+        self.requests: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
+        self.closed = False
+        self._lacks = settings.missing
+        self._clock = services.clock
+        self._codec = Codec()
+
+    def missing(self) -> str | None:
+        return self._lacks or None
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        body = self._hear(request)
+        if request.operation == "embed":
+            return ProviderReply(self._dump(_embed(body["texts"])))
+        reply = self._next(body)
+        refused = self._begin(reply, limits)
+        if refused is not None:
+            return refused
+        for _ in _pieces(reply):
+            self._pause(reply.pace, limits)
+        return ProviderReply(self._dump(_completion(reply, body)))
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        body = self._hear(request)
+        reply = self._next(body)
+        refused = self._begin(reply, limits)
+        return _Stream(self._events(reply, body, limits)) if refused is None else refused
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        return [Listed("mock", ("plain",)), Listed("mock-embed", ("plain-embed",))]
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        if reply.headers.get("fault") == "overflow":
+            return ContextOverflow("the prompt is longer than the window", status=reply.status)
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _hear(self, request: ProviderRequest) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(request.data())
+        self.requests.append(body)
+        return body
+
+    def _next(self, body: dict[str, Any]) -> Reply:
+        return self.script.next() if self.script else _echo(body)
+
+    def _begin(self, reply: Reply, limits: Limits) -> ProviderReply | None:
+        """All that can happen before the first piece; a reply if there will be none."""
+        self._pause(reply.delay, limits)
+        if reply.fault == "refused":
+            raise Unavailable("the connection was refused")
+        if reply.fault == "reset":
+            raise Unavailable("the connection was reset")
+        if reply.fault == "crash":
+            raise RuntimeError("the mock was told to crash")
+        if reply.fault == "hang":
+            self._wait_for_cancel(limits)
+        if reply.status or reply.fault == "overflow":
+            return _refusal(reply)
+        body = _BODIES.get(reply.fault or "")
+        if body is not None:
+            return ProviderReply(body)
+        return None
+
+    def _events(self, reply: Reply, body: dict[str, Any], limits: Limits) -> Iterator[StreamEvent]:
+        for number, delta in enumerate(_pieces(reply)):
+            if reply.fault == "cut" and number == reply.pieces:
+                return
+            if number:
+                self._pause(reply.pace, limits)
+            yield StreamEvent(json.dumps({"delta": delta}).encode())
+        if reply.fault != "cut":
+            end = self._codec.to_json(_completion(reply, body))
+            yield StreamEvent(json.dumps({"end": end}).encode())
+
+    def _pause(self, seconds: float, limits: Limits) -> None:
+        if seconds > 0:
+            passed = threading.Event()
+            with self._clock.call_later(seconds, passed.set), limits.on_cancel(passed.set):
+                passed.wait()
+        limits.check()
+
+    def _wait_for_cancel(self, limits: Limits) -> None:
+        cancelled = threading.Event()
+        with limits.on_cancel(cancelled.set):
+            cancelled.wait()
+        limits.check()
+
+    def _dump(self, value: Any) -> bytes:
+        return json.dumps(self._codec.to_json(value)).encode()
+
+
+class _Stream:
+    """Ends when it is closed, at the next piece; a pause ends with the call's limits."""
+
+    def __init__(self, events: Iterator[StreamEvent]) -> None:
+        self._events = events
+        self._closed = False
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        for event in self._events:
+            if self._closed:
+                return
+            yield event
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def _echo(body: dict[str, Any]) -> Reply:
+    said = [message for message in body["messages"] if message["role"] == "user"]
+    content = said[-1]["content"] if said else ()
+    return Reply("".join(part["text"] for part in content if part["type"] == "text"))
+
+
+def _refusal(reply: Reply) -> ProviderReply:
+    headers: dict[str, str] = {"fault": reply.fault or ""}
+    if reply.retry_after is not None:
+        headers["retry-after"] = f"{reply.retry_after:g}"
+    return ProviderReply(b"{}", reply.status or 400, headers)
+
+
+def _pieces(reply: Reply) -> list[dict[str, Any]]:
+    """The reply as a stream brings it: word by word."""
+    pieces = [{"reasoning": reply.reasoning}] if reply.reasoning else []
+    pieces += [{"text": word} for word in _words(reply.text)]
+    return pieces
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, each with the space before it; joined, they are the text."""
+    words: list[str] = []
+    for character in text:
+        if not words or character == " ":
+            words.append("")
+        words[-1] += character
+    return words
+
+
+def _completion(reply: Reply, body: dict[str, Any]) -> Completion:
+    content: list[Part] = [Reasoning(reply.reasoning)] if reply.reasoning else []
+    content += [Text(reply.text)] if reply.text else []
+    content += reply.tool_calls
+    finish: Finish = "content_filter" if reply.fault == "filtered" else "stop"
+    if reply.tool_calls:
+        finish = "tool_calls"
+    usage = reply.usage
+    if usage is None:
+        usage = Usage(input=len(json.dumps(body["messages"]).split()), output=len(_pieces(reply)))
+    completion = Completion(Message("assistant", content), usage=usage, vendor_finish=finish)
+    return evolve(completion, finish=reply.finish or finish)
+
+
+def _embed(texts: list[str]) -> Vectors:
+    """Vectors that are the same for the same text, and say nothing else of it."""
+    vectors = []
+    for text in texts:
+        numbers = [byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()[:_SIZE]]
+        length = sum(number * number for number in numbers) ** 0.5
+        vectors.append([number / length for number in numbers])
+    return Vectors(vectors, "mock-embed", Usage(input=sum(len(text.split()) for text in texts)))

@@ -1,0 +1,123 @@
+"""What the mock is to say: replies in sequence, each with the faults it is to have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from genai_host.api import Codec, Finish, ToolCall, Usage, about
+from genai_host.errors import ConfigurationError, InvalidData, Unavailable
+
+Fault = Literal[
+    "refused", "reset", "hang", "cut", "garbage", "html", "empty", "crash", "overflow", "filtered"
+]
+"""How a reply fails.
+
+refused    no connection
+reset      the connection breaks before the reply
+hang       no reply, until the call is cancelled
+cut        the stream ends after `pieces` pieces, without its end
+garbage    the body is no JSON
+html       the body is a web page
+empty      the body is empty
+crash      the provider raises what no provider should
+overflow   the prompt is too long
+filtered   the answer ends with `content_filter`
+"""
+
+
+@frozen
+class Reply:
+    """One reply of the script.
+
+    text          what to answer
+    reasoning     what to think before
+    tool_calls    tools to ask for
+    finish        why it ends; None for what the rest says
+    usage         tokens to report; None to count words
+    delay         seconds before the first piece
+    pace          seconds before each further piece
+    fault         how it fails; None if it does not
+    pieces        for the fault `cut`, how many pieces come before
+    status        HTTP status to fail with instead; 0 for none
+    retry_after   seconds to name with it
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: Sequence[ToolCall] = ()
+    finish: Finish | None = None
+    usage: Usage | None = None
+    delay: float = 0.0
+    pace: float = 0.0
+    fault: Fault | None = None
+    pieces: int = 0
+    status: int = 0
+    retry_after: float | None = None
+
+
+@frozen
+class Settings:
+    replies: Sequence[Any] = field(
+        default=(),
+        metadata=about("what to answer in turn: strings, or tables; none repeats what is heard"),
+    )
+    repeat: bool = field(
+        default=False, metadata=about("whether to start again when the replies are used up")
+    )
+    missing: str = field(default="", metadata=about("what to say that it lacks to run"))
+
+
+class Script:
+    """Replies in sequence; may be read from many threads.
+
+    index   how many replies were given
+    """
+
+    def __init__(self, replies: Sequence[Any], repeat: bool = False) -> None:
+        self._replies = [_read(reply, number) for number, reply in enumerate(replies)]
+        self._repeat = repeat
+        self._lock = threading.Lock()
+        self.index = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._replies)
+
+    def next(self) -> Reply:
+        """Raises `Unavailable` if there are no more."""
+        with self._lock:
+            number = self.index
+            if number >= len(self._replies) and not self._repeat:
+                raise Unavailable(
+                    f"the script has {len(self._replies)} replies, and this is call {number + 1}",
+                    retryable=False,
+                )
+            self.index += 1
+            return self._replies[number % len(self._replies)]
+
+    def reset(self) -> None:
+        """Start again with the first reply."""
+        with self._lock:
+            self.index = 0
+
+
+def _read(reply: Any, number: int) -> Reply:
+    if isinstance(reply, Reply):
+        return reply
+    if isinstance(reply, str):
+        return Reply(reply)
+    try:
+        if isinstance(reply, Mapping):
+            reply = {**reply, "tool_calls": [_with_tag(c) for c in reply.get("tool_calls", ())]}
+        read: Reply = Codec().from_json(reply, Reply)
+        return read
+    except InvalidData as error:
+        raise ConfigurationError(f"reply {number} of the script: {error}") from error
+
+
+def _with_tag(call: Any) -> Any:
+    """The tag of a part is needless where only one kind can stand."""
+    return {"type": ToolCall.type, **call} if isinstance(call, Mapping) else call
