@@ -176,10 +176,13 @@ class _Reader:
         plugins = self._table(data, "plugins")
         self._only(plugins, "plugins", "disabled", "allowed", "strict")
         providers = self._table(data, "providers")
-        chosen = {"chat": defaults.get("model"), "embed": defaults.get("embed")}
+        chosen = {
+            "chat": self._of(str, defaults, "defaults", "model", ""),
+            "embed": self._of(str, defaults, "defaults", "embed", ""),
+        }
         return Config(
             feature=self._of(str, defaults, "defaults", "feature", "chat"),
-            models={operation: str(name) for operation, name in chosen.items() if name},
+            models={operation: name for operation, name in chosen.items() if name},
             prefer=self._strings(defaults, "defaults", "prefer") or (),
             disabled=self._strings(plugins, "plugins", "disabled") or (),
             allowed=self._strings(plugins, "plugins", "allowed"),

@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from attrs import evolve
 
@@ -108,9 +108,12 @@ class Conversation:
         return self._main.history
 
     @property
-    def status(self) -> Literal["idle", "running", "waiting", "pending", "closed"]:
+    def status(self) -> str:
         """Whether a turn can be taken.
 
+        idle      it can
+        running   a turn is under way
+        closed    no more
         waiting   the turn waits for a result: give it to `resume`
         pending   a turn on record has not ended: `resume` goes on with it
         """

@@ -193,6 +193,8 @@ def _installed_plugins(path: list[str]) -> Iterator[tuple[Found, str]]:
     """Each plugin with the file that names it."""
     import importlib_metadata
 
+    # it remembers folders by their time of change, which is as coarse for it as for us
+    importlib_metadata.MetadataPathFinder.invalidate_caches()
     seen = set()
     for distribution in importlib_metadata.distributions(path=path):
         folder = os.fspath(getattr(distribution, "_path", ""))

@@ -255,22 +255,27 @@ class Catalog:
             return self._read_at(before, instance, dialect if plus else None)
         instance, slash, id = name.partition("/")
         if slash and instance in self.served:
-            return self._read_at(id, instance)
+            return self._read_id(id, instance)
         if provider is not None:
             return self._read_at(name, provider)
         raise self._unknown_model(name)
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
-        """A name at a provider: a model's, or an id that the provider has it under, or
-        one that nobody declared and that is passed through."""
-        served = self.served[instance]
+        """A name at a provider: a declared model's, else an id."""
         if name in self._names:
             return _Read(self._names[name], instance, dialect)
-        for model in self.models.values():
+        return self._read_id(name, instance, dialect)
+
+    def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
+        """What a provider has under an id, or by a name; what it is not known to have
+        is passed through."""
+        served = self.served[instance]
+        named = self._names.get(id)
+        for model in (*self.models.values(), *([named] if named else ())):
             offering = self._offering(model, served)
-            if offering is not None and offering.id == name:
+            if offering is not None and (offering.id == id or model is named):
                 return _Read(model, instance, dialect)
-        return _Read(_undeclared(f"{instance}/{name}"), instance, dialect, id=name)
+        return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
 
     def _add_undeclared(self, name: str) -> None:
         self.models[name] = self._names[name] = _undeclared(name)

@@ -62,7 +62,7 @@ from genai_host.api.models import Model, Offering
 from genai_host.api.parameters import standard
 from genai_host.api.providers import Clock, Listed, Provider, ProviderType, Services
 from genai_host.api.schema import Checker, schema_of
-from genai_host.api.settings import Secret, about
+from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
     All,
     CallFunction,
@@ -103,6 +103,7 @@ __all__ = [
     "Message",
     "Model",
     "NewId",
+    "NoSettings",
     "Now",
     "Offering",
     "Opaque",

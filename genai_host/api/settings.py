@@ -54,6 +54,11 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
+@frozen
+class NoSettings:
+    """The settings of what has none."""
+
+
 def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
     """Metadata of a settings field.
 

@@ -9,19 +9,20 @@ and records them. That is why a feature can be replayed from its record.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal
 
 from attrs import field, frozen
+from typing_extensions import TypeVar
 
 from genai_host.api.calls import Completion, ToolSchema, Vectors
 from genai_host.api.converters import strings
 from genai_host.api.messages import Message
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True, default=Any)
 
 
 @frozen
-class Step(Generic[R]):
+class Step(Generic[R_co]):
     """Base of all steps; R is what `yield from` gives back.
 
     step   its name on record
@@ -33,8 +34,8 @@ class Step(Generic[R]):
         """Whether it may run again when nobody knows if it ran before."""
         return True
 
-    def __iter__(self) -> Generator[Step[Any], Any, R]:
-        result: R = yield self
+    def __iter__(self) -> Generator[Step[Any], Any, R_co]:
+        result: R_co = yield self
         return result
 
 
@@ -77,7 +78,7 @@ class Embed(Step[Vectors]):
 
 
 @frozen
-class CallFunction(Step[R]):
+class CallFunction(Step[R_co]):
     """Call a function that does what no other step does, such as a vendor's own API.
 
     function     defined at the top of a module, so that it can be found again
@@ -89,9 +90,9 @@ class CallFunction(Step[R]):
     """
 
     step = "call_function"
-    function: Callable[..., R]
+    function: Callable[..., R_co]
     arguments: Mapping[str, Any] = field(factory=dict)
-    returns: type[R] | None = None
+    returns: type[R_co] | None = None
     twice: bool = False
 
     def repeatable(self) -> bool:
@@ -99,7 +100,7 @@ class CallFunction(Step[R]):
 
 
 @frozen
-class Wait(Step[R]):
+class Wait(Step[R_co]):
     """Pause the turn until somebody gives the result, in this process or another.
 
     kind      what it waits for, as `approval`
@@ -110,11 +111,11 @@ class Wait(Step[R]):
     step = "wait"
     kind: str
     payload: Any = None
-    returns: type[R] | None = None
+    returns: type[R_co] | None = None
 
 
 @frozen
-class All(Step["tuple[R, ...]"]):
+class All(Step["tuple[R_co, ...]"]):
     """Do several steps at once; the results come in their order.
 
     If one fails, the others are cancelled and the feature gets that failure.
@@ -122,15 +123,15 @@ class All(Step["tuple[R, ...]"]):
     """
 
     step = "all"
-    steps: Sequence[Step[R]]
+    steps: Sequence[Step[R_co]]
 
 
 @frozen
-class Settled(Step["tuple[R | Exception, ...]"]):
+class Settled(Step["tuple[R_co | Exception, ...]"]):
     """Do several steps at once; for each that failed, its error is the result."""
 
     step = "settled"
-    steps: Sequence[Step[R]]
+    steps: Sequence[Step[R_co]]
 
 
 @frozen

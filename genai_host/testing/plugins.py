@@ -1,0 +1,73 @@
+"""A plugin made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import (
+    Command,
+    Dialect,
+    Feature,
+    Model,
+    Offering,
+    Part,
+    ProviderType,
+    hookimpl,
+)
+
+
+class MadePlugin:
+    """A plugin that declares what it is given.
+
+        Host(discovery=Given({"mine": MadePlugin(features=[feature])}))
+
+    A test that needs further hooks subclasses it.
+    """
+
+    def __init__(
+        self,
+        *,
+        providers: Iterable[ProviderType[Any]] = (),
+        dialects: Iterable[Dialect[Any, Any]] = (),
+        models: Iterable[Model] = (),
+        offerings: Iterable[Offering] = (),
+        features: Iterable[Feature[Any]] = (),
+        parts: Iterable[type[Part]] = (),
+        commands: Iterable[Command] = (),
+    ) -> None:
+        self._providers = providers
+        self._dialects = dialects
+        self._models = models
+        self._offerings = offerings
+        self._features = features
+        self._parts = parts
+        self._commands = commands
+
+    @hookimpl
+    def genai_providers(self) -> Iterable[ProviderType[Any]]:
+        return self._providers
+
+    @hookimpl
+    def genai_dialects(self) -> Iterable[Dialect[Any, Any]]:
+        return self._dialects
+
+    @hookimpl
+    def genai_models(self) -> Iterable[Model]:
+        return self._models
+
+    @hookimpl
+    def genai_offerings(self) -> Iterable[Offering]:
+        return self._offerings
+
+    @hookimpl
+    def genai_features(self) -> Iterable[Feature[Any]]:
+        return self._features
+
+    @hookimpl
+    def genai_parts(self) -> Iterable[type[Part]]:
+        return self._parts
+
+    @hookimpl
+    def genai_commands(self) -> Iterable[Command]:
+        return self._commands

@@ -1,0 +1,78 @@
+"""Whether a feature can be replayed: its conversation, made again after every entry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from attrs import evolve
+
+from genai_host.api import Answer
+from genai_host.errors import TurnWaiting
+from genai_host.host import Host
+from genai_host.record import Record, StepEnded, TurnEnded, TurnStarted
+
+
+def replay_everywhere(
+    host: Host, record: Record, *, give: Callable[[str], object] | None = None
+) -> int:
+    """Cut the record of a finished conversation after each entry, as a crash would,
+    make the conversation again from what is left, go on, and compare the answers.
+
+    host    answers equal prompts equally, as the mock does
+    record  of a conversation whose last turn was answered
+    give    what to give to a turn that waits, by the kind that it waits for
+
+    Raises `AssertionError` where an answer differs. Returns how often it cut within
+    a turn; every turn is cut there at least once.
+    """
+    whole = json.loads(json.dumps(record.to_json(host.codec)))
+    entries = record.entries
+    cuts = 0
+    for length in range(1, len(entries)):
+        kept = Record.from_json(whole[:length], host.codec)
+        if not _is_within_a_turn(kept):
+            continue
+        cuts += 1
+        turn = next(each.turn for each in reversed(kept.entries) if isinstance(each, TurnStarted))
+        expected = _answer_of(record, turn)
+        conversation = host.reopen(kept)
+        found: Answer | None = None
+        result: object = None
+        while found is None:
+            try:
+                found = conversation.resume(result)
+            except TurnWaiting as waiting:
+                if give is None:
+                    raise
+                result = give(waiting.kind)
+        assert _timeless(found) == _timeless(expected), (
+            f"cut after entry {length} of {len(entries)}: {found.text!r} is not {expected.text!r}"
+        )
+    return cuts
+
+
+def _is_within_a_turn(record: Record) -> bool:
+    for entry in reversed(record.entries):
+        if isinstance(entry, TurnEnded):
+            return False
+        if isinstance(entry, (TurnStarted, StepEnded)):
+            return True
+    return False
+
+
+def _answer_of(record: Record, turn: int) -> Answer:
+    for entry in record.entries:
+        if isinstance(entry, TurnEnded) and entry.turn == turn:
+            assert entry.answer is not None, f"turn {turn} failed: {entry.error}"
+            return entry.answer
+    raise AssertionError(f"turn {turn} has not ended")
+
+
+def _timeless(answer: Answer) -> Answer:
+    """Without how long it took, which is another each time a step runs."""
+    details = [
+        evolve(each, data={key: value for key, value in each.data.items() if key != "seconds"})
+        for each in answer.details
+    ]
+    return evolve(answer, details=tuple(details))

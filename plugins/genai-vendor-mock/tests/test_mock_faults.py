@@ -1,0 +1,232 @@
+"""The faults of the mock, and what of each reaches the user of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, get_args
+
+import pytest
+from genai_vendor_mock import Reply
+from genai_vendor_mock.script import Fault
+
+from genai_host import Answer, Caps, Config
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    IncompleteReply,
+    LimitExceeded,
+    MalformedReply,
+    PluginError,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+    UnexpectedFinish,
+)
+from genai_host.record import TurnEnded
+from genai_host.testing import ManualClock
+from genai_host.testing.pytest_plugin import MakeHost
+
+MODELS = ["mock", "whole"]
+"""Streamed, and in one piece."""
+
+AT_ONCE = [
+    (Reply(fault="refused"), Unavailable, {"retryable": True}, "the connection was refused"),
+    (Reply(fault="reset"), Unavailable, {"retryable": True}, "the connection was reset"),
+    (Reply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
+    (Reply("text", fault="html"), MalformedReply, {}, "the reply is not JSON: "),
+    (Reply("text", fault="empty"), MalformedReply, {}, "the reply is not JSON: "),
+    (
+        Reply("text", fault="overflow"),
+        ContextOverflow,
+        {"status": 400},
+        "the prompt is longer than the window",
+    ),
+    (
+        Reply("text", fault="overflow", status=413),
+        ContextOverflow,
+        {"status": 413},
+        "the prompt is longer than the window",
+    ),
+]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("reply", "kind", "fields", "message"), AT_ONCE, ids=lambda value: getattr(value, "fault", "")
+)
+def test_a_fault_of_the_service_is_an_error_of_its_own(
+    scripted: MakeHost,
+    model: str,
+    reply: Reply,
+    kind: type[GenaiError],
+    fields: dict[str, Any],
+    message: str,
+) -> None:
+    conversation = scripted(reply, "fine again").open(model=model)
+    with pytest.raises(GenaiError) as caught:
+        conversation.say("hi")
+    error = caught.value
+    assert type(error) is kind
+    where = {"provider": "mock", "model": model}
+    assert error.fields() == {"retryable": False, **where, **fields}
+    assert error.message.startswith(message)
+    assert "\n" not in error.message
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "fine again"
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("status", "kind", "retryable"),
+    [
+        (400, RequestRefused, False),
+        (401, AuthenticationFailed, False),
+        (403, AuthenticationFailed, False),
+        (404, RequestRefused, False),
+        (408, Unavailable, True),
+        (409, Unavailable, True),
+        (422, RequestRefused, False),
+        (429, RateLimited, True),
+        (500, Unavailable, True),
+        (503, Unavailable, True),
+        (529, Unavailable, True),
+    ],
+)
+def test_a_status_is_the_error_that_it_means(
+    scripted: MakeHost, model: str, status: int, kind: type[GenaiError], retryable: bool
+) -> None:
+    conversation = scripted(Reply("unheard", status=status)).open(model=model)
+    with pytest.raises(GenaiError) as caught:
+        conversation.say("hi")
+    assert caught.value == kind(
+        f"the service answered with status {status}",
+        status=status,
+        retryable=retryable,
+        provider="mock",
+        model=model,
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("status", "seconds"), [(429, 2.0), (429, 0.0), (503, 86_400.0)])
+def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
+    scripted: MakeHost, model: str, status: int, seconds: float
+) -> None:
+    conversation = scripted(Reply(status=status, retry_after=seconds)).open(model=model)
+    with pytest.raises((RateLimited, Unavailable)) as caught:
+        conversation.say("hi")
+    assert caught.value.retry_after == seconds
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_crash_is_a_fault_of_the_plugin(scripted: MakeHost, model: str) -> None:
+    conversation = scripted(Reply(fault="crash"), "fine again").open(model=model)
+    with pytest.raises(PluginError) as caught:
+        conversation.say("hi")
+    assert caught.value == PluginError(
+        f"{model}@mock failed: RuntimeError: the mock was told to crash",
+        hint="this is a fault of a plugin; -v shows where",
+        provider="mock",
+        model=model,
+    )
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert conversation.say("hi").text == "fine again"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: str) -> None:
+    conversation = scripted(Reply("As an AI", fault="filtered")).open(model=model)
+    with pytest.raises(UnexpectedFinish) as caught:
+        conversation.say("hi")
+    assert caught.value == UnexpectedFinish(
+        "the model stopped because of content_filter",
+        reason="content_filter",
+        detail="As an AI",
+    )
+    assert conversation.history == ()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [(0, ""), (1, "one"), (2, "one two"), (3, "one two three"), (9, "one two three")],
+)
+def test_a_cut_stream_keeps_its_text(scripted: MakeHost, pieces: int, text: str) -> None:
+    conversation = scripted(Reply("one two three", fault="cut", pieces=pieces)).open(model="mock")
+    events = conversation.stream("hi")
+    heard: list[str] = []
+
+    def listen() -> None:
+        for event in events:
+            heard.append(event.text)
+
+    with pytest.raises(IncompleteReply) as caught:
+        listen()
+    assert "".join(heard) == text
+    assert caught.value == IncompleteReply(
+        "the reply was cut before its end", text=text, provider="mock", model="mock"
+    )
+    assert conversation.history == ()
+
+
+def test_what_was_thought_counts_as_a_piece_of_a_cut_stream(scripted: MakeHost) -> None:
+    reply = Reply("one two", reasoning="let me see", fault="cut", pieces=2)
+    conversation = scripted(reply).open(model="mock")
+    with pytest.raises(IncompleteReply) as caught:
+        conversation.say("hi")
+    assert caught.value.text == "one"
+
+
+def test_a_reply_in_one_piece_cannot_be_cut(scripted: MakeHost) -> None:
+    conversation = scripted(Reply("one two three", fault="cut", pieces=1)).open(model="whole")
+    assert conversation.say("hi").text == "one two three"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
+    scripted: MakeHost, clock: ManualClock, background: Callable[..., Future[Answer]], model: str
+) -> None:
+    host = scripted(Reply("unheard", fault="hang"), "fine again", clock=clock)
+    conversation = host.open(model=model, caps=Caps(seconds=5))
+    said = background(conversation.say, "hi")
+    clock.wait_for_alarms(1)
+    clock.advance(5)
+    error = said.exception(30)
+    assert type(error) is LimitExceeded
+    assert error.message == "the turn took longer than 5 seconds"
+    assert error.limit == "seconds"
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "fine again"
+
+
+def test_every_kind_of_fault_is_tested_here() -> None:
+    elsewhere = {"crash", "filtered", "cut", "hang"}  # each in a test of its own
+    assert {reply.fault for reply, *_ in AT_ONCE} | elsewhere == set(get_args(Fault))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_failed_turn_is_on_record_with_its_error(scripted: MakeHost, model: str) -> None:
+    conversation = scripted(Reply(fault="reset")).open(model=model)
+    with pytest.raises(Unavailable) as caught:
+        conversation.say("hi")
+    assert conversation.record.entries[-1] == TurnEnded(0, error=caught.value)  # type: ignore[attr-defined]  # a `Record`
+
+
+@pytest.mark.parametrize("fault", get_args(Fault))
+def test_a_fault_of_one_instance_disturbs_no_other(
+    make_host: MakeHost, background: Callable[..., Future[Answer]], fault: Fault
+) -> None:
+    providers = {
+        "faulty": InstanceConfig("mock", settings={"replies": [Reply("x", fault=fault)]}),
+        "sound": InstanceConfig("mock", settings={"replies": ["fine", "still fine"]}),
+    }
+    host = make_host(config=Config(providers=providers))
+    faulty, sound = host.open(model="mock@faulty"), host.open(model="mock@sound")
+    failing = background(faulty.say, "hi")
+    assert sound.say("hi").text == "fine"
+    if fault == "hang":
+        faulty.cancel()
+    assert isinstance(failing.exception(30), GenaiError)
+    assert sound.say("hi").text == "still fine"

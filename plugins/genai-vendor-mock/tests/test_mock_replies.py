@@ -1,0 +1,252 @@
+"""What the mock answers: echoes, tool calls, usage, thoughts, vectors; what it keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import genai_vendor_mock
+import pytest
+from genai_vendor_mock import MockProvider, Reply
+
+from genai_host import Host, Image, Message
+from genai_host.api import (
+    Answer,
+    Completion,
+    Delta,
+    Embed,
+    Feature,
+    Finish,
+    Prompt,
+    Reasoning,
+    Story,
+    Text,
+    ToolCall,
+    ToolSchema,
+    Turn,
+    Usage,
+    Vectors,
+    hookimpl,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.errors import NoRoute, UnexpectedFinish
+from genai_host.testing.pytest_plugin import MakeHost
+
+MODELS = ["mock", "whole"]
+"""Streamed, and in one piece."""
+
+WEATHER = ToolSchema("weather", "the weather of a city", {"type": "object"})
+
+
+@attrs.frozen
+class NoSettings:
+    pass
+
+
+class Asking:
+    """A feature that prompts, or embeds, and keeps what came back."""
+
+    def __init__(self) -> None:
+        self.completions: list[Completion] = []
+        self.vectors: list[Vectors] = []
+
+    @hookimpl
+    def genai_features(self) -> Iterable[Feature[NoSettings]]:
+        yield Feature("ask", NoSettings, self._ask)
+        yield Feature("embed", NoSettings, self._embed, roles={"main": "embed"})
+
+    def _ask(self, turn: Turn[NoSettings]) -> Story:
+        prompt = Prompt([turn.message], tools=[WEATHER], parameters={"seed": 3})
+        self.completions.append((yield from prompt))
+        return Answer(self.completions[-1].text)
+
+    def _embed(self, turn: Turn[NoSettings]) -> Story:
+        self.vectors.append((yield from Embed(turn.message.text.split("|"), role="main")))
+        return Answer("done")
+
+
+def mock_of(host: Host, name: str = "mock") -> MockProvider:
+    provider = host.instances[name].provider
+    assert isinstance(provider, MockProvider)
+    return provider
+
+
+@pytest.mark.parametrize("text", ["hello", "two  spaces ", " \n\ttabs\n", "Ærøskøbing 🌊", "", " "])
+def test_without_a_script_it_repeats_what_it_hears(host: Host, text: str) -> None:
+    conversation = host.open(model="mock")
+    assert conversation.say(text).text == text
+    heard = "".join(event.text for event in conversation.stream(text))
+    assert heard == text
+
+
+def test_it_repeats_the_last_words_of_the_user_only(host: Host) -> None:
+    conversation = host.open(model="mock", settings={"system_prompt": "be brief"})
+    conversation.say("first")
+    picture = Image(data=b"png", media_type="image/png")
+    assert conversation.say(["what ", picture, "is this?"]).text == "what is this?"
+
+
+def test_a_stream_comes_word_by_word(scripted: MakeHost) -> None:
+    events = list(scripted("one two  three").open(model="mock").stream("hi"))
+    assert [event.text for event in events if event.kind == "delta"] == [
+        "one",
+        " two",
+        " ",
+        " three",
+    ]
+    assert [event.kind for event in events[-2:]] == ["step", "answer"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
+    calls = [ToolCall("1", "weather", {"city": "Oslo"}), ToolCall("2", "weather", {"city": "Rome"})]
+    asking = Asking()
+    host = scripted(
+        Reply("let me look", tool_calls=calls),
+        {"tool_calls": [{"id": "3", "name": "weather", "arguments": {"city": "Bern"}}]},
+        "sunny",
+        plugins={"ask": asking},
+    )
+    conversation = host.open("ask", model)
+    for _ in range(3):
+        conversation.say("hi")
+    first, second, third = asking.completions
+    assert first.message == Message("assistant", ["let me look", *calls])
+    assert second.message.content == (ToolCall("3", "weather", {"city": "Bern"}),)
+    assert [each.finish for each in asking.completions] == ["tool_calls", "tool_calls", "stop"]
+    assert third.tool_calls == ()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_usage_of_a_reply_reaches_the_user(scripted: MakeHost, model: str) -> None:
+    usage = Usage(7, 5, cached_input=3, reasoning=2)
+    answer = scripted(Reply("one", usage=usage)).open(model=model).say("hi")
+    assert answer.usage == usage
+
+
+def test_without_a_usage_it_counts_words(scripted: MakeHost) -> None:
+    conversation = scripted("one two three", "").open(model="mock", settings={"system_prompt": ""})
+    first = conversation.say("hi").usage
+    assert first.output == 3
+    second = conversation.say("hi there").usage
+    assert second.output == 0
+    assert 0 < first.input < second.input  # it is told more each time
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_thought_is_no_part_of_the_answer(scripted: MakeHost, model: str) -> None:
+    asking = Asking()
+    host = scripted(Reply("yes", reasoning="let me see"), plugins={"ask": asking})
+    deltas = [event.data for event in host.open("ask", model).stream("hi") if event.kind == "delta"]
+    (completion,) = asking.completions
+    assert completion.message.content == (Reasoning("let me see"), Text("yes"))
+    assert completion.text == "yes"
+    assert deltas[-1] == Delta(text="yes")
+    if model == "mock":
+        assert deltas == [Delta(reasoning="let me see"), Delta(text="yes")]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("finish", ["length", "other", "content_filter", "tool_calls", "stop"])
+def test_a_reply_ends_for_the_reason_that_it_names(
+    scripted: MakeHost, model: str, finish: Finish
+) -> None:
+    asking = Asking()
+    host = scripted(Reply("text", finish=finish), plugins={"ask": asking})
+    host.open("ask", model).say("hi")
+    (completion,) = asking.completions
+    assert (completion.finish, completion.vendor_finish) == (finish, finish)
+
+
+@pytest.mark.parametrize("finish", ["other", "content_filter", "tool_calls"])
+def test_the_reason_that_a_reply_names_is_what_the_user_is_told(
+    scripted: MakeHost, finish: Finish
+) -> None:
+    with pytest.raises(UnexpectedFinish, match=f"because of {finish}$") as caught:
+        scripted(Reply("text", finish=finish)).open(model="mock").say("hi")
+    assert caught.value.reason == finish
+
+
+def test_what_it_was_sent_is_remembered(scripted: MakeHost) -> None:
+    host = scripted("one", repeat=True, plugins={"ask": Asking()})
+    host.open("ask", "mock", parameters={"temperature": 0.5}).say("hi")
+    (request,) = mock_of(host).requests
+    assert request["messages"] == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    assert request["parameters"] == {"temperature": 0.5, "seed": 3}
+    assert [tool["name"] for tool in request["tools"]] == ["weather"]
+    json.dumps(request)  # it is plain JSON
+
+
+def test_it_remembers_the_last_hundred_requests(host: Host) -> None:
+    conversation = host.open(model="mock", settings={"keep_history": False, "system_prompt": ""})
+    for number in range(105):
+        conversation.say(str(number))
+    said = [request["messages"][-1]["content"][0]["text"] for request in mock_of(host).requests]
+    assert said == [str(number) for number in range(5, 105)]
+
+
+def test_a_request_that_fails_is_remembered_as_well(scripted: MakeHost) -> None:
+    host = scripted(Reply(status=500))
+    with pytest.raises(Exception, match="status 500"):
+        host.open(model="mock").say("hi")
+    assert len(mock_of(host).requests) == 1
+
+
+def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
+    asking = Asking()
+    host = make_host(ask=asking)
+    host.open("embed", "mock-embed").say("a cat|a dog|a cat")
+    (vectors,) = asking.vectors
+    cat, dog, again = vectors.vectors
+    assert cat == again
+    assert cat != dog
+    assert all(math.isclose(math.hypot(*vector), 1) for vector in vectors.vectors)
+    assert {len(vector) for vector in vectors.vectors} == {16}
+    assert vectors.usage == Usage(input=6)
+    assert mock_of(host).requests[0] == {
+        "texts": ["a cat", "a dog", "a cat"],
+        "purpose": "document",
+    }
+
+
+def test_an_embedding_takes_no_reply_from_the_script(scripted: MakeHost) -> None:
+    host = scripted("one", plugins={"ask": Asking()})
+    host.open("embed", "mock-embed").say("a cat")
+    assert host.open(model="mock").say("hi").text == "one"
+
+
+def test_what_it_lacks_is_why_it_cannot_run(scripted: MakeHost) -> None:
+    host = scripted("one", missing="no key: set MOCK_API_KEY")
+    with pytest.raises(NoRoute) as caught:
+        host.open(model="mock")
+    assert caught.value.message == "mock cannot run: no key: set MOCK_API_KEY"
+    assert caught.value.reasons == ("no key: set MOCK_API_KEY",)
+
+
+def test_it_is_never_chosen_where_nobody_names_it(host: Host) -> None:
+    with pytest.raises(NoRoute, match="no default model for chat"):
+        host.open()
+    assert host.open(provider="mock").models == {"main": "mock@mock"}
+
+
+def test_it_lists_the_models_that_it_serves(host: Host) -> None:
+    listed = mock_of(host).list_models(Cancellation())
+    declared = {model.name: model.dialects for model in genai_vendor_mock.genai_models()}
+    assert {each.id: each.dialects for each in listed} == declared
+
+
+def test_it_is_closed_with_its_host(host: Host) -> None:
+    host.open(model="mock")
+    mock = mock_of(host)
+    assert not mock.closed
+    host.close()
+    assert mock.closed
+
+
+def test_its_module_has_no_other_names() -> None:
+    missing: Any = genai_vendor_mock
+    with pytest.raises(AttributeError, match="has no attribute 'MockProvidr'"):
+        _ = missing.MockProvidr

@@ -1,0 +1,240 @@
+"""The script of the mock: replies in sequence, from code and from a configuration."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genai_vendor_mock import Reply, Script, Settings
+
+from genai_host import Config, Host
+from genai_host.api import ToolCall, Usage
+from genai_host.config import InstanceConfig, read_config
+from genai_host.errors import ConfigurationError, NoRoute, Unavailable
+from genai_host.testing.pytest_plugin import MakeHost
+
+
+def test_replies_come_in_sequence(scripted: MakeHost) -> None:
+    conversation = scripted("one", Reply("two"), {"text": "three"}).open(model="mock")
+    assert [conversation.say("go on").text for _ in range(3)] == ["one", "two", "three"]
+
+
+def test_a_script_counts_what_it_gave() -> None:
+    script = Script(["one", "two"])
+    assert script.index == 0
+    assert [script.next().text, script.next().text] == ["one", "two"]
+    assert script.index == 2
+
+
+def test_an_exhausted_script_says_which_call_it_was(scripted: MakeHost) -> None:
+    host = scripted("one", "two")
+    conversation = host.open(model="mock")
+    conversation.say("first")
+    conversation.say("second")
+    for _ in range(2):  # and so it stays
+        with pytest.raises(Unavailable) as caught:
+            conversation.say("third")
+        assert caught.value == Unavailable(
+            "the script has 2 replies, and this is call 3",
+            retryable=False,
+            provider="mock",
+            model="mock",
+        )
+    assert [message.text for message in conversation.history] == ["first", "one", "second", "two"]
+
+
+def test_a_repeated_script_starts_again(scripted: MakeHost) -> None:
+    conversation = scripted("one", "two", repeat=True).open(model="mock")
+    assert [conversation.say("go on").text for _ in range(5)] == ["one", "two", "one", "two", "one"]
+
+
+def test_a_reset_script_starts_with_its_first_reply() -> None:
+    script = Script(["one", "two"])
+    script.next()
+    script.next()
+    script.reset()
+    assert script.index == 0
+    assert script.next().text == "one"
+
+
+def test_a_reset_revives_an_exhausted_script(scripted: MakeHost) -> None:
+    host = scripted("one")
+    conversation = host.open(model="mock")
+    conversation.say("hi")
+    host.instances["mock"].provider.script.reset()  # type: ignore[attr-defined]  # it is the mock
+    assert conversation.say("hi").text == "one"
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_a_script_without_replies_has_nothing_to_say(repeat: bool) -> None:
+    assert Script(["one"], repeat)
+    assert not Script([], repeat)
+    with pytest.raises(Unavailable, match="the script has 0 replies, and this is call 1"):
+        Script([], repeat).next()
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("hello", Reply("hello")),
+        ("", Reply("")),
+        (Reply("hello", fault="cut", pieces=1), Reply("hello", fault="cut", pieces=1)),
+        ({"text": "hello"}, Reply("hello")),
+        ({}, Reply()),
+        (
+            {"reasoning": "hm", "delay": 1, "pace": 0.5, "finish": "length"},
+            Reply(reasoning="hm", delay=1.0, pace=0.5, finish="length"),
+        ),
+        (
+            {"fault": "overflow", "status": 429, "retry_after": 2, "pieces": 3},
+            Reply(fault="overflow", status=429, retry_after=2.0, pieces=3),
+        ),
+        ({"usage": {"input": 3, "output": 4}}, Reply(usage=Usage(3, 4))),
+        (
+            {"tool_calls": [{"id": "1", "name": "f", "arguments": {"x": 1}}]},
+            Reply(tool_calls=(ToolCall("1", "f", {"x": 1}),)),
+        ),
+        (
+            {"tool_calls": [{"type": "tool_call", "id": "1", "name": "f"}]},
+            Reply(tool_calls=(ToolCall("1", "f"),)),
+        ),
+    ],
+)
+def test_replies_are_strings_or_tables_or_replies(written: Any, expected: Reply) -> None:
+    assert Script([written]).next() == expected
+
+
+BAD = [
+    {"txt": "a misspelt name"},
+    {"text": 3},
+    {"text": None},
+    {"fault": "explode"},
+    {"finish": "bored"},
+    {"delay": "1"},
+    {"pieces": 1.5},
+    {"status": "429"},
+    {"usage": {"in": 1}},
+    {"usage": 3},
+    {"tool_calls": [{"name": "no id"}]},
+    {"tool_calls": ["a string"]},
+    {"tool_calls": [{"type": "text", "text": "another part"}]},
+    {"tool_calls": 3},
+    {"tool_calls": None},
+    None,
+    3,
+    ["text"],
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_a_bad_reply_is_named_by_its_number(bad: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^reply 2 of the script: ."):
+        Script(["fine", {"text": "fine, too"}, bad])
+
+
+def test_a_bad_script_is_why_the_model_cannot_run(scripted: MakeHost) -> None:
+    host = scripted("fine", {"text": 3})
+    with pytest.raises(NoRoute) as caught:
+        host.open(model="mock")
+    (reason,) = caught.value.reasons
+    assert reason.startswith("reply 1 of the script: expected str, not int")
+    with pytest.raises(ConfigurationError, match="reply 1 of the script") as wrong:
+        _ = host.instances["mock"].provider
+    assert wrong.value.provider == "mock"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"replies": "hello"}, "replies: expected a list, not str"),
+        ({"repeat": "yes"}, "repeat: expected bool, not str"),
+        ({"replys": ["hello"]}, "unknown setting 'replys'"),
+    ],
+)
+def test_wrong_settings_are_an_error_of_the_configuration(
+    make_host: MakeHost, settings: dict[str, Any], message: str
+) -> None:
+    providers = {"tester": InstanceConfig("mock", settings=settings)}
+    host = make_host(config=Config(providers=providers))
+    with pytest.raises(ConfigurationError, match="provider tester: ") as caught:
+        _ = host.instances["tester"].provider
+    assert message in str(caught.value)
+
+
+def test_instances_of_a_configuration_have_scripts_of_their_own(make_host: MakeHost) -> None:
+    providers = {
+        "left": InstanceConfig("mock", settings={"replies": ["l1", {"text": "l2"}]}),
+        "right": InstanceConfig("mock", settings={"replies": ["r1"], "repeat": True}),
+    }
+    host = make_host(config=Config(providers=providers))
+    left, right = host.open(model="mock@left"), host.open(model="mock@right")
+    said = [one.say("hi").text for one in (left, right, left, right)]
+    assert said == ["l1", "r1", "l2", "r1"]
+    assert host.open(model="mock@mock").say("echo").text == "echo"
+
+
+def test_a_script_may_stand_in_the_configuration_file(home: Path, make_host: MakeHost) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        """
+        [providers.tester]
+        type = "mock"
+        replies = [
+            "one",
+            { text = "two", usage = { input = 7, output = 5 } },
+            { fault = "overflow" },
+        ]
+        """,
+        encoding="utf-8",
+    )
+    conversation = make_host(config=read_config()).open(model="mock@tester")
+    assert conversation.say("hi").text == "one"
+    assert conversation.say("hi").usage == Usage(7, 5)
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_threads_share_a_script_and_lose_no_reply(repeat: bool) -> None:
+    threads, each = 32, 50
+    length = threads * each // (2 if repeat else 1)
+    script = Script([str(number) for number in range(length)], repeat)
+    at_once = threading.Barrier(threads)
+    heard: list[list[str]] = [[] for _ in range(threads)]
+
+    def listen(into: list[str]) -> None:
+        at_once.wait(30)
+        into.extend(script.next().text for _ in range(each))
+
+    listeners = [threading.Thread(target=listen, args=(into,)) for into in heard]
+    for listener in listeners:
+        listener.start()
+    for listener in listeners:
+        listener.join(30)
+    times = 2 if repeat else 1
+    expected = sorted(str(number) for number in range(length) for _ in range(times))
+    assert sorted(text for texts in heard for text in texts) == expected
+    assert script.index == threads * each
+
+
+def test_conversations_in_threads_share_a_script(
+    scripted: MakeHost, background: Callable[..., Future[str]]
+) -> None:
+    host = scripted(*(f"reply {number}" for number in range(64)))
+    at_once = threading.Barrier(32)
+
+    def converse(host: Host) -> list[str]:
+        conversation = host.open(model="mock")
+        at_once.wait(30)
+        return [conversation.say("one").text, conversation.say("two").text]
+
+    said = [background(converse, host) for _ in range(32)]
+    texts = [text for each in said for text in each.result(30)]
+    assert sorted(texts) == sorted(f"reply {number}" for number in range(64))
+
+
+def test_settings_say_nothing_unless_told() -> None:
+    assert Settings() == Settings(replies=(), repeat=False, missing="")

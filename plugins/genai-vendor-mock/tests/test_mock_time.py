@@ -1,0 +1,246 @@
+"""Delays, pace and cancelling of the mock, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genai_vendor_mock import MockProvider, Reply, Settings
+
+from genai_host import Answer, Caps, Event
+from genai_host.api import ProviderReply, ProviderRequest, Services
+from genai_host.cancellation import Cancellation, Registration
+from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
+from genai_host.testing import ManualClock
+from genai_host.testing.pytest_plugin import MakeHost
+
+Background = Callable[..., Future[Any]]
+
+MODELS = ["mock", "whole"]
+"""Streamed, and in one piece."""
+
+UNTIMED = Caps(seconds=None)
+"""No alarm but those of the mock."""
+
+REQUEST = ProviderRequest("chat", "plain", "mock", {"messages": []}, stream=True)
+
+
+class Watched(Cancellation):
+    """Tells when somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waited_for = threading.Event()
+
+    def on_cancel(self, wake: Callable[[], None]) -> Registration:
+        registration = super().on_cancel(wake)
+        self.is_waited_for.set()
+        return registration
+
+
+def provider_of(clock: ManualClock, folder: Path, *replies: Reply) -> MockProvider:
+    return MockProvider(Settings(replies=replies), Services("mock", clock, folder))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reply_waits_for_its_delay(
+    scripted: MakeHost, clock: ManualClock, background: Background, model: str
+) -> None:
+    host = scripted(Reply("at last", delay=2.5), clock=clock)
+    said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
+    clock.wait_for_alarms(1)
+    assert clock.due_in() == [2.5]
+    clock.advance(2)
+    assert clock.due_in() == [0.5]  # it waits still
+    clock.advance(0.5)
+    answer = said.result(30)
+    assert answer.text == "at last"
+    assert answer.details[0].data["seconds"] == 2.5
+    assert clock.due_in() == []
+
+
+def test_each_further_piece_waits_for_its_pace(
+    scripted: MakeHost, clock: ManualClock, background: Background
+) -> None:
+    host = scripted(Reply("one two three", pace=0.25), clock=clock)
+    events = host.open(model="mock", caps=UNTIMED).stream("hi")
+    assert next(events).text == "one"  # at once
+    for piece in (" two", " three"):
+        following: Future[Event] = background(next, events)
+        clock.wait_for_alarms(1)
+        assert clock.due_in() == [0.25]
+        clock.advance(0.25)
+        assert following.result(30).text == piece
+    answer = [event.answer for event in events][-1]
+    assert answer is not None
+    assert answer.text == "one two three"
+    assert clock.monotonic() == 0.5
+
+
+def test_a_delay_comes_before_the_pace(
+    scripted: MakeHost, clock: ManualClock, background: Background
+) -> None:
+    host = scripted(Reply("one two", delay=3, pace=1), clock=clock)
+    said: Future[Answer] = background(host.open(model="mock", caps=UNTIMED).say, "hi")
+    for seconds in (3.0, 1.0):
+        clock.wait_for_alarms(1)
+        assert clock.due_in() == [seconds]
+        clock.advance(seconds)
+    assert said.result(30).text == "one two"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reply_takes_as_long_in_one_piece_as_in_several(
+    scripted: MakeHost, clock: ManualClock, background: Background, model: str
+) -> None:
+    host = scripted(Reply("one two three", pace=1), clock=clock)
+    said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
+    for _ in range(2):  # before each further piece
+        clock.wait_for_alarms(1)
+        clock.advance(1)
+    answer = said.result(5)
+    assert answer.details[0].data["seconds"] == 2
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_reply_without_delay_asks_nothing_of_the_clock(
+    scripted: MakeHost, clock: ManualClock, model: str
+) -> None:
+    conversation = scripted("one two three", clock=clock).open(model=model, caps=UNTIMED)
+    assert conversation.say("hi").details[0].data["seconds"] == 0.0
+    assert clock.due_in() == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_cancelling_ends_a_delay(
+    scripted: MakeHost, clock: ManualClock, background: Background, model: str
+) -> None:
+    host = scripted(Reply("unheard", delay=60), "fine again", clock=clock)
+    conversation = host.open(model=model, caps=UNTIMED)
+    said: Future[Answer] = background(conversation.say, "hi")
+    clock.wait_for_alarms(1)
+    conversation.cancel()
+    assert said.exception(30) == Cancelled("cancelled")
+    assert clock.due_in() == []  # nobody waits any more
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "fine again"
+
+
+def test_cancelling_ends_a_stream_between_its_pieces(
+    scripted: MakeHost, clock: ManualClock, background: Background
+) -> None:
+    host = scripted(Reply("one two three", pace=1), "fine again", clock=clock)
+    conversation = host.open(model="mock", caps=UNTIMED)
+    events = conversation.stream("hi")
+    assert next(events).text == "one"
+    rest: Future[list[Event]] = background(list, events)
+    clock.wait_for_alarms(1)
+    conversation.cancel()
+    assert rest.exception(30) == Cancelled("cancelled")
+    assert clock.due_in() == []
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "fine again"
+
+
+def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: ManualClock) -> None:
+    conversation = scripted(Reply("one two three", pace=1), "fine again", clock=clock).open(
+        model="mock", caps=UNTIMED
+    )
+    events = conversation.stream("hi")
+    assert next(events).text == "one"
+    events.close()
+    assert conversation.status == "idle"
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "fine again"
+
+
+@pytest.mark.parametrize("how", ["send", "stream"])
+@pytest.mark.parametrize(
+    "reply", [Reply(fault="hang"), Reply("x", delay=60)], ids=["hang", "delay"]
+)
+def test_a_provider_that_waits_is_woken_by_its_limits(
+    clock: ManualClock, tmp_path: Path, background: Background, how: str, reply: Reply
+) -> None:
+    provider = provider_of(clock, tmp_path, reply)
+    limits = Watched()
+    replied: Future[ProviderReply] = background(getattr(provider, how), REQUEST, limits)
+    assert limits.is_waited_for.wait(30)
+    assert not replied.done()
+    limits.cancel(ProviderRemoved("told to"))
+    assert replied.exception(30) == ProviderRemoved("told to")
+
+
+@pytest.mark.parametrize("how", ["send", "stream"])
+@pytest.mark.parametrize("fault", ["hang", None])
+def test_a_call_that_is_cancelled_already_brings_nothing(
+    clock: ManualClock, tmp_path: Path, how: str, fault: Any
+) -> None:
+    provider = provider_of(clock, tmp_path, Reply("unheard", fault=fault))
+    limits = Cancellation()
+    limits.cancel()
+    with pytest.raises(Cancelled):
+        getattr(provider, how)(REQUEST, limits)
+
+
+def test_closing_a_stream_ends_an_iteration_that_is_blocked(
+    clock: ManualClock, tmp_path: Path, background: Background
+) -> None:
+    """As `ReplyStream.close` promises, whatever the limits of the call do."""
+    provider = provider_of(clock, tmp_path, Reply("one two three", pace=60))
+    limits = Cancellation()
+    stream = provider.stream(REQUEST, limits)
+    assert not isinstance(stream, ProviderReply)
+    heard: Future[list[Any]] = background(list, stream)
+    clock.wait_for_alarms(1)
+    stream.close()
+    try:
+        assert len(heard.result(5)) == 1
+    finally:
+        limits.cancel()
+
+
+def test_a_closed_stream_brings_no_more(clock: ManualClock, tmp_path: Path) -> None:
+    stream = provider_of(clock, tmp_path, Reply("one two")).stream(REQUEST, Cancellation())
+    assert not isinstance(stream, ProviderReply)
+    stream.close()
+    stream.close()  # any number of times
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        ("close the conversation", Cancelled("cancelled")),
+        ("close the host", Cancelled("cancelled")),
+        ("remove the provider", ProviderRemoved),
+        ("disable the provider", ProviderRemoved),
+    ],
+)
+def test_whatever_ends_a_call_ends_its_delay(
+    scripted: MakeHost,
+    clock: ManualClock,
+    background: Background,
+    model: str,
+    ending: str,
+    error: GenaiError | type[GenaiError],
+) -> None:
+    host = scripted(Reply("unheard", delay=60), clock=clock)
+    conversation = host.open(model=model, caps=UNTIMED)
+    said: Future[Answer] = background(conversation.say, "hi")
+    clock.wait_for_alarms(1)
+    endings: dict[str, Callable[[], None]] = {
+        "close the conversation": conversation.close,
+        "close the host": host.close,
+        "remove the provider": lambda: host.instances.remove("mock"),
+        "disable the provider": lambda: host.instances.disable("mock"),
+    }
+    endings[ending]()
+    raised = said.exception(30)
+    assert raised == error if isinstance(error, GenaiError) else type(raised) is error
+    assert clock.due_in() == []
+    assert conversation.history == ()

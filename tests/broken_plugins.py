@@ -1,0 +1,153 @@
+"""Plugins that are broken, one for each way to be so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from genai_host.testing import make_distribution
+
+_IMPORTS = "from genai_host.api import *\nfrom genai_host.api.hookspecs import hookimpl\n"
+_MODEL = "Model('{0}', ['plain'])"
+
+
+class BrokenPlugin(NamedTuple):
+    """A distribution whose only plugin is broken.
+
+    name     of the distribution and of its plugin
+    reason   what the reason must mention
+    source   of its module; None for a module that is not there
+    point    the entry point, if it is not `name = module`
+    raw      the whole `entry_points.txt`, if it is not one of ours
+    """
+
+    name: str
+    reason: str
+    source: str | None = ""
+    point: tuple[str, str] | None = None
+    raw: bytes | None = None
+
+    def install(self, folder: Path) -> None:
+        module = self.name.replace("-", "_")
+        point = self.point or (self.name, module)
+        files = {} if self.source is None else {f"{module}.py": self.source}
+        info = make_distribution(folder, self.name, entry_points=dict([point]), files=files)
+        if self.raw is not None:
+            (info / "entry_points.txt").write_bytes(self.raw)
+
+    @property
+    def plugin(self) -> str:
+        return self.point[0] if self.point else self.name
+
+
+def _hooks(body: str) -> str:
+    return _IMPORTS + body
+
+
+BROKEN = (
+    BrokenPlugin("zz-missing-module", "ModuleNotFoundError", None),
+    BrokenPlugin("zz-missing-dependency", "No module named 'not_there'", "import not_there.at_all"),
+    BrokenPlugin("zz-import-error", "ImportError: no", "raise ImportError('no')"),
+    BrokenPlugin("zz-system-exit", "SystemExit: 3", "import sys\nsys.exit(3)"),
+    BrokenPlugin("zz-syntax-error", "SyntaxError", "def f(:\n"),
+    BrokenPlugin("zz-exception", "RuntimeError: oh", "raise RuntimeError('oh')"),
+    BrokenPlugin(
+        "zz-base-exception", "Odd", "class Odd(BaseException): pass\nraise Odd('very odd')"
+    ),
+    BrokenPlugin("zz-recursion", "RecursionError", "def f(): f()\nf()"),
+    BrokenPlugin("zz-missing-object", "AttributeError", "", ("zz-missing-object", "json:plugin")),
+    BrokenPlugin(
+        "zz-wrong-signature",
+        "wrong signature",
+        _hooks("@hookimpl\ndef genai_models(registry): return []\n"),
+    ),
+    BrokenPlugin(
+        "zz-misspelt-hook",
+        "misspelt hook: unknown hook 'genai_modells'",
+        _hooks("@hookimpl\ndef genai_modells(): return []\n"),
+    ),
+    BrokenPlugin(
+        "zz-unmarked-hook",
+        "genai_models is not marked",
+        _hooks("def genai_models(): return []\n"),
+    ),
+    BrokenPlugin("zz-no-hook", "implements no hook", "x = 1"),
+    BrokenPlugin(
+        "zz-api-version",
+        "version 99",
+        _hooks("@hookimpl\ndef genai_api(): return 99\n"),
+    ),
+    BrokenPlugin(
+        "zz-raises-in-hook",
+        "ZeroDivisionError",
+        _hooks("@hookimpl\ndef genai_models(): yield Model('zz-a', ['plain']); 1 / 0\n"),
+    ),
+    BrokenPlugin(
+        "zz-exits-in-hook",
+        "SystemExit",
+        _hooks("@hookimpl\ndef genai_features(): raise SystemExit('bye')\n"),
+    ),
+    BrokenPlugin(
+        "zz-wrong-type",
+        "which is no Model",
+        _hooks("@hookimpl\ndef genai_models(): return ['gpt']\n"),
+    ),
+    BrokenPlugin(
+        "zz-no-list",
+        "which is no list",
+        _hooks("@hookimpl\ndef genai_models(): return 7\n"),
+    ),
+    BrokenPlugin(
+        "zz-malformed-name",
+        "is no name for a provider",
+        _hooks(
+            "@hookimpl\ndef genai_providers():\n"
+            "    yield ProviderType('Not A Name', object, lambda *a: None)\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-plugin",
+        "the plugin name 'mock' is taken by genai-vendor-mock",
+        _hooks(f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-b')}\n"),
+        ("mock", "zz_duplicate_plugin"),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-provider",
+        "the provider 'mock' is declared by mock already",
+        _hooks(
+            f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-c')}\n"
+            "@hookimpl\ndef genai_providers():\n"
+            "    yield ProviderType('mock', object, lambda *a: None)\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-model",
+        "the model 'mock' is declared by mock already",
+        _hooks("@hookimpl\ndef genai_models(): yield Model('zz-d', ['plain'], aliases=['mock'])\n"),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-feature",
+        "the feature 'chat' is declared by chat already",
+        _hooks(
+            "def respond(turn): yield\n"
+            "@hookimpl\ndef genai_features(): yield Feature('chat', object, respond)\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-offering",
+        "the offering 'mock at mock' is declared by mock already",
+        _hooks("@hookimpl\ndef genai_offerings(): yield Offering('mock', 'mock', 'm')\n"),
+    ),
+    BrokenPlugin(
+        "zz-duplicate-command",
+        "the command 'ask' is declared by genai-host already",
+        _hooks("@hookimpl\ndef genai_commands(): yield Command('ask', 'mine', 'zz:ask')\n"),
+    ),
+    BrokenPlugin(
+        "zz-unreadable",
+        "metadata cannot be read",
+        raw=b"[genai_host]\nnot an entry point at all\n",
+    ),
+)
+"""Each of them is named so that it comes after the working plugins, which have the
+names first that it takes."""

@@ -1,0 +1,198 @@
+"""The configuration file: read whole, checked, written atomically."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from genai_host import paths
+from genai_host.config import Config, InstanceConfig, edit_config, read_config
+from genai_host.errors import ConfigurationError
+
+_WHOLE = """
+version = 1
+
+[defaults]
+feature = "agent"
+model = "smollm2"
+embed = "e5"
+prefer = ["local", "mine"]
+
+[plugins]
+disabled = ["a", "dist:b"]
+allowed = ["c"]
+strict = true
+
+[providers.mine]
+type = "local"
+enabled = false
+models = { own = "/m/own.gguf" }
+threads = 2
+"""
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    path = home / "config" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def test_without_a_file_there_are_defaults() -> None:
+    assert read_config() == Config()
+    assert Config().feature == "chat"
+
+
+def test_all_that_a_file_can_say(file: Path) -> None:
+    file.write_text(_WHOLE)
+    assert read_config() == Config(
+        feature="agent",
+        models={"chat": "smollm2", "embed": "e5"},
+        prefer=("local", "mine"),
+        disabled=("a", "dist:b"),
+        allowed=("c",),
+        strict=True,
+        providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
+    )
+
+
+def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = tmp_path / "other.toml"
+    named.write_text('[defaults]\nfeature = "x"\n')
+    assert read_config(named).feature == "x"
+    monkeypatch.setenv("GENAI_HOST_CONFIG", str(named))
+    assert read_config().feature == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "hint"),
+    [
+        ("defalts = 1", "defalts is not known", "did you mean defaults?"),
+        ("[defaults]\nmodell = 'x'", "defaults.modell is not known", "did you mean model?"),
+        ("[plugins]\nzzz = 1", "plugins.zzz is not known", "known: disabled, allowed, strict"),
+        ("defaults = 3", "defaults is not a table", ""),
+        ("[defaults]\nfeature = 3", "defaults.feature is not a str", ""),
+        ("[defaults]\nmodel = 3", "defaults.model is not a str", ""),
+        ("[defaults]\nprefer = 'x'", "defaults.prefer is not a list of strings", ""),
+        ("[plugins]\ndisabled = [1]", "plugins.disabled is not a list of strings", ""),
+        ("[plugins]\nstrict = 1", "plugins.strict is not a bool", ""),
+        ("[providers.x]\nthreads = 1", "providers.x has no type", ""),
+        ("[providers]\nx = 1", "providers.x is not a table", ""),
+        ("[providers.x]\ntype = 1", "providers.x.type is not a str", ""),
+        ("[providers.x]\ntype = 'a'\nenabled = 1", "providers.x.enabled is not a bool", ""),
+        ("[providers.x]\ntype = 'a'\nmodels.m = 1", "providers.x.models.m is not a str", ""),
+        ("[providers.'Not Plain']\ntype = 'a'", "is no name for a provider", "must match"),
+        ("version = 2", "version is not 1", ""),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(
+    file: Path, text: str, where: str, hint: str
+) -> None:
+    file.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_config()
+    assert where in str(caught.value)
+    assert hint in caught.value.hint
+    assert caught.value.file == str(file)
+
+
+@pytest.mark.parametrize("content", [b"[", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_no_toml_is_never_overwritten(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError), edit_config():
+        pytest.fail("it was opened for editing")
+    assert file.read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_a_clear_error(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_config()
+
+
+class TestEditing:
+    def test_comments_and_order_stay(self, file: Path) -> None:
+        file.write_text("# mine\n[plugins]  # these\nstrict = true\n\n[defaults]\nmodel = 'a'\n")
+        with edit_config() as document:
+            document["defaults"]["model"] = "b"
+        text = file.read_text()
+        assert text.startswith("# mine\n")
+        assert "[plugins]  # these\nstrict = true\n\n[defaults]" in text
+        assert read_config().models == {"chat": "b"}
+
+    def test_a_new_file_has_a_version_and_is_the_users_alone(self, home: Path) -> None:
+        with edit_config() as document:
+            document["defaults"] = {"feature": "x"}
+        file = Path(paths.config_file())
+        assert "version = 1" in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    def test_a_change_that_is_not_in_order_is_not_written(self, file: Path) -> None:
+        file.write_text(_WHOLE)
+        with pytest.raises(ConfigurationError, match="nonsense"), edit_config() as document:
+            document["nonsense"] = 1
+        assert file.read_text() == _WHOLE
+
+    def test_an_error_amid_a_change_leaves_the_file_alone(self, file: Path) -> None:
+        file.write_text(_WHOLE)
+        with pytest.raises(ZeroDivisionError), edit_config() as document:
+            document["defaults"]["model"] = "b"
+            raise ZeroDivisionError
+        assert file.read_text() == _WHOLE
+        assert sorted(each.name for each in file.parent.iterdir()) == [
+            "config.toml",
+            "config.toml.lock",
+        ]
+
+    def test_a_failed_write_leaves_the_old_file_and_no_other(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file.write_text(_WHOLE)
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="No space"), edit_config() as document:
+            document["defaults"]["model"] = "b"
+        assert file.read_text() == _WHOLE
+        assert not list(file.parent.glob("*.new"))
+
+    def test_processes_that_change_it_at_once_lose_nothing(self, home: Path) -> None:
+        code = (
+            "import sys; from genai_host.config import edit_config\n"
+            "with edit_config() as document:\n"
+            "    document.setdefault('plugins', {}).setdefault('disabled', [])"
+            ".append(sys.argv[1])"
+        )
+        names = [f"plugin-{number}" for number in range(8)]
+        started = [subprocess.Popen([sys.executable, "-c", code, name]) for name in names]
+        assert [process.wait() for process in started] == [0] * 8
+        assert sorted(read_config().disabled) == names
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (Config(), ""),
+        (Config(disabled=["p"]), "disabled"),
+        (Config(disabled=["d:p"]), "disabled"),
+        (Config(disabled=["other:p"]), ""),
+        (Config(allowed=["p"]), ""),
+        (Config(allowed=["d:p"]), ""),
+        (Config(allowed=[]), "not on the list of allowed plugins"),
+        (Config(allowed=["p"], disabled=["p"]), "disabled"),
+    ],
+)
+def test_which_plugins_are_blocked(config: Config, expected: str) -> None:
+    assert config.blocks("p", "d") == expected
+
+
+def test_our_own_plugins_are_allowed_and_can_be_disabled() -> None:
+    assert Config(allowed=[]).blocks("dialects", "genai-host") == ""
+    assert Config(disabled=["dialects"]).blocks("dialects", "genai-host") == "disabled"

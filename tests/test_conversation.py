@@ -1,0 +1,395 @@
+"""Turns, history, what can be changed between turns, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+from genai_vendor_mock import MockProvider
+
+from genai_host import Conversation, Host, Image, Message, Text
+from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, about
+from genai_host.errors import (
+    ConfigurationError,
+    ConversationBusy,
+    ConversationClosed,
+    DeserializationError,
+    GenaiError,
+    IncompleteReply,
+    InvalidParameter,
+    NoRoute,
+    ReplayError,
+)
+from genai_host.testing import MadePlugin
+
+_FAULTS: dict[str, dict[str, Any]] = {
+    "refused": {"fault": "refused"},
+    "cut": {"text": "one two three", "fault": "cut", "pieces": 2},
+    "garbage": {"fault": "garbage"},
+    "crash": {"fault": "crash"},
+    "limited": {"status": 429},
+    "filtered": {"text": "no", "fault": "filtered"},
+}
+
+
+def scripted(host: Host, *replies: Any, **options: Any) -> Conversation:
+    """A chat whose model says these replies."""
+    host.instances.add("script", "mock", {"replies": list(replies)})
+    return host.open("chat", provider="script", **options)
+
+
+def requests(host: Host) -> Sequence[dict[str, Any]]:
+    """What the model was sent."""
+    provider = host.instances["script"].provider
+    assert isinstance(provider, MockProvider)
+    return list(provider.requests)
+
+
+class TestHistory:
+    def test_a_turn_adds_what_was_said_and_the_answer(self, host: Host) -> None:
+        conversation = scripted(host, "hello")
+        conversation.say("hi")
+        assert conversation.history == (Message("user", "hi"), Message("assistant", "hello"))
+
+    def test_ten_turns_are_twenty_messages_and_the_tenth_request_has_nineteen(
+        self, host: Host
+    ) -> None:
+        conversation = scripted(host, *(f"answer {number}" for number in range(10)))
+        for number in range(10):
+            conversation.say(f"question {number}")
+        assert len(conversation.history) == 20
+        sent = requests(host)[-1]["messages"]
+        assert [message["role"] for message in sent].count("system") == 1
+        assert len(sent) == 19 + 1
+
+    @pytest.mark.parametrize("fault", _FAULTS.values(), ids=_FAULTS)
+    def test_a_failed_turn_leaves_it_as_it_was(self, host: Host, fault: dict[str, Any]) -> None:
+        conversation = scripted(host, "first", fault, "third")
+        conversation.say("one")
+        before = conversation.history
+        with pytest.raises(GenaiError):
+            conversation.say("two")
+        assert conversation.history is not None
+        assert conversation.history == before
+        conversation.say("three")
+        assert [message.text for message in conversation.history] == [
+            "one", "first", "three", "third",
+        ]  # fmt: skip
+        assert "two" not in str(requests(host)[-1])
+
+    def test_what_had_come_of_a_cut_answer_is_in_the_error(self, host: Host) -> None:
+        conversation = scripted(host, _FAULTS["cut"])
+        with pytest.raises(IncompleteReply) as caught:
+            conversation.say("hi")
+        assert caught.value.text == "one two"
+
+    def test_an_abandoned_turn_leaves_it_as_it_was(self, host: Host) -> None:
+        conversation = scripted(host, "a b c", "d")
+        stream = conversation.stream("hi")
+        assert next(stream).text == "a"
+        stream.close()
+        assert conversation.history == ()
+        assert conversation.say("again").text == "d"
+
+    def test_it_may_begin_with_messages(self, host: Host) -> None:
+        said = [Message("user", "I am Ada"), Message("assistant", "Hello Ada")]
+        conversation = scripted(host, "Ada", history=said)
+        conversation.say("Who am I?")
+        assert len(conversation.history) == 4
+        assert "I am Ada" in str(requests(host)[0])
+
+    def test_it_can_be_forgotten(self, host: Host) -> None:
+        conversation = scripted(host, "a", "b")
+        conversation.say("one")
+        conversation.reset()
+        assert conversation.history == ()
+        conversation.say("two")
+        assert "one" not in str(requests(host)[-1])
+
+    def test_turns_can_be_taken_back_one_by_one(self, host: Host) -> None:
+        conversation = scripted(host, *"abc")
+        for text in ("one", "two", "three"):
+            conversation.say(text)
+        assert conversation.undo() == Message("user", "three")
+        assert conversation.undo() == Message("user", "two")
+        assert [message.text for message in conversation.history] == ["one", "a"]
+        assert conversation.undo() == Message("user", "one")
+        assert conversation.undo() is None
+
+    def test_a_feature_decides_what_enters_it(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from Prompt([turn.message])
+            return Answer("shown", adds=[Message("user", "instead")])
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+        conversation = host.open("f", "mock")
+        assert conversation.say("hi").text == "shown"
+        assert conversation.history == (Message("user", "instead"),)
+
+    def test_a_feature_has_a_state_of_its_own(self, make_host: Callable[..., Host]) -> None:
+        def count(turn: Turn[None]) -> Story:
+            yield from ()
+            number = (turn.state or 0) + 1
+            if turn.message.text == "fail":
+                raise GenaiError("failed")
+            return Answer(str(number), state=number)
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, count, roles={})]))
+        conversation = host.open("f", state=10)
+        assert conversation.say("a").text == "11"
+        with pytest.raises(GenaiError):
+            conversation.say("fail")
+        assert conversation.say("b").text == "12"
+        conversation.undo()
+        assert conversation.say("c").text == "12"
+
+
+class TestSaying:
+    def test_parts_and_messages_can_be_said(self, host: Host) -> None:
+        conversation = scripted(host, *"abc")
+        image = Image(b"\x89PNG", "image/png")
+        conversation.say(["what is this?", image])
+        conversation.say(Text("and"))
+        conversation.say(Message("user", "that"))
+        assert conversation.history[0] == Message("user", [Text("what is this?"), image])
+        assert conversation.history[4] == Message("user", "that")
+
+    def test_the_answer_has_usage_and_details(self, host: Host) -> None:
+        answer = scripted(host, {"text": "hello", "usage": {"input": 7, "output": 3}}).say("hi")
+        assert (answer.usage.input, answer.usage.output, answer.usage.total) == (7, 3, 10)
+        [detail] = answer.details
+        assert detail.kind == "prompt"
+        assert detail.data["usage"] == {"input": 7, "output": 3}
+        assert (detail.data["model"], detail.data["provider"]) == ("mock", "script")
+        assert detail.data["seconds"] >= 0
+        assert detail.data["added"][-1]["content"][0]["text"] == "hi"
+
+    def test_details_grow_with_what_is_said_and_not_with_its_square(self, host: Host) -> None:
+        conversation = scripted(host, *["same"] * 30)
+        sizes = [len(str(conversation.say("same").details)) for _ in range(30)]
+        assert max(sizes[1:]) - min(sizes[1:]) < 20
+
+    def test_events_come_as_the_answer_is_written(self, host: Host) -> None:
+        conversation = scripted(host, "one two three")
+        events = list(conversation.stream("hi"))
+        assert [event.text for event in events if event.text] == ["one", " two", " three"]
+        assert [event.kind for event in events[-2:]] == ["step", "answer"]
+        assert events[-1].answer is not None
+        assert events[-1].answer.text == "one two three"
+
+    def test_the_context_reaches_the_feature(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from ()
+            return Answer(str(turn.context["page"]))
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        assert host.open("f").say("hi", context={"page": 7}).text == "7"
+
+
+@frozen
+class City:
+    name: str
+    country: str = "?"
+
+
+@dataclass
+class Town:
+    name: str
+
+
+class TestReturns:
+    @pytest.mark.parametrize(
+        ("form", "expected"),
+        [
+            (City, City("Oslo", "Norway")),
+            ({"type": "object", "required": ["name"]}, {"name": "Oslo", "country": "Norway"}),
+            (dict[str, str], {"name": "Oslo", "country": "Norway"}),
+        ],
+    )
+    def test_data_is_of_the_class_that_was_asked_for(
+        self, host: Host, form: Any, expected: object
+    ) -> None:
+        conversation = scripted(host, '{"name": "Oslo", "country": "Norway"}')
+        answer = conversation.say("a city", returns=form)
+        assert answer.data == expected
+        assert requests(host)[0]["schema"]["type"] == "object"
+        assert len(conversation.history) == 2
+
+    @pytest.mark.parametrize(
+        "reply", ["Oslo", '{"name": 3}', "{}", '{"name": "Oslo", "extra": 1}', "[]", ""]
+    )
+    def test_what_does_not_fit_is_an_error_and_leaves_the_history(
+        self, host: Host, reply: str
+    ) -> None:
+        conversation = scripted(host, reply)
+        with pytest.raises(DeserializationError) as caught:
+            conversation.say("a town", returns=Town if "extra" not in reply else City)
+        assert caught.value.detail == reply
+        assert conversation.history == ()
+
+    def test_a_feature_that_gives_no_data_is_an_error(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from ()
+            return Answer("only text")
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        with pytest.raises(DeserializationError, match="the answer of f is not what was asked"):
+            host.open("f").say("hi", returns=City)
+
+    def test_a_class_without_a_schema_is_refused_before_the_call(self, host: Host) -> None:
+        conversation = scripted(host, "x")
+        with pytest.raises(GenaiError, match="no JSON Schema"):
+            conversation.say("hi", returns=object)
+        assert not requests(host)
+        assert conversation.status == "idle"
+
+
+@frozen
+class Tone:
+    tone: str = field(default="plain", metadata=about("how it sounds"))
+
+
+class TestChanging:
+    def test_another_model_goes_on_with_the_same_history(self, host: Host) -> None:
+        conversation = scripted(host, "first")
+        conversation.say("one")
+        host.instances.add("other", "mock", {"replies": ["second"]})
+        conversation.use("mock@other")
+        assert conversation.models["main"] == "mock@other"
+        assert conversation.say("two").text == "second"
+        assert len(conversation.history) == 4
+
+    def test_parameters_can_be_changed_and_removed(self, host: Host) -> None:
+        conversation = scripted(host, *"abc", parameters={"temperature": 0.5, "top_p": 0.1})
+        conversation.say("x")
+        conversation.use(temperature=1, top_p=None)
+        conversation.say("x")
+        assert [request["parameters"] for request in requests(host)] == [
+            {"temperature": 0.5, "top_p": 0.1},
+            {"temperature": 1},
+        ]
+
+    def test_a_change_that_is_wrong_changes_nothing(self, host: Host) -> None:
+        conversation = scripted(host, "a")
+        before = (conversation.models, conversation.status)
+        with pytest.raises(NoRoute):
+            conversation.use("nonexistent")
+        with pytest.raises(InvalidParameter):
+            conversation.use(temperature="hot")
+        with pytest.raises(ConfigurationError):
+            conversation.configure(sytem_prompt="x")
+        assert (conversation.models, conversation.status) == before
+        assert conversation.say("x").text == "a"
+
+    def test_settings_can_be_changed(self, host: Host) -> None:
+        conversation = scripted(host, *"ab")
+        conversation.say("x")
+        conversation.configure(system_prompt="Be brief.")
+        conversation.say("y")
+        prompts = [request["messages"][0]["content"][0]["text"] for request in requests(host)]
+        assert prompts == ["You are a helpful assistant.", "Be brief."]
+
+    @pytest.mark.parametrize(
+        ("settings", "hint"),
+        [({"tonne": "x"}, "did you mean tone?"), ({"tone": 3}, "how it sounds")],
+    )
+    def test_wrong_settings_are_refused_with_help(
+        self, make_host: Callable[..., Host], settings: dict[str, Any], hint: str
+    ) -> None:
+        def respond(turn: Turn[Tone]) -> Story:
+            yield from ()
+            return Answer("")
+
+        host = make_host(f=MadePlugin(features=[Feature("f", Tone, respond, roles={})]))
+        with pytest.raises(ConfigurationError) as caught:
+            host.open("f", settings=settings)
+        assert hint in caught.value.hint
+        assert "feature f" in str(caught.value)
+
+
+class TestOneAtATime:
+    def test_a_turn_under_way_keeps_others_out(self, host: Host) -> None:
+        conversation = scripted(host, "a b", "c")
+        stream = conversation.stream("one")
+        next(stream)
+        assert conversation.status == "running"
+        for attempt in (
+            lambda: conversation.say("two"),
+            conversation.undo,
+            conversation.reset,
+            conversation.resume,
+            lambda: conversation.use(temperature=1),
+            lambda: conversation.configure(system_prompt=""),
+        ):
+            with pytest.raises(ConversationBusy):
+                attempt()
+        list(stream)
+        assert conversation.say("two").text == "c"
+
+    def test_there_is_nothing_to_resume(self, host: Host) -> None:
+        with pytest.raises(ReplayError, match="no turn to go on with"):
+            scripted(host).resume()
+
+    def test_a_closed_conversation_takes_no_turns(self, host: Host) -> None:
+        conversation = scripted(host, "a")
+        conversation.close()
+        conversation.close()
+        assert conversation.status == "closed"
+        for attempt in (lambda: conversation.say("x"), conversation.reset, conversation.undo):
+            with pytest.raises(ConversationClosed):
+                attempt()
+
+    def test_closing_ends_the_turn_under_way(self, host: Host) -> None:
+        conversation = scripted(host, {"fault": "hang"})
+        errors: list[GenaiError] = []
+
+        def run() -> None:
+            try:
+                conversation.say("x")
+            except GenaiError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        while thread.is_alive():
+            conversation.close()
+            thread.join(0.05)
+        assert len(errors) == 1
+
+    def test_it_closes_as_a_context(self, host: Host) -> None:
+        with scripted(host, "a") as conversation:
+            conversation.say("x")
+        assert conversation.status == "closed"
+
+
+def test_fifty_conversations_in_parallel_are_isolated(host: Host) -> None:
+    """Each sees its own history and its own parameters only."""
+    start = threading.Barrier(50)
+    wrong: list[object] = []
+
+    def converse(number: int) -> None:
+        instance = host.instances.add(f"own-{number}", "mock")
+        conversation = host.open("chat", provider=f"own-{number}", parameters={"seed": number})
+        start.wait(60)
+        for turn in range(5):
+            text = f"conversation {number} turn {turn}"
+            if conversation.say(text).text != text:
+                wrong.append(text)
+        texts = {message.text for message in conversation.history}
+        if texts != {f"conversation {number} turn {turn}" for turn in range(5)}:
+            wrong.append(texts)
+        provider = instance.provider
+        assert isinstance(provider, MockProvider)
+        if {request["parameters"]["seed"] for request in provider.requests} != {number}:
+            wrong.append(number)
+
+    threads = [threading.Thread(target=converse, args=(number,)) for number in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong

@@ -1,0 +1,211 @@
+"""Each plugin behind its own guard, on real metadata in a folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broken_plugins import BROKEN, BrokenPlugin
+
+from genai_host.api import Command, Model, hookimpl
+from genai_host.config import Config
+from genai_host.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
+from genai_host.errors import PluginError
+from genai_host.index import PluginIndex
+from genai_host.testing import MadePlugin, make_distribution
+
+_GOOD = """
+from genai_host.api import Model, hookimpl
+
+@hookimpl
+def genai_models():
+    yield Model("good", ["plain"])
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on `sys.path`; what is imported from it is forgotten afterwards."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def index(site: Path) -> PluginIndex:
+    """Only what is in the folder, and what the bundled plugins are."""
+    return PluginIndex([str(site)], str(site.parent / "index"))
+
+
+def load(site: Path, config: Config | None = None) -> Plugins:
+    return Plugins(EntryPoints(index(site)), config or Config())
+
+
+def with_bundled(site: Path) -> None:
+    """The working plugins whose names the broken ones take."""
+    for name, module in (
+        ("genai-vendor-mock", "genai_vendor_mock"),
+        ("genai-feature-chat", "genai_feature_chat"),
+    ):
+        point = {name.rpartition("-")[2]: module}
+        make_distribution(site, name, entry_points=point, files={})
+
+
+def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path) -> None:
+    make_distribution(site, "good", files={"good.py": _GOOD})
+    plugins = load(site)
+    [result] = plugins.results
+    assert isinstance(result, Loaded)
+    assert list(plugins.registry.models) == ["good"]
+    assert plugins.registry.owner("model", "good") == "good"
+    assert result.outcome().provides == {"models": ["good"]}
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
+def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: BrokenPlugin) -> None:
+    with_bundled(site)
+    make_distribution(site, "good", files={"good.py": _GOOD})
+    broken.install(site)
+    plugins = load(site)
+    [result] = plugins.broken
+    assert result.found.distribution == broken.name
+    assert broken.reason in result.reason
+    assert "\n" not in result.line()
+    assert broken.name in result.line()
+    assert "plugins disable" in result.fix or "pip install" in result.fix or "mark" in result.fix
+    working = {r.found.name for r in plugins.results if isinstance(r, Loaded)}
+    assert working == {"good", "mock", "chat"}
+
+
+def test_nothing_of_a_broken_plugin_is_registered(site: Path) -> None:
+    with_bundled(site)
+    for broken in BROKEN:
+        broken.install(site)
+    plugins = load(site)
+    assert len(plugins.broken) == len(BROKEN)
+    registry = plugins.registry
+    declared = [*registry.models, *registry.providers, *registry.features, *registry.dialects]
+    assert sorted(declared) == ["chat", "mock", "mock", "mock-embed"]
+    assert not registry.offerings
+    assert not registry.commands
+    assert not [
+        impl for impl in plugins.hooks.genai_models.get_hookimpls() if "zz" in impl.plugin_name
+    ]
+
+
+def test_every_kind_of_duplicate_says_which_to_disable(site: Path) -> None:
+    with_bundled(site)
+    for broken in BROKEN:
+        if "duplicate" in broken.name:
+            broken.install(site)
+    for result in load(site).broken:
+        assert "genai-host plugins disable" in result.fix
+
+
+def test_keyboard_interrupt_is_not_a_broken_plugin(site: Path) -> None:
+    make_distribution(site, "slow", files={"slow.py": "raise KeyboardInterrupt"})
+    with pytest.raises(KeyboardInterrupt):
+        load(site)
+
+
+def test_strict_mode_makes_a_broken_plugin_an_error(site: Path) -> None:
+    make_distribution(site, "bad", files={"bad.py": "1 / 0"})
+    with pytest.raises(PluginError, match=r"plugin bad \(bad 1.0\) is broken") as caught:
+        load(site, Config(strict=True))
+    assert caught.value.plugin == "bad"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["good", "good:good"])
+def test_a_disabled_plugin_is_not_imported(site: Path, name: str) -> None:
+    make_distribution(site, "good", files={"good.py": "raise RuntimeError"})
+    [result] = load(site, Config(disabled=[name])).results
+    assert isinstance(result, Blocked)
+    assert result.reason == "disabled"
+
+
+def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
+    make_distribution(site, "good", files={"good.py": _GOOD})
+    make_distribution(site, "other", files={"other.py": "raise RuntimeError"})
+    results = {r.found.name: r for r in load(site, Config(allowed=["good"])).results}
+    assert isinstance(results["good"], Loaded)
+    blocked = results["other"]
+    assert isinstance(blocked, Blocked)
+    assert "allowed" in blocked.reason
+
+
+def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) -> None:
+    """Not that of `sys.path`, and the loser is told who has it."""
+    for name in ("zeta", "alpha"):
+        make_distribution(site, name, files={f"{name}.py": _GOOD})
+    [broken] = load(site).broken
+    assert broken.found.name == "zeta"
+    assert "declared by alpha already" in broken.reason
+
+
+def test_our_own_distribution_comes_first(site: Path) -> None:
+    make_distribution(site, "aaa", entry_points={"aaa": "aaa"}, files={"aaa.py": _GOOD})
+    make_distribution(site, "genai-host", entry_points={"own": "own"}, files={"own.py": _GOOD})
+    [broken] = load(site).broken
+    assert broken.found.name == "aaa"
+
+
+def test_an_object_may_be_a_plugin(site: Path) -> None:
+    source = _GOOD.replace("@hookimpl", "class Plugin:\n  @hookimpl").replace(
+        "def genai_models():\n    yield", "  def genai_models(self):\n      yield"
+    )
+    make_distribution(
+        site,
+        "objects",
+        entry_points={"objects": "objects:plugin.inner"},
+        files={
+            "objects.py": source + "\nclass Outer:\n  inner = Plugin()\nplugin = Outer()\n",
+        },
+    )
+    assert list(load(site).registry.models) == ["good"]
+
+
+def test_outcomes_are_remembered_for_who_lists_without_loading(site: Path) -> None:
+    make_distribution(site, "good", files={"good.py": _GOOD})
+    make_distribution(site, "bad", files={"bad.py": "1 / 0"})
+    load(site)
+    looked_at = index(site)
+    outcomes = {found.name: looked_at.outcomes()[found.key] for found in looked_at.plugins()}
+    assert outcomes["good"].status == "loaded"
+    assert outcomes["good"].provides == {"models": ["good"]}
+    assert outcomes["bad"].status == "broken"
+    assert "ZeroDivisionError" in outcomes["bad"].reason
+
+
+def test_the_trace_of_a_broken_plugin_is_kept() -> None:
+    class Bad:
+        @hookimpl
+        def genai_models(self) -> list[Model]:
+            raise LookupError("deep inside")
+
+    [broken] = Plugins(Given({"bad": Bad()}), Config()).broken
+    assert "deep inside" in broken.trace
+    assert "Traceback" in broken.trace
+
+
+def test_a_plugin_may_declare_nothing_twice() -> None:
+    twice = MadePlugin(models=[Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])])
+    [broken] = Plugins(Given({"twice": twice}), Config()).broken
+    assert "declares the model 'a' twice" in broken.reason
+
+
+def test_no_plugin_may_take_a_command_of_the_host() -> None:
+    plugin = MadePlugin(commands=[Command("doctor", "mine", "x:y")])
+    [broken] = Plugins(Given({"p": plugin}), Config()).broken
+    assert "declared by genai-host already" in broken.reason
+
+
+def test_results_of_every_kind_are_told_apart() -> None:
+    good, bad = MadePlugin(models=[Model("m", ["plain"])]), object()
+    plugins = Plugins(Given({"good": good, "bad": bad, "off": good}), Config(disabled=["off"]))
+    assert [type(result) for result in plugins.results] == [Loaded, Broken, Blocked]

@@ -1,0 +1,276 @@
+"""The index of installed plugins: always right, and quick when nothing has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from genai_host.index import Found, Outcome, PluginIndex
+from genai_host.testing import make_distribution
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def look(cache: Path, *path: Path) -> list[str]:
+    """What a new process would see."""
+    index = PluginIndex([str(each) for each in path], str(cache))
+    return [f"{found.name} {found.version}" for found in index.plugins()]
+
+
+def settle(*folders: Path) -> None:
+    """Make it look as if the last change were long ago."""
+    past = time.time_ns() - 60_000_000_000
+    for folder in folders:
+        for each in (folder, *folder.rglob("*")):
+            os.utime(each, ns=(past, past))
+
+
+class TestChanges:
+    """Each of them on a warm index, and again at once, within one second."""
+
+    def test_an_install_is_seen(self, site: Path, cache: Path) -> None:
+        settle(site)
+        assert look(cache, site) == []
+        make_distribution(site, "one")
+        assert look(cache, site) == ["one 1.0"]
+        make_distribution(site, "two")
+        assert look(cache, site) == ["one 1.0", "two 1.0"]
+
+    def test_an_uninstall_is_seen(self, site: Path, cache: Path) -> None:
+        folders = [make_distribution(site, name) for name in ("one", "two")]
+        settle(site)
+        assert look(cache, site) == ["one 1.0", "two 1.0"]
+        shutil.rmtree(folders[0])
+        assert look(cache, site) == ["two 1.0"]
+        shutil.rmtree(folders[1])
+        assert look(cache, site) == []
+
+    def test_an_upgrade_is_seen(self, site: Path, cache: Path) -> None:
+        old = make_distribution(site, "one")
+        settle(site)
+        assert look(cache, site) == ["one 1.0"]
+        for version in ("2.0", "3.0"):
+            shutil.rmtree(old)
+            old = make_distribution(site, "one", version=version)
+            assert look(cache, site) == [f"one {version}"]
+
+    def test_a_reinstall_in_place_is_seen(self, site: Path, cache: Path) -> None:
+        """As of an editable install whose entry points have changed."""
+        make_distribution(site, "one")
+        settle(site)
+        assert look(cache, site) == ["one 1.0"]
+        for point in ("first", "second"):
+            make_distribution(site, "one", entry_points={point: "one"})
+            assert look(cache, site) == [f"{point} 1.0"]
+
+    def test_a_change_that_leaves_no_mark_on_the_folder_is_seen(
+        self, site: Path, cache: Path
+    ) -> None:
+        """Two changes within one tick of the file system's clock look like one."""
+        make_distribution(site, "one")
+        assert look(cache, site) == ["one 1.0"]
+        before = site.stat()
+        make_distribution(site, "two")
+        os.utime(site, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert look(cache, site) == ["one 1.0", "two 1.0"]
+
+    def test_a_changed_path_is_seen(self, site: Path, cache: Path, tmp_path: Path) -> None:
+        other = tmp_path / "other"
+        other.mkdir()
+        make_distribution(site, "one")
+        make_distribution(other, "two")
+        settle(site, other)
+        assert look(cache, site) == ["one 1.0"]
+        assert look(cache, site, other) == ["one 1.0", "two 1.0"]
+        assert look(cache, other) == ["two 1.0"]
+        assert look(cache, site) == ["one 1.0"]
+
+    def test_a_source_tree_that_is_rebuilt_in_place_is_seen(self, site: Path, cache: Path) -> None:
+        info = site / "dev.egg-info"
+        info.mkdir()
+        (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: dev\nVersion: 1\n")
+        settle(site)
+        assert look(cache, site) == []
+        (info / "entry_points.txt").write_text("[genai_host]\nfirst = dev\n")
+        assert look(cache, site) == ["first 1"]
+        settle(site)
+        assert look(cache, site) == ["first 1"]
+        (info / "entry_points.txt").write_text("[genai_host]\nsecond = dev\n")
+        assert look(cache, site) == ["second 1"]
+
+    def test_a_folder_that_appears_is_seen(self, cache: Path, tmp_path: Path) -> None:
+        later = tmp_path / "later"
+        assert look(cache, later) == []
+        later.mkdir()
+        make_distribution(later, "one")
+        assert look(cache, later) == ["one 1.0"]
+
+
+class TestWarm:
+    def test_a_warm_index_reads_no_metadata(self, site: Path, cache: Path) -> None:
+        """Not even the library for it is imported."""
+        make_distribution(site, "one")
+        settle(site)
+        code = (
+            "import sys; from genai_host.index import PluginIndex\n"
+            f"print(len(PluginIndex([{str(site)!r}], {str(cache)!r}).plugins()),"
+            " 'importlib_metadata' in sys.modules)"
+        )
+        seen = [
+            subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            for _ in range(2)
+        ]
+        assert [each.stdout.split() for each in seen] == [["1", "True"], ["1", "False"]]
+
+    def test_distributions_without_plugins_cost_no_look_at_their_files(
+        self, site: Path, cache: Path
+    ) -> None:
+        for number in range(20):
+            make_distribution(site, f"other{number}", entry_points={}, files={})
+        for info in site.glob("*.dist-info"):
+            (info / "entry_points.txt").write_text("[console_scripts]\nx = y:z\n")
+        make_distribution(site, "one")
+        settle(site)
+        look(cache, site)
+        [file] = cache.iterdir()
+        stamps = json.loads(file.read_text())["stamps"]
+        assert set(stamps) == {str(site), str(site / "one-1.0.dist-info" / "entry_points.txt")}
+
+
+class TestReading:
+    def test_what_is_known_of_a_plugin(self, site: Path, cache: Path) -> None:
+        make_distribution(site, "My.Dist", version="2.1", entry_points={"p": "pkg.mod:obj"})
+        [found] = PluginIndex([str(site)], str(cache)).plugins()
+        assert (found.name, found.value) == ("p", "pkg.mod:obj")
+        assert (found.distribution, found.version) == ("My.Dist", "2.1")
+        assert len(found.record) == 64
+
+    def test_the_record_tells_one_build_from_another(self, site: Path, cache: Path) -> None:
+        keys = []
+        for text in ("x = 1", "x = 2"):
+            make_distribution(site, "one", files={"one.py": text})
+            [found] = PluginIndex([str(site)], str(cache)).plugins()
+            keys.append(found.key)
+        assert keys[0] != keys[1]
+
+    def test_of_two_builds_of_one_distribution_the_first_on_the_path_counts(
+        self, site: Path, cache: Path, tmp_path: Path
+    ) -> None:
+        user = tmp_path / "user"
+        user.mkdir()
+        make_distribution(user, "One_Dist", version="2.0", entry_points={"p": "a"})
+        make_distribution(site, "one-dist", version="1.0", entry_points={"p": "a"})
+        assert look(cache, user, site) == ["p 2.0"]
+
+    def test_several_plugins_of_one_distribution(self, site: Path, cache: Path) -> None:
+        make_distribution(site, "one", entry_points={"b": "one", "a": "one"})
+        assert look(cache, site) == ["a 1.0", "b 1.0"]
+
+    def test_a_distribution_without_metadata_is_left_alone(self, site: Path, cache: Path) -> None:
+        (site / "broken-1.0.dist-info").mkdir()
+        make_distribution(site, "one")
+        assert look(cache, site) == ["one 1.0"]
+
+    @pytest.mark.parametrize("raw", [b"[genai_host]\nnonsense\n", b"\xff[genai_host]\nx = y\n"])
+    def test_entry_points_that_cannot_be_read_are_a_plugin_that_is_unreadable(
+        self, site: Path, cache: Path, raw: bytes
+    ) -> None:
+        info = make_distribution(site, "odd")
+        (info / "entry_points.txt").write_bytes(raw)
+        make_distribution(site, "one")
+        odd, one = PluginIndex([str(site)], str(cache)).plugins()
+        assert odd.name == "odd"
+        assert odd.unreadable
+        assert not one.unreadable
+
+    def test_a_missing_name_in_metadata_is_survived(self, site: Path, cache: Path) -> None:
+        info = make_distribution(site, "odd")
+        (info / "METADATA").write_text("Metadata-Version: 2.1\n")
+        [found] = PluginIndex([str(site)], str(cache)).plugins()
+        assert found.name == "odd"
+
+
+class TestFile:
+    @pytest.mark.parametrize("content", ["", "{", "[]", '{"form": 0}', "null", "\0"])
+    def test_a_damaged_index_is_made_again(self, site: Path, cache: Path, content: str) -> None:
+        make_distribution(site, "one")
+        look(cache, site)
+        [file] = cache.iterdir()
+        file.write_text(content)
+        assert look(cache, site) == ["one 1.0"]
+
+    def test_a_cache_that_cannot_be_written_costs_time_only(
+        self, site: Path, tmp_path: Path
+    ) -> None:
+        make_distribution(site, "one")
+        nowhere = tmp_path / "file"
+        nowhere.write_text("")
+        assert look(nowhere / "cache", site) == ["one 1.0"]
+
+    def test_old_indexes_are_dropped(self, cache: Path, tmp_path: Path) -> None:
+        for number in range(40):
+            look(cache, tmp_path / str(number))
+        assert len(list(cache.iterdir())) <= 32
+
+    def test_processes_that_look_at_once_leave_a_whole_index(self, site: Path, cache: Path) -> None:
+        make_distribution(site, "one")
+        code = (
+            "from genai_host.index import PluginIndex\n"
+            f"for _ in range(20): assert PluginIndex([{str(site)!r}], {str(cache)!r}).plugins()"
+        )
+        started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+        assert [process.wait() for process in started] == [0] * 4
+        assert look(cache, site) == ["one 1.0"]
+        assert not [file for file in cache.iterdir() if file.suffix == ".new"]
+
+
+class TestOutcomes:
+    def test_outcomes_are_kept_for_the_build_they_are_of(self, site: Path, cache: Path) -> None:
+        make_distribution(site, "one")
+        index = PluginIndex([str(site)], str(cache))
+        [found] = index.plugins()
+        outcome = Outcome("broken", "why", "how", {"models": ["m"]}, [("do", "help")])
+        index.remember({found.key: outcome})
+        again = PluginIndex([str(site)], str(cache))
+        assert again.outcomes()[found.key].reason == "why"
+        make_distribution(site, "one", files={"one.py": "x = 2"})
+        changed = PluginIndex([str(site)], str(cache))
+        [found] = changed.plugins()
+        assert found.key not in changed.outcomes()
+
+    def test_outcomes_survive_another_install_and_go_with_their_plugin(
+        self, site: Path, cache: Path
+    ) -> None:
+        info = make_distribution(site, "one")
+        index = PluginIndex([str(site)], str(cache))
+        [one] = index.plugins()
+        index.remember({one.key: Outcome("loaded")})
+        make_distribution(site, "two")
+        index = PluginIndex([str(site)], str(cache))
+        assert index.outcomes()[one.key].status == "loaded"
+        shutil.rmtree(info)
+        index = PluginIndex([str(site)], str(cache))
+        index.remember({})
+        assert one.key not in PluginIndex([str(site)], str(cache)).outcomes()
+
+    def test_what_is_not_installed_is_not_remembered(self, site: Path, cache: Path) -> None:
+        index = PluginIndex([str(site)], str(cache))
+        index.remember({Found("x", "y", "z").key: Outcome("loaded")})
+        assert index.outcomes() == {}

@@ -1,0 +1,283 @@
+"""Provider instances: opened late, several of a type, removed while in use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+
+from genai_host import Config, Host
+from genai_host.api import (
+    Limits,
+    Model,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Secret,
+    Serve,
+    Services,
+    about,
+    hookimpl,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
+from genai_host.instances import Unopened
+from genai_host.testing import MadePlugin
+
+
+@frozen
+class Settings:
+    answer: str = field(default="yes", metadata=about("what to say", env="ANSWERING_TEXT"))
+    key: Secret | None = field(default=None, metadata=about("the key", env="ANSWERING_KEY"))
+
+
+class Answering(Provider):
+    """Says what it is set to; knows how often it was opened and closed."""
+
+    serves = {"plain": Serve()}
+    opened: list[str] = []
+    closed: list[str] = []
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        if settings.answer == "fail":
+            raise ZeroDivisionError("cannot be opened")
+        self.settings = settings
+        self.name = services.instance
+        self.opened.append(self.name)
+
+    def missing(self) -> str | None:
+        if self.settings.answer == "crash":
+            raise LookupError("crashed")
+        return None if self.settings.key else "no key: set ANSWERING_KEY"
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        text = self.settings.answer
+        return ProviderReply(b'{"message": {"role": "assistant", "content": "%s"}}' % text.encode())
+
+    stream = send
+
+    def close(self) -> None:
+        self.closed.append(self.name)
+
+
+@pytest.fixture
+def answering(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> Any:
+    Answering.opened.clear()
+    Answering.closed.clear()
+    monkeypatch.setenv("ANSWERING_KEY", "canary-key")
+
+    def make(config: Config | None = None, **plugins: object) -> Host:
+        plugin = MadePlugin(
+            providers=[ProviderType("answering", Settings, Answering)],
+            models=[Model("m", ["plain"], at={"answering": "m"})],
+        )
+        return make_host(config=config, answering=plugin, **plugins)
+
+    return make
+
+
+def test_each_type_has_an_instance_of_its_name(answering: Any) -> None:
+    host = answering()
+    assert host.open("chat", "m").say("x").text == "yes"
+
+
+def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> None:
+    providers = {
+        name: InstanceConfig("answering", settings={"answer": name}) for name in ("one", "two")
+    }
+    host = answering(Config(providers=providers))
+    for name in providers:
+        assert host.open("chat", "m", provider=name).say("x").text == name
+        assert host.open("chat", f"m@{name}").say("x").text == name
+
+
+def test_an_instance_is_opened_once_and_late(answering: Any) -> None:
+    host = answering()
+    assert Answering.opened == []
+    for _ in range(3):
+        host.open("chat", "m").say("x")
+    assert Answering.opened == ["answering"]
+    host.close()
+    assert Answering.closed == ["answering"]
+
+
+def test_settings_come_from_configuration_then_environment_then_default(
+    answering: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSWERING_TEXT", "from environment")
+    own = {"own": InstanceConfig("answering", settings={"answer": "from file"})}
+    host = answering(Config(providers=own))
+    assert host.open("chat", "m@answering").say("x").text == "from environment"
+    assert host.open("chat", "m@own").say("x").text == "from file"
+
+
+def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
+    own = {"own": InstanceConfig("answering", settings={"key": "in the open"})}
+    host = answering(Config(providers=own))
+    with pytest.raises(NoRoute, match="is a secret") as caught:
+        host.open("chat", "m@own")
+    assert "set the environment variable ANSWERING_KEY" in str(caught.value)
+    assert "in the open" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"answer": "fail"}, "ZeroDivisionError: cannot be opened"),
+        ({"answer": "crash"}, "its plugin failed: LookupError: crashed"),
+        ({"anwser": "x"}, "unknown setting 'anwser'; did you mean answer?"),
+        ({"answer": 3}, "expected str, not int"),
+    ],
+)
+def test_an_instance_that_cannot_be_opened_disturbs_no_other(
+    answering: Any, settings: dict[str, Any], reason: str
+) -> None:
+    host = answering(Config(providers={"bad": InstanceConfig("answering", settings=settings)}))
+    assert host.open("chat", "m").say("x").text == "yes"
+    with pytest.raises(NoRoute) as caught:
+        host.open("chat", "m@bad")
+    assert reason in str(caught.value)
+
+
+def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
+    host = answering(Config(providers={"odd": InstanceConfig("nonexistent")}))
+    with pytest.raises(NoRoute, match="no plugin brings the provider type 'nonexistent'"):
+        host.open("chat", "m", provider="odd")
+
+
+def test_what_an_instance_lacks_is_a_reason(
+    answering: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANSWERING_KEY")
+    with pytest.raises(NoRoute, match="no key: set ANSWERING_KEY"):
+        answering().open("chat", "m")
+
+
+class TestWhileRunning:
+    def test_an_instance_can_be_added(self, answering: Any) -> None:
+        host = answering()
+        host.instances.add("more", "answering", {"answer": "more"}, {"own": "m-1"})
+        assert host.open("chat", "m@more").say("x").text == "more"
+        assert host.open("chat", "own").say("x").text == "more"
+
+    def test_what_cannot_be_added_is_refused(self, answering: Any) -> None:
+        host = answering()
+        for name, kind, reason in (
+            ("answering", "answering", "there is a provider 'answering' already"),
+            ("x", "nonexistent", "no plugin brings"),
+            ("Not Plain", "answering", "is no name for a provider"),
+        ):
+            with pytest.raises(ConfigurationError, match=reason):
+                host.instances.add(name, kind)
+
+    @pytest.mark.parametrize(
+        ("end", "says"),
+        [
+            ("remove", "the provider 'more' was removed"),
+            ("disable", "the provider 'more' is disabled"),
+        ],
+    )
+    def test_a_conversation_whose_instance_is_gone_fails_and_names_it(
+        self, answering: Any, end: str, says: str
+    ) -> None:
+        host = answering()
+        host.instances.add("more", "answering")
+        conversation = host.open("chat", "m@more")
+        conversation.say("x")
+        getattr(host.instances, end)("more")
+        with pytest.raises(ProviderRemoved, match=says) as caught:
+            conversation.say("y")
+        assert caught.value.provider == "more"
+        assert len(conversation.history) == 2
+        assert Answering.closed == ["more"]
+        assert host.open("chat", "m").say("x").text == "yes"
+
+    def test_a_disabled_instance_can_be_enabled_again(self, answering: Any) -> None:
+        host = answering()
+        conversation = host.open("chat", "m")
+        host.instances.disable("answering")
+        with pytest.raises(NoRoute, match="is disabled"):
+            host.open("chat", "m")
+        host.instances.enable("answering")
+        assert conversation.say("x").text == "yes"
+        assert host.open("chat", "m").say("x").text == "yes"
+
+    def test_removing_an_instance_ends_the_calls_under_way(self, host: Host) -> None:
+        host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}]})
+        conversation = host.open("chat", provider="stuck")
+        errors: list[BaseException] = []
+        begun = threading.Event()
+
+        def run() -> None:
+            try:
+                begun.set()
+                conversation.say("x")
+            except ProviderRemoved as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert begun.wait(30)
+        host.instances.remove("stuck")
+        thread.join(30)
+        assert not thread.is_alive()
+        assert len(errors) == 1
+        assert "stuck" in str(errors[0])
+
+    def test_what_is_gone_cannot_be_opened_or_used(self, answering: Any) -> None:
+        host = answering()
+        instance = host.instances.add("more", "answering")
+        host.instances.remove("more")
+        with pytest.raises(ProviderRemoved), instance.attempt(Cancellation()):
+            pytest.fail("it was opened")
+        with pytest.raises(ProviderRemoved):
+            _ = instance.provider
+        assert isinstance(instance.look(), Unopened)
+        with pytest.raises(ProviderRemoved):
+            host.instances.remove("more")
+
+
+class Watching(MadePlugin):
+    """Hears of changes and of calls; breaks if it is told to."""
+
+    def __init__(self, *, breaks: bool = False) -> None:
+        super().__init__()
+        self.heard: list[Any] = []
+        self._breaks = breaks
+
+    @hookimpl
+    def genai_on_change(self, kind: str, name: str, added: bool) -> None:
+        if self._breaks:
+            raise RuntimeError("broken observer")
+        self.heard.append((kind, name, added))
+
+
+class TestObservers:
+    def test_they_hear_of_what_is_added_and_removed(self, answering: Any) -> None:
+        watching = Watching()
+        host = answering(watching=watching)
+        host.instances.add("more", "answering")
+        host.instances.disable("more")
+        host.instances.enable("more")
+        host.instances.enable("more")
+        host.instances.remove("more")
+        assert watching.heard == [
+            ("provider", "more", True),
+            ("provider", "more", False),
+            ("provider", "more", True),
+            ("provider", "more", False),
+        ]
+
+    def test_one_that_breaks_is_logged_and_disturbs_nobody(
+        self, answering: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        broken, watching = Watching(breaks=True), Watching()
+        host = answering(broken=broken, watching=watching)
+        host.instances.add("more", "answering")
+        assert watching.heard == [("provider", "more", True)]
+        assert "plugin broken raised in genai_on_change" in caplog.text

@@ -1,0 +1,169 @@
+"""The record: what it holds, its JSON form, and what it comes to."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import pytest
+from attrs import frozen
+
+from genai_host import Host, Message, Record
+from genai_host.api import Answer, Part
+from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
+from genai_host.record import (
+    SCHEMA,
+    Changed,
+    Entry,
+    Opened,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    Unrecorded,
+    retell,
+)
+from genai_host.testing import MadePlugin
+
+OPENED = Opened("chat", "1", {"main": "mock"})
+
+
+def turn(
+    number: int, *, says: str = "q", answer: str | None = "a", state: Any = None
+) -> list[Entry]:
+    entries: list[Entry] = [TurnStarted(number, Message("user", says), "1", 0)]
+    if answer is not None:
+        entries.append(TurnEnded(number, Answer(answer, state=state)))
+    return entries
+
+
+def test_a_turn_is_recorded_step_by_step(host: Host) -> None:
+    conversation = host.open("chat", "mock")
+    conversation.say("hi")
+    assert isinstance(conversation.record, Record)
+    kinds = [type(entry) for entry in conversation.record.entries]
+    assert kinds == [Opened, TurnStarted, StepStarted, StepEnded, TurnEnded]
+
+
+def test_a_failed_turn_stays_on_record_with_its_error(host: Host) -> None:
+    host.instances.add("script", "mock", {"replies": [{"status": 429}]})
+    conversation = host.open("chat", provider="script")
+    with pytest.raises(RateLimited) as caught:
+        conversation.say("hi")
+    assert isinstance(conversation.record, Record)
+    step, ended = conversation.record.entries[-2:]
+    assert isinstance(step, StepEnded)
+    assert isinstance(ended, TurnEnded)
+    assert step.error == ended.error == caught.value
+    assert (caught.value.provider, caught.value.model, caught.value.status) == (
+        "script", "mock", 429,
+    )  # fmt: skip
+
+
+def test_an_abandoned_turn_stays_on_record(host: Host) -> None:
+    conversation = host.open("chat", "mock")
+    stream = conversation.stream("a b c")
+    next(stream)
+    stream.close()
+    assert isinstance(conversation.record, Record)
+    ended = conversation.record.entries[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.error == Cancelled("abandoned")
+
+
+def test_it_grows_with_what_is_said_and_not_with_its_square(host: Host) -> None:
+    conversation = host.open("chat", "mock")
+    sizes = []
+    for _ in range(30):
+        conversation.say("the same words each time")
+        assert isinstance(conversation.record, Record)
+        sizes.append(len(json.dumps(conversation.record.to_json())))
+    grown = [after - before for before, after in pairwise(sizes)]
+    assert max(grown) - min(grown) < 100
+
+
+def test_a_conversation_may_leave_no_record(host: Host) -> None:
+    conversation = host.open("chat", "mock", record=Unrecorded())
+    conversation.say("hi")
+    assert len(conversation.history) == 2
+
+
+def test_it_round_trips_through_json(host: Host) -> None:
+    host.instances.add("script", "mock", {"replies": ["a", {"status": 503}, "b", "c"]})
+    conversation = host.open(
+        "chat", provider="script", parameters={"temperature": 0}, settings={"history_turns": 1}
+    )
+    conversation.say("one")
+    with pytest.raises(Exception, match="503"):
+        conversation.say("two")
+    conversation.undo()
+    conversation.say(["three", "four"])
+    conversation.use(temperature=1)
+    assert isinstance(conversation.record, Record)
+    data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
+    again = Record.from_json(data, host.codec)
+    assert again.entries == conversation.record.entries
+    assert retell(again.entries).history == conversation.history
+
+
+@pytest.mark.parametrize(
+    "data", [[{"entry": "nonsense"}], [{}], [{"entry": "opened"}], [{"entry": "opened", "x": 1}]]
+)
+def test_what_is_no_record_is_refused(data: list[dict[str, Any]]) -> None:
+    with pytest.raises(InvalidData):
+        Record.from_json(data)
+
+
+class TestRetelling:
+    def test_history_and_state_are_those_of_the_turns_that_were_answered(self) -> None:
+        told = retell([OPENED, *turn(0, state=1), *turn(1, state=2)])
+        assert (len(told.history), told.state, told.turns, told.pending) == (4, 2, 2, ())
+
+    def test_a_failed_turn_adds_nothing(self) -> None:
+        failed = [*turn(1, answer=None), TurnEnded(1, error=Cancelled("x"))]
+        told = retell([OPENED, *turn(0), *failed])
+        assert len(told.history) == 2
+        assert told.turns == 2
+
+    def test_a_turn_that_has_not_ended_is_pending(self) -> None:
+        begun = [*turn(1, answer=None), StepStarted(1, (0,), "prompt", "x")]
+        assert retell([OPENED, *turn(0), *begun]).pending == tuple(begun)
+
+    def test_turns_that_were_taken_back_are_gone(self) -> None:
+        told = retell([OPENED, *turn(0), *turn(1, state=5), Rewound(2, None), *turn(2, says="r")])
+        assert [message.text for message in told.history] == ["q", "a", "r", "a"]
+        assert [mark[0] for mark in told.marks] == [0, 2]
+
+    def test_changes_hold_from_then_on(self) -> None:
+        told = retell([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
+        assert told.opened.models == {"main": "other"}
+        assert told.opened.parameters == {"seed": 1}
+        assert told.opened.settings == {"x": 2}
+
+    def test_a_record_without_a_beginning_is_refused(self) -> None:
+        for entries in ([], turn(0)):
+            with pytest.raises(ReplayError, match="how the conversation began"):
+                retell(entries)
+
+    def test_a_newer_form_is_refused(self) -> None:
+        with pytest.raises(ReplayError, match=f"this host knows {SCHEMA}"):
+            retell([Opened("chat", "1", {}, schema=SCHEMA + 1)])
+
+
+@frozen
+class Place(Part):
+    type: ClassVar[str] = "place"
+    name: str
+
+
+def test_parts_of_plugins_are_recorded_and_read_again(make_host: Any) -> None:
+    host = make_host(places=MadePlugin(parts=[Place]))
+    conversation = host.open("chat", "mock")
+    conversation.say(["where?", Place("Oslo")])
+    data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
+    history = host.reopen(Record.from_json(data, host.codec)).history
+    assert history[0].content[1] == Place("Oslo")
+    with pytest.raises(InvalidData, match="unknown part 'place'"):
+        Record.from_json(data)

@@ -1,0 +1,325 @@
+"""Conversations made again from their records, after every entry."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from genai_vendor_mock import MockProvider
+
+from genai_host import Conversation, Host, Message, Record
+from genai_host.api import (
+    All,
+    Answer,
+    CallFunction,
+    Feature,
+    NewId,
+    NoSettings,
+    Now,
+    Progress,
+    Prompt,
+    Settled,
+    Story,
+    Turn,
+    Wait,
+)
+from genai_host.errors import (
+    ConversationBusy,
+    GenaiError,
+    RateLimited,
+    ReplayError,
+    StepChanged,
+    StepInterrupted,
+    TurnWaiting,
+)
+from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.testing import MadePlugin, ManualClock, replay_everywhere
+
+
+def says(text: str, **fields: Any) -> Prompt:
+    return Prompt([Message("user", text)], **fields)
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def fail() -> None:
+    raise ValueError("always")
+
+
+def everything(turn: Turn[NoSettings]) -> Story:
+    """A turn that does all there is to do."""
+    now = yield from Now()
+    yield from Progress("begun")
+    id = yield from NewId()
+    completion = yield from Prompt([*turn.history, turn.message])
+    sums = yield from All([CallFunction(add, {"a": n, "b": n}, twice=True) for n in range(3)])
+    settled = yield from Settled(
+        [says("x"), CallFunction(fail, twice=True), All([says("y"), says("z")])]
+    )
+    approved = yield from Wait("approval", {"id": id})
+    try:
+        yield from CallFunction(fail, twice=True)
+    except GenaiError as error:
+        failure = str(error)
+    last = yield from says(f"{now} {id} {failure}")
+    data = {
+        "sums": list(sums),
+        "settled": [type(outcome).__name__ for outcome in settled],
+        "approved": approved,
+    }
+    return Answer(f"{completion.text} {last.text}", data=data, state=(turn.state or 0) + 1)
+
+
+def host_of(make_host: Callable[..., Host], respond: Any, **fields: Any) -> Host:
+    return make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, **fields)]))
+
+
+def answered(conversation: Conversation, message: str) -> Answer:
+    try:
+        return conversation.say(message)
+    except TurnWaiting:
+        return conversation.resume("yes")
+
+
+def test_a_conversation_made_again_at_any_point_gives_the_same_answer(
+    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda length: "0" * length)
+    feature = Feature("f", NoSettings, everything)
+    host = make_host(f=MadePlugin(features=[feature]), clock=ManualClock())
+    conversation = host.open("f", "mock")
+    for message in ("one", "two"):
+        answered(conversation, message)
+    assert isinstance(conversation.record, Record)
+    assert replay_everywhere(host, conversation.record, give=lambda kind: "yes") > 40
+
+
+def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        id = yield from NewId()
+        yield from Now()
+        return Answer(id)
+
+    host = host_of(make_host, respond, roles={})
+    conversation = host.open("f")
+    expected = conversation.say("x").text
+    assert isinstance(conversation.record, Record)
+    assert host.reopen(Record(conversation.record.entries[:4])).resume().text == expected
+    assert host.reopen(Record(conversation.record.entries[:2])).resume().text != expected
+
+
+def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
+    script = textwrap.dedent("""
+        from genai_host.api import Message, Prompt, ToolSchema
+        from genai_host.digest import digest
+        step = Prompt(
+            [Message("user", "hi")],
+            parameters={"b": 1, "a": {"y": 2, "x": frozenset("cab")}},
+            tools=[ToolSchema("t", "d", {"q": 1, "p": 2})],
+        )
+        print(digest(step))
+    """)
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
+
+
+class TestGoingOn:
+    def cut(self, host: Host, conversation: Conversation, last: type[Entry], step: str) -> Record:
+        """The record up to the first such entry of such a step."""
+        assert isinstance(conversation.record, Record)
+        kept: list[Entry] = []
+        for entry in conversation.record.entries:
+            kept.append(entry)
+            if isinstance(entry, last) and getattr(entry, "step", step) == step:
+                return Record(kept)
+        raise AssertionError("there is no such entry")
+
+    def test_what_is_on_record_is_not_done_again(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            first = yield from says("a")
+            second = yield from says("b")
+            return Answer(f"{first.text} {second.text}")
+
+        host = host_of(make_host, respond)
+        host.instances.add("script", "mock", {"replies": ["1", "2", "again"]})
+        conversation = host.open("f", provider="script")
+        conversation.say("x")
+        record = self.cut(host, conversation, StepEnded, "prompt")
+        reopened = host.reopen(record)
+        assert reopened.status == "pending"
+        assert reopened.resume().text == "1 again"
+        assert self.script(host).index == 3
+
+    def script(self, host: Host) -> Any:
+        provider = host.instances["script"].provider
+        assert isinstance(provider, MockProvider)
+        return provider.script
+
+    def test_a_prompt_that_was_under_way_is_made_again_and_listeners_are_told(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from says("a")).text)
+
+        host = host_of(make_host, respond)
+        conversation = host.open("f", "mock")
+        conversation.say("x")
+        reopened = host.reopen(self.cut(host, conversation, StepStarted, "prompt"))
+        kinds = [event.kind for event in reopened.resume_stream()]
+        assert kinds == ["void", "delta", "step", "answer"]
+        assert len(reopened.history) == 2
+
+    def test_a_function_that_was_under_way_is_not_called_twice(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        calls: list[int] = []
+
+        def pay(amount: int) -> int:
+            calls.append(amount)
+            return amount
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                paid = yield from CallFunction(pay, {"amount": 5})
+            except StepInterrupted:
+                return Answer("unknown whether it was paid")
+            return Answer(f"paid {paid}")
+
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        assert conversation.say("x").text == "paid 5"
+        record = self.cut(host, conversation, StepStarted, "call_function")
+        assert host.reopen(record).resume().text == "unknown whether it was paid"
+        assert calls == [5]
+
+    def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from says("a")
+            except RateLimited as error:
+                yield from Now()
+                return Answer(f"{error} {error.provider} {error.status}")
+            raise AssertionError
+
+        host = host_of(make_host, respond)
+        host.instances.add("script", "mock", {"replies": [{"status": 429}]})
+        conversation = host.open("f", provider="script")
+        expected = conversation.say("x").text
+        record = self.cut(host, conversation, StepStarted, "now")
+        data = json.loads(json.dumps(record.to_json()))
+        assert host.reopen(Record.from_json(data)).resume().text == expected
+
+    def test_an_approval_may_come_in_another_process(self, make_host: Callable[..., Host]) -> None:
+        host = host_of(make_host, everything)
+        conversation = host.open("f", "mock")
+        with pytest.raises(TurnWaiting):
+            conversation.say("x")
+        assert isinstance(conversation.record, Record)
+        data = json.loads(json.dumps(conversation.record.to_json()))
+        elsewhere = host.reopen(Record.from_json(data))
+        assert elsewhere.status == "pending"
+        with pytest.raises(ConversationBusy):
+            elsewhere.say("y")
+        with pytest.raises(TurnWaiting):
+            elsewhere.resume()
+        assert elsewhere.waiting is not None
+        assert elsewhere.waiting.payload == conversation.waiting.payload  # type: ignore[union-attr]
+        answer = elsewhere.resume("yes")
+        assert answer.data["approved"] == "yes"
+        assert [len(each.history) for each in (elsewhere, conversation)] == [2, 0]
+
+    def test_turns_after_a_reopening_go_on_as_usual(self, host: Host) -> None:
+        conversation = host.open("chat", "mock")
+        for text in ("one", "two"):
+            conversation.say(text)
+        assert isinstance(conversation.record, Record)
+        reopened = host.reopen(Record(conversation.record.entries))
+        assert reopened.history == conversation.history
+        assert reopened.undo() == Message("user", "two")
+        assert reopened.say("three").text == "three"
+        assert [message.text for message in reopened.history] == ["one", "one", "three", "three"]
+
+
+class TestChangedFeatures:
+    def record(self, make_host: Callable[..., Host], respond: Any) -> Sequence[Entry]:
+        """A turn that was interrupted after its last step."""
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        conversation.say("x")
+        assert isinstance(conversation.record, Record)
+        return [e for e in conversation.record.entries if not isinstance(e, TurnEnded)]
+
+    def test_another_step_at_a_point_on_record_stops_it(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        def before(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from Now()))
+
+        def after(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from NewId()))
+
+        def other(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from NewId("x-")))
+
+        entries = self.record(make_host, before)
+        host = host_of(make_host, after, roles={})
+        with pytest.raises(StepChanged, match="step 0 was now and is now new_id"):
+            host.reopen(Record(entries)).resume()
+        entries = self.record(make_host, after)
+        host = host_of(make_host, other, roles={})
+        with pytest.raises(StepChanged, match="another new_id"):
+            host.reopen(Record(entries)).resume()
+
+    def test_a_step_without_a_result_is_compared_too(self, make_host: Callable[..., Host]) -> None:
+        def before(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from NewId("a")))
+
+        def after(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from NewId("b")))
+
+        entries = [e for e in self.record(make_host, before) if not isinstance(e, StepEnded)]
+        host = host_of(make_host, after, roles={})
+        with pytest.raises(StepChanged):
+            host.reopen(Record(entries)).resume()
+
+    def test_another_version_of_the_feature_is_refused(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            return Answer((yield from Now()))
+
+        entries = self.record(make_host, respond)
+        host = host_of(make_host, respond, roles={}, version="2")
+        conversation = host.reopen(Record(entries))
+        with pytest.raises(ReplayError, match="began with version 1 of f, this is version 2"):
+            conversation.resume()
+        assert conversation.undo() == Message("user", "x")
+        assert conversation.say("x").text
+
+    def test_a_changed_message_is_another_prompt(self, host: Host) -> None:
+        conversation = host.open("chat", "mock")
+        conversation.say("one")
+        assert isinstance(conversation.record, Record)
+        entries = list(conversation.record.entries[:-1])
+        started = entries[1]
+        assert isinstance(started, TurnStarted)
+        entries[1] = evolve(started, message=Message("user", "other"))
+        with pytest.raises(StepChanged, match="another prompt"):
+            host.reopen(Record(entries)).resume()

@@ -1,0 +1,334 @@
+"""The join: pure, so it is tested with data alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import Dialect, Model, Offering, Serve
+from genai_host.api.parameters import STANDARD
+from genai_host.errors import NoRoute
+from genai_host.resolution import Candidate, Catalog, Served
+
+
+class _Dialect(Dialect):  # type: ignore[type-arg]  # never called: only its data is joined
+    prepare_request = extract_result = None  # type: ignore[assignment]
+
+
+def dialect(name: str, **fields: object) -> _Dialect:
+    made: _Dialect = type(name, (_Dialect,), {"name": name, **fields})()
+    return made
+
+
+CHAT = dialect(
+    "chat-wire",
+    capabilities=frozenset({"stream", "tools", "schema", "images"}),
+    parameters={"temperature": STANDARD["temperature"], "top_p": STANDARD["top_p"]},
+    variant={"max_tokens": "max_tokens", "role": "system"},
+    endpoint=Serve(path="/chat", query={"v": "1"}),
+)
+OTHER = dialect("other-wire", capabilities=frozenset({"stream", "tools"}))
+EMBED = dialect("embed-wire", operation="embed")
+DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED)}
+
+CLAUDE = Model(
+    "claude",
+    dialects=["other-wire", "chat-wire"],
+    aliases=["sonnet"],
+    capabilities={"tools", "schema"},
+    window=1000,
+    at={"first": "claude-1"},
+)
+LLAMA = Model("llama", dialects=["chat-wire"], capabilities={"tools"}, window=500)
+E5 = Model("e5", dialects=["embed-wire"], operation="embed", at={"first": "e5-small"})
+
+FIRST = Served(
+    "first",
+    "first",
+    serves={"chat-wire": Serve(), "other-wire": Serve(), "embed-wire": Serve()},
+    default_models={"chat": "claude", "embed": "e5"},
+)
+SECOND = Served("second", "second", serves={"chat-wire": Serve(path="/v2", lacks={"schema"})})
+
+
+def catalog(
+    *served: Served,
+    offerings: tuple[Offering, ...] = (),
+    models: tuple[Model, ...] = (CLAUDE, LLAMA, E5),
+    prefer: tuple[str, ...] = (),
+    absent: dict[str, str] | None = None,
+) -> Catalog:
+    return Catalog(models, offerings, DIALECTS, served or (FIRST, SECOND), absent, prefer)
+
+
+def ways(found: list[Candidate]) -> list[tuple[str, str]]:
+    return [(candidate.provider, candidate.dialect) for candidate in found]
+
+
+LLAMA_AT_SECOND = Offering("llama", "second", "llama-3")
+
+
+class TestNames:
+    def test_a_declared_name_wins_and_so_does_an_alias(self) -> None:
+        for name in ("claude", "sonnet"):
+            found = catalog().resolve(name)
+            assert {candidate.model.name for candidate in found} == {"claude"}
+
+    def test_a_declared_name_may_look_like_anything_else(self) -> None:
+        odd = Model("first/x@first+chat-wire", ["chat-wire"], at={"first": "odd"})
+        assert catalog(models=(odd,)).resolve(odd.name)[0].id == "odd"
+
+    def test_a_model_at_an_instance(self) -> None:
+        both = catalog(offerings=(Offering("claude", "second", "c"),))
+        assert {each.provider for each in both.resolve("claude")} == {"first", "second"}
+        assert {each.provider for each in both.resolve("claude@second")} == {"second"}
+
+    def test_a_model_at_an_instance_in_a_dialect(self) -> None:
+        assert ways(catalog().resolve("claude@first+chat-wire")) == [("first", "chat-wire")]
+
+    def test_what_stands_after_the_last_at_is_an_instance_only_if_there_is_one(self) -> None:
+        vertex = Model("claude@20260101", ["chat-wire"], at={"first": "c"})
+        assert catalog(models=(vertex,)).resolve("claude@20260101")[0].id == "c"
+        assert catalog(models=(vertex,)).resolve("claude@20260101@first")[0].id == "c"
+
+    @pytest.mark.parametrize("id", ["x", "org/x", "x:7b", "a@b", "arn:aws:b:1:model/x.v1:0", "/p"])
+    def test_an_id_is_passed_through_to_an_instance(self, id: str) -> None:
+        for name, provider in ((f"second/{id}", None), (f"{id}@second", None), (id, "second")):
+            [found] = catalog().resolve(name, provider)
+            assert (found.id, found.provider, found.dialect) == (id, "second", "chat-wire")
+            assert catalog().resolve(found.name) == [found]
+
+    def test_a_passed_id_that_is_offered_is_the_declared_model(self) -> None:
+        [found] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("second/llama-3")
+        assert found.model is LLAMA
+
+    def test_a_passed_id_goes_by_the_dialect_whose_pattern_fits(self) -> None:
+        serves = {"chat-wire": Serve(ids="gpt-*"), "other-wire": Serve(ids="claude-*")}
+        both = catalog(Served("both", "both", serves=serves))
+        assert ways(both.resolve("both/claude-9")) == [("both", "other-wire")]
+        assert ways(both.resolve("both/gpt-9")) == [("both", "chat-wire")]
+        with pytest.raises(NoRoute, match="no shared dialect"):
+            both.resolve("both/llama")
+
+    def test_an_unknown_name_suggests_near_ones(self) -> None:
+        with pytest.raises(NoRoute) as caught:
+            catalog().resolve("clawde")
+        assert caught.value.suggestions == ("claude",)
+        assert "did you mean claude" in caught.value.hint
+
+    def test_an_unknown_provider_suggests_near_ones_or_what_to_install(self) -> None:
+        with pytest.raises(NoRoute) as caught:
+            catalog().resolve("claude", "frist")
+        assert caught.value.suggestions == ("first",)
+        with pytest.raises(NoRoute) as caught:
+            catalog().resolve("claude", "bedrock")
+        assert "pip install genai-vendor-bedrock" in caught.value.hint
+
+    def test_a_provider_whose_type_is_absent_says_so(self) -> None:
+        with pytest.raises(NoRoute, match="no plugin brings x"):
+            catalog(absent={"mine": "no plugin brings x"}).resolve("claude", "mine")
+
+    def test_a_name_at_one_provider_is_not_looked_for_at_another(self) -> None:
+        with pytest.raises(NoRoute, match="is at first, and not at second"):
+            catalog().resolve("claude@first", "second")
+
+    @settings(deadline=None, max_examples=200)
+    @given(st.text(min_size=1))
+    def test_any_name_is_resolved_or_refused(self, name: str) -> None:
+        try:
+            catalog().explain(name)
+        except NoRoute as refused:
+            assert refused.hint
+
+
+class TestJoin:
+    def test_the_order_is_the_models_own(self) -> None:
+        assert ways(catalog().resolve("claude")) == [
+            ("first", "other-wire"),
+            ("first", "chat-wire"),
+        ]
+
+    def test_the_users_preference_comes_first(self) -> None:
+        offered = (Offering("claude", "second", "c"),)
+        preferring = catalog(offerings=offered, prefer=("second",))
+        assert preferring.resolve("claude")[0].provider == "second"
+        assert catalog(offerings=offered).resolve("claude")[0].provider == "first"
+
+    def test_what_runs_comes_before_what_does_not_at_the_same_preference(self) -> None:
+        broken = Served("a", "first", serves=FIRST.serves, missing="no key: set X")
+        found = catalog(broken, FIRST).explain("claude")
+        assert [candidate.runs for candidate in found] == [True, True, False, False]
+
+    def test_who_offers_a_model_may_be_a_third(self) -> None:
+        [found] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("llama")
+        assert (found.provider, found.id) == ("second", "llama-3")
+
+    def test_an_offering_may_name_an_instance(self) -> None:
+        a, b = (Served(name, "second", serves=SECOND.serves) for name in ("a", "b"))
+        found = catalog(a, b, offerings=(Offering("llama", "b", "llama-b"),)).resolve("llama")
+        assert [(each.provider, each.id) for each in found] == [("b", "llama-b")]
+
+    def test_the_users_own_id_for_a_model_wins(self) -> None:
+        mine = Served("mine", "first", serves=FIRST.serves, models={"claude": "my-deployment"})
+        assert {each.id for each in catalog(mine).resolve("claude")} == {"my-deployment"}
+
+    def test_a_user_may_name_a_model_that_nobody_declared(self) -> None:
+        mine = Served("mine", "x", serves=SECOND.serves, models={"own": "/m/own.gguf"})
+        [found] = catalog(mine).resolve("own")
+        assert (found.id, found.provider) == ("/m/own.gguf", "mine")
+
+    def test_an_offering_of_an_undeclared_model_is_a_model(self) -> None:
+        [found] = catalog(offerings=(Offering("nova", "second", "nova-1"),)).resolve("nova")
+        assert (found.model.name, found.id) == ("nova", "nova-1")
+
+    def test_an_offering_may_narrow_the_dialects(self) -> None:
+        narrow = Offering("claude", "first", "c", dialects=["chat-wire"])
+        assert ways(catalog(FIRST, offerings=(narrow,)).resolve("claude")) == [
+            ("first", "chat-wire")
+        ]
+
+    def test_capabilities_are_those_of_model_and_dialect_less_what_is_lacking(self) -> None:
+        offered = Offering("claude", "second", "c", lacks={"tools"})
+        found = {
+            (each.provider, each.dialect): set(each.capabilities)
+            for each in catalog(offerings=(offered,)).resolve("claude")
+        }
+        assert found == {
+            ("first", "other-wire"): {"stream", "tools"},
+            ("first", "chat-wire"): {"stream", "tools", "schema"},
+            ("second", "chat-wire"): {"stream"},
+        }
+
+    def test_an_undeclared_model_is_taken_to_do_what_its_dialect_can(self) -> None:
+        [found] = catalog().resolve("second/new")
+        assert found.capabilities == {"stream", "tools", "images"}
+
+    def test_variants_are_merged_from_dialect_model_provider_and_offering(self) -> None:
+        model = Model(
+            "m", ["chat-wire"], variant={"chat-wire": {"max_tokens": "model", "role": "model"}}
+        )
+        served = Served("p", "p", serves={"chat-wire": Serve(variant={"role": "serve"})})
+        for offered, expected in (({}, "serve"), ({"role": "offering"}, "offering")):
+            offering = Offering("m", "p", "id", variant=offered)
+            [found] = catalog(served, models=(model,), offerings=(offering,)).resolve("m")
+            assert found.variant == {"max_tokens": "model", "role": expected}
+
+    def test_parameters_are_the_dialects_with_those_of_provider_and_model(self) -> None:
+        model = Model("m", ["chat-wire"], parameters={"top_p": False}, at={"p": "id"})
+        own = {"min_p": {"type": "number"}}
+        served = Served("p", "p", serves={"chat-wire": Serve(parameters=own)})
+        [found] = catalog(served, models=(model,)).resolve("m")
+        assert set(found.parameters) == {"temperature", "min_p"}
+
+    def test_how_a_dialect_is_served_is_filled_up_with_the_dialects_own(self) -> None:
+        [first] = catalog().resolve("claude@first+chat-wire")
+        assert (first.serve.path, first.serve.query) == ("/chat", {"v": "1"})
+        [second] = catalog().resolve("second/x")
+        assert second.serve.path == "/v2"
+
+    @pytest.mark.parametrize(("offered", "window"), [(None, 1000), (200, 200), (5000, 1000)])
+    def test_the_window_is_the_smaller_one(self, offered: int | None, window: int) -> None:
+        offering = Offering("claude", "second", "c", window=offered)
+        [found] = catalog(SECOND, offerings=(offering,)).resolve("claude")
+        assert found.window == window
+
+    def test_nothing_is_changed_by_resolving(self) -> None:
+        joined = catalog(offerings=(LLAMA_AT_SECOND,))
+        before = joined.matrix()
+        for name in ("second/x", "x@first", "claude"):
+            joined.resolve(name)
+        assert joined.matrix() == before
+
+
+class TestReasons:
+    def why(self, joined: Catalog, name: str) -> list[str]:
+        return [reason for each in joined.explain(name) for reason in each.reasons]
+
+    def test_a_provider_that_does_not_offer_it(self) -> None:
+        assert "second does not offer llama" in self.why(catalog(), "llama")
+
+    def test_no_shared_dialect_names_both_sides(self) -> None:
+        only_other = Served("p", "p", serves={"other-wire": Serve()})
+        joined = catalog(only_other, offerings=(Offering("llama", "p", "l"),))
+        assert self.why(joined, "llama") == [
+            "no shared dialect: llama speaks chat-wire, p serves other-wire"
+        ]
+
+    def test_a_dialect_that_is_not_installed_says_what_to_install(self) -> None:
+        served = Served("p", "p", serves={"new-wire": Serve(install="genai-dialect-new")})
+        model = Model("m", ["new-wire"], at={"p": "m"})
+        assert self.why(catalog(served, models=(model,)), "m") == [
+            "the dialect new-wire is not installed: pip install genai-dialect-new"
+        ]
+
+    def test_what_a_provider_lacks_is_the_reason(self) -> None:
+        keyless = Served("p", "first", serves=FIRST.serves, missing="no key: set P_API_KEY")
+        with pytest.raises(NoRoute) as caught:
+            catalog(keyless).resolve("claude")
+        assert caught.value.reasons == ("no key: set P_API_KEY",)
+        assert "no key: set P_API_KEY" in str(caught.value)
+
+    def test_a_model_whose_files_are_missing_is_refused_and_others_run(self) -> None:
+        served = Served(
+            "first",
+            "first",
+            serves=FIRST.serves,
+            missing_models={"claude-1": "the weights are missing: pull them"},
+        )
+        joined = catalog(served)
+        with pytest.raises(NoRoute, match="pull them"):
+            joined.resolve("claude")
+        assert joined.resolve("e5", operation="embed")
+
+    def test_a_model_for_another_operation(self) -> None:
+        with pytest.raises(NoRoute, match="e5 is a model for embed, not chat"):
+            catalog().resolve("e5")
+
+    def test_several_reasons_are_each_given_once(self) -> None:
+        a, b = (Served(n, "first", serves=FIRST.serves, missing=f"no key for {n}") for n in "ab")
+        with pytest.raises(NoRoute) as caught:
+            catalog(a, b).resolve("claude")
+        assert caught.value.reasons == ("no key for a", "no key for b")
+        assert "routes explain claude" in caught.value.hint
+
+    def test_the_matrix_has_every_model_at_every_provider(self) -> None:
+        pairs = {(each.model.name, each.provider) for each in catalog().matrix()}
+        assert pairs == {(m, p) for m in ("claude", "llama", "e5") for p in ("first", "second")}
+        assert all(candidate.runs or candidate.reasons for candidate in catalog().matrix())
+
+
+class TestDefaults:
+    def test_the_default_of_a_named_provider(self) -> None:
+        assert catalog().resolve(None, "first")[0].model is CLAUDE
+        assert catalog().resolve(None, "first", "embed")[0].model is E5
+
+    def test_without_a_name_the_first_that_may_be_chosen_and_runs(self) -> None:
+        stand_in = Served(
+            "a", "a", serves=FIRST.serves, default_models={"chat": "a/x"}, automatic=False
+        )
+        keyless = Served(
+            "b", "first", serves=FIRST.serves, default_models={"chat": "claude"}, missing="no key"
+        )
+        found = catalog(stand_in, keyless, FIRST).resolve(None)
+        assert {candidate.provider for candidate in found} == {"first"}
+        assert catalog(stand_in, FIRST).resolve(None, "a")[0].provider == "a"
+
+    def test_the_preferred_provider_is_asked_first(self) -> None:
+        other = Served("z", "first", serves=FIRST.serves, default_models={"chat": "claude"})
+        assert catalog(FIRST, other, prefer=("z",)).resolve(None)[0].provider == "z"
+
+    def test_no_default_is_an_error_that_says_what_to_do(self) -> None:
+        with pytest.raises(NoRoute, match="no default model for chat") as caught:
+            catalog(SECOND).resolve(None)
+        assert "--model" in caught.value.hint
+        with pytest.raises(NoRoute, match="the provider second has no default model"):
+            catalog().resolve(None, "second")
+
+
+def test_candidates_are_plain_data() -> None:
+    [candidate] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("llama")
+    assert candidate == catalog(offerings=(LLAMA_AT_SECOND,)).resolve("llama")[0]
+    json.dumps(candidate.parameters)

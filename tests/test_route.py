@@ -1,0 +1,250 @@
+"""One call of a model: parameters, differences of providers, faults of plugins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Dialect,
+    Limits,
+    Message,
+    Model,
+    NoSettings,
+    Offering,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    Serve,
+    Services,
+    StreamEvent,
+    standard,
+)
+from genai_host.errors import (
+    AuthenticationFailed,
+    GenaiError,
+    InvalidParameter,
+    MalformedReply,
+    PluginError,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.instances import Instances
+from genai_host.testing import MadePlugin
+
+
+class Wire(Dialect[ChatCall, Completion]):
+    """Writes what it is given; reads the text of the reply."""
+
+    name = "wire"
+    endpoint = Serve(add={"from_dialect": 1}, drop=("secret",))
+    capabilities = frozenset({"stream", "tools"})
+    parameters = standard("temperature", "top_p", "max_tokens", "stop")
+    variant = {"name": "dialect", "kept": True}
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        if call.messages[-1].text == "break dialect":
+            raise LookupError("dialect broke")
+        body = {
+            "model": call.model_id,
+            "variant": dict(call.variant),
+            "parameters": dict(call.parameters),
+            "secret": "dropped",
+        }
+        return ProviderRequest(
+            "chat", self.name, call.model_id, body, call.stream, {"x-beta": "on"}
+        )
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        if reply.body == b"deep":
+            json.loads("[" * 100_000)
+        if reply.body == b"odd":
+            return 3  # type: ignore[return-value]
+        return Completion(Message("assistant", reply.body.decode()))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return RequestRefused("as the dialect says") if reply.body == b"dialect" else None
+
+
+class Echo(Provider):
+    """Says what it was sent, or what the instance is set to do."""
+
+    serves = {
+        "wire": Serve(
+            add={"version": 2},
+            drop=("model",),
+            header_to_body={"x-beta": "beta"},
+            variant={"name": "serve"},
+            parameters={"min_p": {"type": "number"}, "top_p": False},
+        )
+    }
+
+    def __init__(self, settings: NoSettings, services: Services) -> None:
+        self.reply: Any = None
+
+    def wire_id(self, model_id: str) -> str:
+        return f"eu.{model_id}"
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        sent = {"headers": dict(request.headers), "id": request.model_id}
+        return self.reply or ProviderReply(json.dumps({**request.body, **sent}).encode())
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        return self.send(request, limits)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return RateLimited("as the provider says") if reply.body == b"provider" else None
+
+
+@pytest.fixture
+def host(make_host: Callable[..., Host]) -> Host:
+    plugin = MadePlugin(
+        providers=[ProviderType("echo", NoSettings, Echo)],
+        dialects=[Wire()],
+        models=[
+            Model(
+                "m",
+                ["wire"],
+                parameters={"max_tokens": {"type": "integer", "maximum": 10}, "stop": False},
+                defaults={"temperature": 0.1, "top_p": 0.2, "max_tokens": 5},
+                variant={"wire": {"name": "model"}},
+            )
+        ],
+        offerings=[Offering("m", "echo", "m-1", variant={"extra": "offering"})],
+    )
+    return make_host(plain=plugin)
+
+
+def provider(host: Host) -> Echo:
+    instances: Instances = host.instances
+    found = instances["echo"].provider
+    assert isinstance(found, Echo)
+    return found
+
+
+def say(host: Host, text: str = "hi", **parameters: Any) -> dict[str, Any]:
+    sent: dict[str, Any] = json.loads(host.open("chat", "m", parameters=parameters).say(text).text)
+    return sent
+
+
+def test_how_the_provider_serves_the_dialect_is_applied_to_the_request(host: Host) -> None:
+    sent = say(host)
+    assert "model" not in sent
+    assert "secret" not in sent
+    assert (sent["from_dialect"], sent["version"], sent["beta"]) == (1, 2, "on")
+    assert sent["headers"] == {}
+    assert sent["id"] == "eu.m-1"
+
+
+def test_the_variant_is_merged_from_all_who_have_a_say(host: Host) -> None:
+    assert say(host)["variant"] == {"name": "serve", "kept": True, "extra": "offering"}
+
+
+class TestParameters:
+    def test_what_suits_the_model_is_used_where_nobody_sets_others(self, host: Host) -> None:
+        assert say(host)["parameters"] == {"temperature": 0.1, "max_tokens": 5}
+        assert say(host, temperature=1)["parameters"] == {"temperature": 1, "max_tokens": 5}
+
+    def test_a_providers_own_are_taken(self, host: Host) -> None:
+        assert say(host, min_p=0.5)["parameters"]["min_p"] == 0.5
+
+    @pytest.mark.parametrize("name", ["top_p", "stop", "nonsense", "temperatur"])
+    def test_what_is_not_taken_here_is_refused_with_what_is(self, host: Host, name: str) -> None:
+        with pytest.raises(InvalidParameter) as caught:
+            host.open("chat", "m", parameters={name: 1})
+        error = caught.value
+        assert error.parameter == name
+        assert error.valid == ("max_tokens", "min_p", "temperature")
+        assert (error.model, error.provider) == ("m", "echo")
+        expected = "did you mean temperature?" if name == "temperatur" else "it takes max_tokens"
+        assert expected in error.hint
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("temperature", 3), ("temperature", "hot"), ("temperature", None), ("max_tokens", 11),
+         ("max_tokens", 1.5), ("min_p", [])],
+    )  # fmt: skip
+    def test_a_bad_value_is_refused(self, host: Host, name: str, value: object) -> None:
+        with pytest.raises(InvalidParameter, match=f"^{name}: ") as caught:
+            host.open("chat", "m", parameters={name: value})
+        assert caught.value.parameter == name
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("reply", "kind", "message"),
+        [
+            (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
+            (ProviderReply(b"dialect", 400), RequestRefused, "as the dialect says"),
+            (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
+            (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
+            (ProviderReply(b"", 404), RequestRefused, "status 404"),
+            (ProviderReply(b"", 408), Unavailable, "status 408"),
+            (ProviderReply(b"", 422), RequestRefused, "status 422"),
+            (ProviderReply(b"", 429), RateLimited, "status 429"),
+            (ProviderReply(b"", 500), Unavailable, "status 500"),
+            (ProviderReply(b"", 529), Unavailable, "status 529"),
+            (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
+            (ProviderReply(b"odd"), PluginError, "dialect wire gives a int"),
+        ],
+    )
+    def test_provider_then_dialect_then_status_explain_a_failure(
+        self, host: Host, reply: ProviderReply, kind: type[GenaiError], message: str
+    ) -> None:
+        provider(host).reply = reply
+        with pytest.raises(GenaiError, match=message) as caught:
+            say(host)
+        assert type(caught.value) is kind
+        assert (caught.value.model, caught.value.provider) == ("m", "echo")
+
+    @pytest.mark.parametrize("raised", [KeyError("x"), OSError("disk"), TypeError("no")])
+    def test_what_a_plugin_raises_is_its_own_fault(self, host: Host, raised: Exception) -> None:
+        provider(host).reply = raised
+        with pytest.raises(PluginError, match=type(raised).__name__) as caught:
+            say(host)
+        assert caught.value.__cause__ is raised
+        assert (caught.value.model, caught.value.provider) == ("m", "echo")
+        with pytest.raises(PluginError, match="dialect broke"):
+            provider(host).reply = None
+            say(host, "break dialect")
+
+
+class _Stream:
+    """Events, and whether the stream was closed."""
+
+    def __init__(self, events: Sequence[StreamEvent]) -> None:
+        self._events = events
+        self.closed = 0
+
+    def __iter__(self) -> Any:
+        yield from self._events
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_stream_is_closed_however_it_ends(host: Host, complete: bool) -> None:
+    """Here of the plain dialect, by a provider that streams what it is set to."""
+    end = StreamEvent(b'{"end": {"message": {"role": "assistant", "content": "a b"}}}')
+    stream = _Stream([StreamEvent(b'{"delta": {"text": "a"}}'), *([end] if complete else [])])
+    mock = host.instances["mock"].provider
+    mock.stream = lambda request, limits: stream  # type: ignore[method-assign]
+    conversation = host.open("chat", "mock")
+    if complete:
+        assert conversation.say("x").text == "a b"
+    else:
+        with pytest.raises(GenaiError):
+            conversation.say("x")
+    assert stream.closed
