@@ -74,6 +74,9 @@ class Blocked:
     reason: str
 
 
+Result = Loaded | Broken | Blocked
+
+
 class Discovery(Protocol):
     """Where plugins come from: an argument of `Host`."""
 
@@ -144,7 +147,7 @@ class Plugins:
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
-        self.results: list[Loaded | Broken | Blocked] = []
+        self.results: list[Result] = []
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
         names: dict[str, Found] = {}

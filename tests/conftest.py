@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
+from support import Terminal
 
 from genai_host import Config, Given, Host
 from genai_host.testing import ManualClock
@@ -66,6 +68,24 @@ def host(make_host: MakeHost) -> Host:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.fixture
+def script(home: Path) -> Callable[[Sequence[Any]], None]:
+    """Configures an instance `script` of the mock that says these replies."""
+
+    def configure(replies: Sequence[Any]) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        instance = {"type": "mock", "replies": list(replies)}
+        file.write_text(tomlkit.dumps({"providers": {"script": instance}}), encoding="utf-8")
+
+    return configure
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from genai_host.index import Found, Outcome, PluginIndex
 
 if TYPE_CHECKING:
     from genai_host.config import Config
+    from genai_host.discovery import Result
 
 
 @click.group(name="plugins", invoke_without_command=True)
@@ -35,12 +36,13 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
 
     Exits with 1 if one is broken.
     """
-    results = [each for each in _load() if not names or _is_named(each.found, names)]
-    _must_exist(names, [result.found for result in results])
-    rows = []
-    for result in results:
-        outcome = result.outcome() if hasattr(result, "outcome") else None
-        rows.append(_row(result.found, outcome, _config()))
+    _must_exist(names)
+    config = _config()
+    rows = [
+        _row(result.found, _outcome(result), config)
+        for result in _load(config)
+        if not names or _is_named(result.found, names)
+    ]
     _show(rows, as_json)
     return int(any(row["status"] == "broken" for row in rows))
 
@@ -50,15 +52,13 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Load a plugin and show all that is known of it."""
-    from genai_host.discovery import Broken
-
-    results = [result for result in _load() if _is_named(result.found, (name,))]
-    _must_exist((name,), [result.found for result in results])
-    for result in results:
-        outcome = result.outcome() if hasattr(result, "outcome") else None
-        row = _row(result.found, outcome, _config())
-        if isinstance(result, Broken) and result.trace:
-            row["trace"] = result.trace
+    _must_exist((name,))
+    config = _config()
+    for result in _load(config):
+        if not _is_named(result.found, (name,)):
+            continue
+        row = _row(result.found, _outcome(result), config)
+        row["trace"] = getattr(result, "trace", "")
         if as_json:
             echo_json(row)
             continue
@@ -75,7 +75,7 @@ def disable(names: tuple[str, ...]) -> None:
     """Keep plugins from being loaded: NAME, or DISTRIBUTION:NAME."""
     from genai_host.config import edit_config
 
-    _must_exist(names, PluginIndex().plugins())
+    _must_exist(names)
     with edit_config() as document:
         disabled = document.setdefault("plugins", {}).setdefault("disabled", [])
         for name in names:
@@ -94,7 +94,7 @@ def enable(names: tuple[str, ...]) -> None:
     disabled_now = read_config().disabled
     for name in names:
         if name not in disabled_now:
-            _must_exist((name,), PluginIndex().plugins())
+            _must_exist((name,))
             raise ConfigurationError(f"{name} is not disabled")
     with edit_config() as document:
         disabled = document["plugins"]["disabled"]
@@ -116,10 +116,16 @@ def _config() -> Config:
         return Config()
 
 
-def _load() -> Any:
+def _load(config: Config) -> list[Result]:
     from genai_host.discovery import EntryPoints, Plugins
 
-    return Plugins(EntryPoints(), _config()._replace(strict=False)).results
+    return Plugins(EntryPoints(), config._replace(strict=False)).results
+
+
+def _outcome(result: Result) -> Outcome | None:
+    from genai_host.discovery import Blocked
+
+    return None if isinstance(result, Blocked) else result.outcome()
 
 
 def _row(found: Found, outcome: Outcome | None, config: Config) -> dict[str, Any]:
@@ -157,7 +163,8 @@ def _is_named(found: Found, names: tuple[str, ...]) -> bool:
     return found.name in names or f"{found.distribution}:{found.name}" in names
 
 
-def _must_exist(names: tuple[str, ...], plugins: list[Found]) -> None:
+def _must_exist(names: tuple[str, ...]) -> None:
+    plugins = PluginIndex().plugins() if names else []
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
             import difflib

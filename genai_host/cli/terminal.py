@@ -39,7 +39,12 @@ def echo(text: str, *, end: str = "\n", raw: bool = False) -> None:
     raw   exactly as it is, at a terminal too
     """
     exact = raw or not sys.stdout.isatty()
-    click.echo((text if exact else safe(text)) + end, nl=False)
+    text = (text if exact else safe(text)) + end
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:  # half a surrogate pair, or a terminal of few letters
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 
 

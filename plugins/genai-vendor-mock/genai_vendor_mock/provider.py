@@ -9,8 +9,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from attrs import evolve
-
 from genai_host.api import (
     Codec,
     Completion,
@@ -198,14 +196,17 @@ def _completion(reply: Reply, body: dict[str, Any]) -> Completion:
     content: list[Part] = [Reasoning(reply.reasoning)] if reply.reasoning else []
     content += [Text(reply.text)] if reply.text else []
     content += reply.tool_calls
-    finish: Finish = "content_filter" if reply.fault == "filtered" else "stop"
-    if reply.tool_calls:
-        finish = "tool_calls"
     usage = reply.usage
     if usage is None:
         usage = Usage(input=len(json.dumps(body["messages"]).split()), output=len(_pieces(reply)))
-    completion = Completion(Message("assistant", content), usage=usage, vendor_finish=finish)
-    return evolve(completion, finish=reply.finish or finish)
+    finish = reply.finish or _usual_finish(reply)
+    return Completion(Message("assistant", content), finish, usage, vendor_finish=finish)
+
+
+def _usual_finish(reply: Reply) -> Finish:
+    if reply.fault == "filtered":
+        return "content_filter"
+    return "tool_calls" if reply.tool_calls else "stop"
 
 
 def _embed(texts: list[str]) -> Vectors:

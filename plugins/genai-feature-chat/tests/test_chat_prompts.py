@@ -1,0 +1,196 @@
+"""What the chat sends, what it makes of an answer, and what it tells of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from genai_feature_chat import Settings
+from genai_vendor_mock import MockProvider, Reply
+
+from genai_host import Host, Message, Usage
+from genai_host.api import Finish, ToolCall
+from genai_host.errors import ConfigurationError, Unavailable, UnexpectedFinish
+from genai_host.testing.pytest_plugin import MakeHost
+
+MODELS = ["mock", "whole"]
+"""Streamed, and in one piece."""
+
+
+def sent(host: Host) -> list[list[tuple[str, str]]]:
+    """For each request, who said what in it."""
+    provider = host.instances["mock"].provider
+    assert isinstance(provider, MockProvider)
+    return [[_said(each) for each in request["messages"]] for request in provider.requests]
+
+
+def _said(message: dict[str, Any]) -> tuple[str, str]:
+    return message["role"], "".join(part.get("text", "") for part in message["content"])
+
+
+def test_the_usual_system_prompt_comes_before_all_else(host: Host) -> None:
+    host.open("chat", "mock").say("hi")
+    assert sent(host) == [[("system", Settings().system_prompt), ("user", "hi")]]
+    assert Settings().system_prompt
+
+
+def test_a_system_prompt_may_be_given(host: Host) -> None:
+    conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
+    conversation.say("one")
+    conversation.say("two")
+    assert sent(host)[1] == [
+        ("system", "Be brief."),
+        ("user", "one"),
+        ("assistant", "one"),
+        ("user", "two"),
+    ]
+
+
+def test_an_empty_system_prompt_is_none(host: Host) -> None:
+    host.open("chat", "mock", settings={"system_prompt": ""}).say("hi")
+    assert sent(host) == [[("user", "hi")]]
+
+
+def test_the_system_prompt_is_no_part_of_the_history(host: Host) -> None:
+    conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
+    conversation.say("hi")
+    assert conversation.history == (Message("user", "hi"), Message("assistant", "hi"))
+
+
+def test_a_changed_system_prompt_holds_from_the_next_turn_on(host: Host) -> None:
+    conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
+    conversation.say("one")
+    conversation.configure(system_prompt="Be polite.")
+    conversation.say("two")
+    conversation.configure(system_prompt="")
+    conversation.say("three")
+    first, second, third = sent(host)
+    assert first[0] == ("system", "Be brief.")
+    assert second[0] == ("system", "Be polite.")
+    assert [each for each in second + third if each == ("system", "Be brief.")] == []
+    assert [role for role, _ in third] == ["user", "assistant", "user", "assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"system_prompt": 3}, "feature chat: system_prompt: expected str, not int"),
+        ({"system_promt": "x"}, "feature chat: unknown setting 'system_promt'"),
+        ({"history_turns": -1}, "feature chat: "),
+        ({"history_turns": "2"}, "feature chat: history_turns: "),
+        ({"keep_history": "no"}, "feature chat: keep_history: expected bool, not str"),
+    ],
+)
+def test_wrong_settings_change_nothing(host: Host, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        host.open("chat", "mock", settings=settings)
+    assert caught.value.message.startswith(message)
+    conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
+    with pytest.raises(ConfigurationError):
+        conversation.configure(**settings)
+    conversation.say("hi")
+    assert sent(host) == [[("system", "Be brief."), ("user", "hi")]]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply("half an answ", fault="filtered"), "content_filter"),
+        (Reply("half an answ", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+        (Reply("", tool_calls=[ToolCall("1", "search", {})]), "tool_calls"),
+    ],
+)
+def test_an_unexpected_finish_is_an_error_that_says_why(
+    scripted: MakeHost, model: str, reply: Reply, reason: str
+) -> None:
+    conversation = scripted("fine", reply, "fine again").open("chat", model)
+    conversation.say("one")
+    before = conversation.history
+    with pytest.raises(UnexpectedFinish) as caught:
+        conversation.say("two")
+    assert caught.value == UnexpectedFinish(
+        f"the model stopped because of {reason}", reason=reason, detail=reply.text
+    )
+    assert conversation.history == before
+    assert conversation.status == "idle"
+    assert conversation.say("three").text == "fine again"
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "tool_calls", "other"])
+def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: Finish) -> None:
+    conversation = scripted(Reply("text", finish=finish)).open("chat", "mock")
+    with pytest.raises(UnexpectedFinish):
+        conversation.say("hi")
+    assert conversation.history == ()
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_an_answer_that_is_cut_at_its_limit_is_an_answer(
+    scripted: MakeHost, finish: Finish
+) -> None:
+    conversation = scripted(Reply("half an answ", finish=finish)).open("chat", "mock")
+    assert conversation.say("hi").text == "half an answ"
+    assert conversation.history == (Message("user", "hi"), Message("assistant", "half an answ"))
+
+
+def test_a_failure_of_the_service_is_not_hidden(scripted: MakeHost) -> None:
+    conversation = scripted(Reply(fault="refused")).open("chat", "mock")
+    with pytest.raises(Unavailable, match="the connection was refused"):
+        conversation.say("hi")
+
+
+def test_the_details_tell_of_the_prompt(scripted: MakeHost) -> None:
+    host = scripted("first", Reply("second", usage=Usage(7, 5)))
+    conversation = host.open("chat", "mock", settings={"system_prompt": "Be brief."})
+    conversation.say("one")
+    answer = conversation.say("two")
+    (detail,) = answer.details
+    assert (detail.kind, detail.title) == ("prompt", "prompt of main to mock@mock")
+    data = dict(detail.data)
+    assert data.pop("seconds") >= 0
+    assert data == {
+        "role": "main",
+        "messages": 4,
+        "added": [  # the history is told already
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "text", "text": "two"}]},
+        ],
+        "model": "mock",
+        "provider": "mock",
+        "dialect": "plain",
+        "answer": {"role": "assistant", "content": [{"type": "text", "text": "second"}]},
+        "finish": "stop",
+        "usage": {"input": 7, "output": 5},
+    }
+    assert answer.usage == Usage(7, 5)
+    assert answer.data is None
+
+
+def test_the_events_are_the_pieces_the_detail_and_the_answer(scripted: MakeHost) -> None:
+    events = list(scripted("one two").open("chat", "mock").stream("hi"))
+    assert [event.kind for event in events] == ["delta", "delta", "step", "answer"]
+    answer = events[-1].answer
+    assert answer is not None
+    assert answer.details == (events[-2].data,)
+    assert "".join(event.text for event in events) == answer.text == "one two"
+
+
+def test_a_message_of_several_parts_is_sent_as_it_is(host: Host) -> None:
+    conversation = host.open("chat", "mock", settings={"system_prompt": ""})
+    conversation.say(["one ", "two"])
+    provider = host.instances["mock"].provider
+    assert isinstance(provider, MockProvider)
+    (request,) = provider.requests
+    texts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    assert request["messages"] == [{"role": "user", "content": texts}]
+
+
+def test_parameters_of_the_conversation_are_those_of_the_prompt(host: Host) -> None:
+    conversation = host.open("chat", "mock", parameters={"temperature": 0.5})
+    conversation.say("hi")
+    conversation.use(temperature=None, seed=3)
+    conversation.say("hi")
+    provider = host.instances["mock"].provider
+    assert isinstance(provider, MockProvider)
+    assert [each["parameters"] for each in provider.requests] == [{"temperature": 0.5}, {"seed": 3}]

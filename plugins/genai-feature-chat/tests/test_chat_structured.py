@@ -1,0 +1,249 @@
+"""JSON from the chat: by its model, or taken from the answer by the support model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, TypedDict
+
+import attrs
+import pytest
+from genai_vendor_mock import MockProvider, Reply
+
+from genai_host import Config, Host, Message, Usage
+from genai_host.api import schema_of
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    DeserializationError,
+    GenerationError,
+    InvalidData,
+    NoRoute,
+    Unavailable,
+    UnexpectedFinish,
+)
+from genai_host.testing.pytest_plugin import MakeHost
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+TRIP = {"city": "Oslo", "days": 3}
+JSON = json.dumps(TRIP)
+
+
+@attrs.frozen
+class AttrsTrip:
+    city: str
+    days: int
+
+
+@dataclasses.dataclass
+class DataTrip:
+    city: str
+    days: int
+
+
+class TypedTrip(TypedDict):
+    city: str
+    days: int
+
+
+FORMS = [
+    pytest.param(SCHEMA, TRIP, id="schema"),
+    pytest.param(AttrsTrip, AttrsTrip("Oslo", 3), id="attrs"),
+    pytest.param(DataTrip, DataTrip("Oslo", 3), id="dataclass"),
+    pytest.param(TypedTrip, TypedTrip(city="Oslo", days=3), id="typed dict"),
+]
+
+
+def requests(host: Host, name: str) -> list[dict[str, Any]]:
+    provider = host.instances[name].provider
+    assert isinstance(provider, MockProvider)
+    return list(provider.requests)
+
+
+@pytest.fixture
+def two(make_host: MakeHost) -> MakeHost:
+    """Makes hosts with a mock `main` and a mock `helper`: `two(replies, replies)`."""
+
+    def make(main: list[Any], helper: list[Any]) -> Host:
+        providers = {
+            "main": InstanceConfig("mock", settings={"replies": main}),
+            "helper": InstanceConfig("mock", settings={"replies": helper}),
+        }
+        return make_host(config=Config(providers=providers))
+
+    return make
+
+
+@pytest.mark.parametrize("model", ["mock", "whole"])
+@pytest.mark.parametrize(("form", "expected"), FORMS)
+def test_the_model_itself_gives_what_is_asked_for(
+    scripted: MakeHost, model: str, form: Any, expected: Any
+) -> None:
+    host = scripted(JSON)
+    conversation = host.open("chat", model)
+    answer = conversation.say("I spent three days in Oslo.", returns=form)
+    assert answer.data == expected
+    assert type(answer.data) is type(expected)
+    assert answer.text == JSON
+    (request,) = requests(host, "mock")
+    assert request["schema"] == schema_of(form)
+    assert conversation.history[-1] == Message("assistant", JSON)
+
+
+@pytest.mark.parametrize(("form", "expected"), FORMS)
+def test_the_support_model_takes_it_from_the_answer(
+    two: MakeHost, form: Any, expected: Any
+) -> None:
+    host = two(["Three days in Oslo, then."], [JSON])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    answer = conversation.say("I spent three days in Oslo.", returns=form)
+    assert answer.data == expected
+    assert type(answer.data) is type(expected)
+    assert answer.text == "Three days in Oslo, then."
+    assert conversation.history == (
+        Message("user", "I spent three days in Oslo."),
+        Message("assistant", "Three days in Oslo, then."),
+    )
+
+
+def test_the_support_model_sees_the_answer_and_nothing_else(two: MakeHost) -> None:
+    host = two(["Three days in Oslo, then."], [JSON])
+    settings = {"system_prompt": "The password is swordfish."}
+    conversation = host.open(
+        "chat",
+        "mock@main",
+        models={"support": "mock@helper"},
+        settings=settings,
+        history=[Message("user", "old"), Message("assistant", "older")],
+    )
+    conversation.say("I spent three days in Oslo.", returns=SCHEMA)
+    (main,) = requests(host, "main")
+    assert "schema" not in main
+    assert [message["role"] for message in main["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
+    (helper,) = requests(host, "helper")
+    assert helper["schema"] == SCHEMA
+    instruction, text = helper["messages"]
+    assert instruction["role"] == "system"
+    assert "swordfish" not in json.dumps(helper)
+    assert "old" not in json.dumps(helper["messages"])
+    assert text == host.codec.to_json(Message("user", "Three days in Oslo, then."))
+
+
+def test_the_support_model_does_nothing_where_no_json_is_asked_for(two: MakeHost) -> None:
+    host = two(["hello"], [])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    answer = conversation.say("hi")
+    assert (answer.text, answer.data) == ("hello", None)
+    assert requests(host, "helper") == []
+
+
+def test_parameters_of_the_conversation_are_not_those_of_the_support(two: MakeHost) -> None:
+    host = two(["Three days in Oslo."], [JSON])
+    host.open(
+        "chat", "mock@main", models={"support": "mock@helper"}, parameters={"temperature": 1.5}
+    ).say("hi", returns=SCHEMA)
+    assert requests(host, "main")[0]["parameters"] == {"temperature": 1.5}
+    assert requests(host, "helper")[0]["parameters"] == {}
+
+
+def test_both_calls_are_in_the_details_and_in_the_usage(two: MakeHost) -> None:
+    host = two([Reply("Oslo.", usage=Usage(7, 5))], [Reply(JSON, usage=Usage(11, 13))])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    answer = conversation.say("hi", returns=SCHEMA)
+    assert [detail.title for detail in answer.details] == [
+        "prompt of main to mock@main",
+        "prompt of support to mock@helper",
+    ]
+    assert answer.details[1].data["schema"] == SCHEMA
+    assert "schema" not in answer.details[0].data
+    assert answer.usage == Usage(18, 18)
+
+
+def test_the_extraction_is_not_shown_to_the_user(two: MakeHost) -> None:
+    host = two(["Three days in Oslo."], [JSON])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    events = list(conversation.stream("hi", returns=SCHEMA))
+    assert "".join(event.text for event in events) == "Three days in Oslo."
+
+
+WRONG = ["no JSON at all", '{"city": "Oslo"}', '{"city": "Oslo", "days": "3"}', JSON[:-1], ""]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
+    scripted: MakeHost, text: str
+) -> None:
+    conversation = scripted(text, JSON).open("chat", "mock")
+    with pytest.raises(DeserializationError) as caught:
+        conversation.say("hi", returns=AttrsTrip)
+    assert caught.value.detail == text
+    assert conversation.history == ()
+    assert conversation.say("hi", returns=AttrsTrip).data == AttrsTrip("Oslo", 3)
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost, text: str) -> None:
+    host = two(["Three days in Oslo."], [text])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    with pytest.raises(DeserializationError) as caught:
+        conversation.say("hi", returns=AttrsTrip)
+    assert caught.value.detail == text
+    assert conversation.history == ()
+
+
+def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
+    conversation = scripted(Reply(JSON[:-3], finish="length")).open("chat", "mock")
+    with pytest.raises(DeserializationError) as caught:
+        conversation.say("hi", returns=SCHEMA)
+    assert "max_tokens" in caught.value.hint
+
+
+@pytest.mark.parametrize("support", [{}, {"support": "mock@helper"}])
+def test_a_filtered_answer_is_no_json(two: MakeHost, support: dict[str, str]) -> None:
+    host = two([Reply("I cannot help with that", fault="filtered")], [JSON])
+    conversation = host.open("chat", "mock@main", models=support)
+    with pytest.raises(GenerationError) as caught:
+        conversation.say("hi", returns=SCHEMA)
+    assert caught.value.reason == "content_filter"
+    assert requests(host, "helper") == []
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "other"])
+def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
+    host = two(["Three days in Oslo."], [Reply(JSON, finish=finish)])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    with pytest.raises(UnexpectedFinish):
+        conversation.say("hi", returns=SCHEMA)
+    assert conversation.history == ()
+
+
+def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
+    host = two(["Three days in Oslo.", "again"], [Reply(fault="refused")])
+    conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
+    with pytest.raises(Unavailable) as caught:
+        conversation.say("hi", returns=SCHEMA)
+    assert caught.value.provider == "helper"
+    assert conversation.history == ()
+    assert conversation.say("hi").text == "again"
+
+
+def test_a_support_model_that_cannot_run_is_told_at_once(host: Host) -> None:
+    with pytest.raises(NoRoute):
+        host.open("chat", "mock", models={"support": "nobody"})
+
+
+def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Host) -> None:
+    conversation = host.open("chat", "mock")
+    with pytest.raises(InvalidData, match="no JSON Schema can be made"):
+        conversation.say("hi", returns=object)
+    assert requests(host, "mock") == []
+    assert conversation.say("hi").text == "hi"

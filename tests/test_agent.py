@@ -1,0 +1,153 @@
+"""Which route a prompt takes, and answers that must be JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from genai_vendor_mock import MockProvider
+
+from genai_host import Host, Image
+from genai_host.api import (
+    Answer,
+    Feature,
+    Message,
+    Model,
+    NoSettings,
+    Offering,
+    Prompt,
+    Story,
+    ToolResult,
+    ToolSchema,
+    Turn,
+)
+from genai_host.errors import DeserializationError, NoRoute
+from genai_host.testing import MadePlugin
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TOOL = ToolSchema("look", "looks", {"type": "object"})
+
+
+def asking(**fields: Any) -> Feature[NoSettings]:
+    """A feature that passes the message on, with these fields of the prompt."""
+
+    def respond(turn: Turn[NoSettings]) -> Story:
+        completion = yield from Prompt([turn.message], **fields)
+        return Answer(completion.text, data=completion.value)
+
+    return Feature("asking", NoSettings, respond)
+
+
+@pytest.fixture
+def stage(make_host: Callable[..., Host]) -> Callable[..., Host]:
+    """A host where the model `m` is at two instances: `poor`, which lacks what is
+    named, and then `rich`."""
+
+    def make(lacks: set[str], feature: Feature[NoSettings], *replies: Any) -> Host:
+        plugin = MadePlugin(
+            models=[Model("m", ["plain"], capabilities={"tools", "schema", "images"})],
+            offerings=[Offering("m", "poor", "m", lacks=lacks), Offering("m", "rich", "m")],
+            features=[feature],
+        )
+        host = make_host(plugin=plugin)
+        for name in ("poor", "rich"):
+            host.instances.add(name, "mock", {"replies": [f"{name} answers", *replies]})
+        return host
+
+    return make
+
+
+def sent(host: Host, provider: str) -> list[dict[str, Any]]:
+    found = host.instances[provider].provider
+    assert isinstance(found, MockProvider)
+    return list(found.requests)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "fields", "said", "expected"),
+    [
+        (set(), {}, "hi", "poor"),
+        ({"tools"}, {}, "hi", "poor"),
+        ({"tools"}, {"tools": [TOOL]}, "hi", "rich"),
+        ({"images"}, {}, "hi", "poor"),
+        ({"images"}, {}, Image(b"x", "image/png"), "rich"),
+        ({"images"}, {}, ToolResult("1", content=[Image(b"x", "image/png")]), "rich"),
+    ],
+)
+def test_the_best_route_that_can_do_it_is_taken(
+    stage: Any, lacks: set[str], fields: Any, said: Any, expected: str
+) -> None:
+    host = stage(lacks, asking(**fields))
+    message = Message("tool" if isinstance(said, ToolResult) else "user", said)
+    assert host.open("asking", "m").say(message).text == f"{expected} answers"
+
+
+def test_where_no_route_can_do_it_each_says_what_it_lacks(stage: Any) -> None:
+    host = stage({"tools"}, asking(tools=[TOOL]))
+    host.instances.remove("rich")
+    with pytest.raises(NoRoute, match="m cannot do this: it needs tools") as caught:
+        host.open("asking", "m").say("hi")
+    assert caught.value.reasons == ("m@poor lacks tools",)
+    assert not sent(host, "poor")
+
+
+def test_a_route_held_to_the_schema_is_better_than_one_asked_in_words(stage: Any) -> None:
+    host = stage({"schema"}, asking(schema=SCHEMA))
+    with pytest.raises(DeserializationError):
+        host.open("asking", "m").say("hi")
+    assert sent(host, "rich")[0]["schema"] == SCHEMA
+    assert not sent(host, "poor")
+
+
+@pytest.mark.parametrize(
+    "reply", ['{"n": 1}', ' {"n": 1}\n', '```json\n{"n": 1}\n```', '```\n{"n": 1}\n```\n']
+)
+def test_without_a_mode_for_it_json_is_asked_for_in_words(
+    make_host: Callable[..., Host], reply: str
+) -> None:
+    plugin = MadePlugin(
+        models=[Model("m", ["plain"], at={"mock": "m"})], features=[asking(schema=SCHEMA)]
+    )
+    host = make_host(plugin=plugin)
+    host.instances.add("words", "mock", {"replies": [reply]})
+    conversation = host.open("asking", "m@words")
+    assert conversation.say("hi").data == {"n": 1}
+    request = sent(host, "words")[0]
+    assert "schema" not in request
+    assert [message["role"] for message in request["messages"]] == ["user", "system"]
+    assert '"required": ["n"]' in request["messages"][1]["content"][0]["text"]
+    assert len(conversation.history) == 2
+
+
+@pytest.mark.parametrize("reply", ["{", '{"n": "one"}', "Here: {}", "[" * 10_000])
+def test_what_is_not_the_json_that_was_asked_for_is_an_error(stage: Any, reply: str) -> None:
+    host = stage({"schema"}, asking(schema=SCHEMA))
+    host.instances.remove("poor")
+    host.instances.add("other", "mock", {"replies": [reply]}, {"m": "m"})
+    with pytest.raises(DeserializationError) as caught:
+        host.open("asking", "m@other").say("hi")
+    assert caught.value.detail == reply
+
+
+def test_an_answer_that_was_cut_says_what_to_do(stage: Any) -> None:
+    host = stage(set(), asking(schema=SCHEMA))
+    cut = {"text": '{"n": ', "finish": "length"}
+    host.instances.add("other", "mock", {"replies": [cut]}, {"m": "m"})
+    with pytest.raises(DeserializationError) as caught:
+        host.open("asking", "m@other").say("hi")
+    assert "max_tokens" in caught.value.hint
+    assert caught.value.reason == "length"
+
+
+def test_a_model_that_asks_for_a_tool_need_not_give_json(stage: Any) -> None:
+    host = stage(set(), asking(schema=SCHEMA, tools=[TOOL]))
+    call = {"tool_calls": [{"id": "1", "name": "look"}]}
+    host.instances.add("other", "mock", {"replies": [call]}, {"m": "m"})
+    assert host.open("asking", "m@other").say("hi").data is None
+
+
+def test_parameters_of_a_prompt_are_laid_over_those_of_the_conversation(stage: Any) -> None:
+    host = stage(set(), asking(parameters={"top_k": 3, "seed": 2}))
+    host.open("asking", "m", parameters={"seed": 1, "temperature": 0}).say("hi")
+    assert sent(host, "poor")[0]["parameters"] == {"seed": 2, "temperature": 0, "top_k": 3}

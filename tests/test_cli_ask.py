@@ -1,0 +1,233 @@
+"""`genai-host ask`, with the installed plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Terminal
+
+_PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
+
+
+def test_it_works_without_any_configuration(terminal: Terminal) -> None:
+    assert terminal("ask", "--provider", "mock", "hi") == (0, "hi\n", "")
+
+
+def test_words_are_joined_and_what_is_piped_in_is_added(terminal: Terminal) -> None:
+    assert terminal("ask", "-p", "mock", "a", "b")[1] == "a b\n"
+    assert terminal("ask", "-p", "mock", stdin="from stdin\n")[1] == "from stdin\n"
+    assert terminal("ask", "-p", "mock", "sum up:", stdin="text\n")[1] == "sum up:\n\ntext\n"
+
+
+def test_with_nothing_to_ask_it_says_how(terminal: Terminal) -> None:
+    code, out, err = terminal("ask", "-p", "mock")
+    assert (code, out) == (2, "")
+    assert "there is nothing to ask" in err
+
+
+@pytest.mark.parametrize("option", [(), ("--no-stream",), ("--raw",)])
+def test_what_is_piped_out_is_exact(
+    terminal: Terminal, script: Any, option: tuple[str, ...]
+) -> None:
+    text = "a\x1b[31mb\r\nc\u202e \u00e9\t|"
+    script([text])
+    assert terminal("ask", "-p", "script", "x", *option)[1] == text + "\n"
+
+
+def test_what_cannot_be_encoded_is_escaped(terminal: Terminal) -> None:
+    schema = '{"type": "string"}'
+    code, out, err = terminal("ask", "-p", "mock", '"a \\ud800 b"', "--schema", schema)
+    assert (code, out, err) == (0, '"a \\ud800 b"\n', "")
+
+
+def test_json_has_all_there_is(terminal: Terminal, script: Any) -> None:
+    script([{"text": "hello", "usage": {"input": 3, "output": 2}}])
+    code, out, _ = terminal("ask", "-p", "script", "x", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert out.isascii()
+    assert data["text"] == "hello"
+    assert data["feature"] == "chat"
+    assert data["models"] == {"main": "mock@script"}
+    assert data["usage"] == {"input": 3, "output": 2, "cached_input": 0, "reasoning": 0}
+    assert data["details"][0]["kind"] == "prompt"
+
+
+class TestSchema:
+    SCHEMA = {"type": "object", "required": ["n"]}
+
+    @pytest.mark.parametrize("as_file", [True, False])
+    def test_an_answer_can_be_held_to_one(
+        self, terminal: Terminal, script: Any, tmp_path: Path, as_file: bool
+    ) -> None:
+        script(['{"n": [1, "é"]}'])
+        file = tmp_path / "schema.json"
+        file.write_text(json.dumps(self.SCHEMA))
+        given = str(file) if as_file else json.dumps(self.SCHEMA)
+        code, out, _ = terminal("ask", "-p", "script", "x", "--schema", given)
+        assert code == 0
+        assert json.loads(out) == {"n": [1, "é"]}
+
+    @pytest.mark.parametrize("given", ["{", "[]", "not-there.json", "."])
+    def test_what_is_no_schema_is_a_wrong_use(self, terminal: Terminal, given: str) -> None:
+        code, out, err = terminal("ask", "-p", "mock", "x", "--schema", given)
+        assert (code, out) == (2, "")
+        assert "--schema" in err
+
+    def test_an_answer_that_does_not_fit_is_an_error(self, terminal: Terminal, script: Any) -> None:
+        script(["no json"])
+        code, out, err = terminal("ask", "-p", "script", "x", "--schema", json.dumps(self.SCHEMA))
+        assert (code, out) == (1, "")
+        assert "not the JSON that was asked for" in err
+
+
+class TestOptions:
+    def test_parameters_system_prompt_and_settings(self, terminal: Terminal) -> None:
+        arguments = (
+            "-p", "mock", "x", "--json", "--param", "temperature=0.5", "--param", 'stop=["a"]',
+            "--system", "Be brief.", "--set", "history_turns=3",
+        )  # fmt: skip
+        code, out, _ = terminal("ask", *arguments)
+        [prompt] = json.loads(out)["details"]
+        assert code == 0
+        assert prompt["data"]["added"][0]["content"][0]["text"] == "Be brief."
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "says"),
+        [
+            (["--param", "temperature"], 2, "is not NAME=VALUE"),
+            (["--param", "=1"], 2, "is not NAME=VALUE"),
+            (["--param", "temperatur=1"], 1, "did you mean temperature?"),
+            (["--param", "temperature=hot"], 1, "temperature: "),
+            (["--set", "nonsense=1"], 1, "unknown setting 'nonsense'"),
+            (["--model", "mok"], 1, "did you mean mock?"),
+            (["--feature", "nonsense"], 1, "there is no feature 'nonsense'"),
+            (["--role", "judge=mock"], 1, "has no role 'judge'"),
+            (["--attach", "not-there.txt"], 1, "not-there.txt cannot be read"),
+            (["--nonsense"], 2, "No such option"),
+        ],
+    )
+    def test_what_is_wrong_is_one_line_and_the_next_step(
+        self, terminal: Terminal, arguments: list[str], code: int, says: str
+    ) -> None:
+        provider = [] if "--model" in arguments else ["-p", "mock"]
+        found, out, err = terminal("ask", "x", *provider, *arguments)
+        assert (found, out) == (code, "")
+        assert says in err
+        assert "Traceback" not in err
+
+    def test_a_support_model_takes_the_data_from_the_answer(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        script(["in words", '{"n": 1}'])
+        schema = '{"type": "object"}'
+        role = "support=mock@script"
+        code, out, _ = terminal("ask", "-p", "script", "x", "--schema", schema, "--role", role)
+        assert (code, json.loads(out)) == (0, {"n": 1})
+
+    def test_an_unknown_provider_says_what_to_install(self, terminal: Terminal) -> None:
+        code, _, err = terminal("ask", "x", "--provider", "bedrock")
+        assert code == 1
+        assert "pip install genai-vendor-bedrock" in err
+
+    def test_without_weights_the_default_says_what_to_do(self, terminal: Terminal) -> None:
+        code, out, err = terminal("ask", "x")
+        assert (code, out) == (1, "")
+        assert "genai-host local pull" in err
+
+
+class TestAttachments:
+    def sent(self, terminal: Terminal, *arguments: str, stdin: bytes = b"") -> list[Any]:
+        code, out, err = terminal("ask", "-p", "mock", *arguments, "--json", stdin=stdin)
+        assert code == 0, err
+        [prompt] = json.loads(out)["details"]
+        content: list[Any] = prompt["data"]["added"][-1]["content"]
+        return content
+
+    def test_files_are_sent_along(self, terminal: Terminal, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("text of a")
+        (tmp_path / "b.png").write_bytes(_PNG)
+        files = [str(tmp_path / name) for name in ("a.txt", "b.png")]
+        content = self.sent(terminal, "look", "-a", files[0], "-a", files[1])
+        assert [part["type"] for part in content] == ["text", "text", "image"]
+        assert "text of a" in content[1]["text"]
+
+    def test_standard_input_can_be_a_file(self, terminal: Terminal) -> None:
+        content = self.sent(terminal, "look", "-a", "-", stdin=_PNG)
+        assert [part["type"] for part in content] == ["text", "image"]
+
+    def test_a_file_alone_is_a_question(self, terminal: Terminal, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("text of a")
+        assert len(self.sent(terminal, "-a", str(tmp_path / "a.txt"))) == 1
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("reply", "says"),
+        [
+            ({"status": 401}, "status 401"),
+            ({"fault": "refused"}, "the connection was refused"),
+            ({"text": "a b c", "fault": "cut", "pieces": 2}, "cut before its end"),
+            ({"fault": "crash"}, "RuntimeError: the mock was told to crash"),
+            ({"fault": "filtered", "text": "no"}, "stopped because of content_filter"),
+        ],
+    )
+    def test_a_failure_is_one_line_and_exit_code_1(
+        self, terminal: Terminal, script: Any, reply: dict[str, Any], says: str
+    ) -> None:
+        script([reply])
+        code, _, err = terminal("ask", "-p", "script", "x")
+        assert code == 1
+        assert says in err
+        assert "Traceback" not in err
+
+    def test_what_had_come_of_a_cut_answer_was_printed(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        script([{"text": "a b c", "fault": "cut", "pieces": 2}])
+        assert terminal("ask", "-p", "script", "x")[1] == "a b"
+
+    def test_a_bug_is_a_traceback(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise LookupError("a bug of ours")
+
+        monkeypatch.setattr("genai_host.host.Host.open", broken)
+        with pytest.raises(LookupError):
+            terminal("ask", "-p", "mock", "x")
+
+    def test_a_configuration_that_is_wrong_is_named(self, terminal: Terminal, home: Path) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[defaults]\nmodell = 'x'")
+        code, _, err = terminal("ask", "-p", "mock", "x")
+        assert code == 1
+        assert str(file) in err
+        assert "did you mean model?" in err
+
+    def test_ctrl_c_ends_with_130(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("genai_host.conversation.Conversation.stream", interrupted)
+        assert terminal("ask", "-p", "mock", "x")[0] == 130
+
+
+def test_another_configuration_file_can_be_named(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[defaults]\nmodel = "mock"\n')
+    code, out, _ = terminal("--config", str(file), "ask", "hi")
+    assert (code, out) == (0, "hi\n")
+
+
+def test_details_are_told_on_standard_error(terminal: Terminal) -> None:
+    code, out, err = terminal("ask", "-p", "mock", "hi", "--details")
+    assert (code, out) == (0, "hi\n")
+    assert "prompt of main to mock@mock" in err
+    assert "tokens: " in err

@@ -1,0 +1,196 @@
+"""Opening conversations: which feature, which model, which provider."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import genai_host
+from genai_host import Config, Host
+from genai_host.api import Answer, Feature, Model, NoSettings, Now, Story, Turn, hookimpl
+from genai_host.errors import (
+    ConfigurationError,
+    ConversationClosed,
+    NoRoute,
+    PluginError,
+    ReplayError,
+)
+from genai_host.record import Record
+from genai_host.testing import MadePlugin
+
+
+def idle(turn: Turn[NoSettings]) -> Story:
+    yield from Now()
+    return Answer("done")
+
+
+def test_the_shortest_way(host: Host) -> None:
+    assert host.open("chat", model="mock").say("hi").text == "hi"
+
+
+class TestChoosing:
+    def test_the_configured_feature_and_models_are_used(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        config = Config(feature="own", models={"chat": "mock"})
+        host = make_host(config=config, own=MadePlugin(features=[Feature("own", NoSettings, idle)]))
+        conversation = host.open()
+        assert conversation.feature.name == "own"
+        assert conversation.models == {"main": "mock@mock"}
+
+    def test_a_stand_in_is_not_chosen_unasked(self, host: Host) -> None:
+        with pytest.raises(NoRoute, match="no default model"):
+            host.open("chat")
+        assert host.open("chat", provider="mock").models == {"main": "mock@mock"}
+
+    def test_an_unknown_feature_says_which_there_are(self, host: Host) -> None:
+        with pytest.raises(ConfigurationError, match="no feature 'agent'") as caught:
+            host.open("agent", "mock")
+        assert "there are: chat" in caught.value.hint
+        assert "pip install genai-feature-agent" in caught.value.hint
+
+    def test_an_unknown_role_says_which_there_are(self, host: Host) -> None:
+        with pytest.raises(ConfigurationError, match="has no role 'judge'") as caught:
+            host.open("chat", "mock", models={"judge": "mock"})
+        assert "main, support" in caught.value.hint
+
+    def test_a_feature_that_uses_no_model_takes_none(self, make_host: Callable[..., Host]) -> None:
+        feature = Feature("f", NoSettings, idle, roles={})
+        host = make_host(f=MadePlugin(features=[feature]))
+        with pytest.raises(ConfigurationError, match="uses no model"):
+            host.open("f", "mock")
+        assert host.open("f").say("x").text == "done"
+
+    def test_a_role_that_is_needed_gets_the_default_of_its_operation(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        roles = {"main": "chat", "embed": "embed"}
+        feature = Feature("f", NoSettings, idle, roles=roles)  # type: ignore[arg-type]
+        config = Config(models={"embed": "mock-embed"})
+        host = make_host(config=config, f=MadePlugin(features=[feature]))
+        assert host.open("f", "mock").models["embed"] == "mock-embed@mock"
+        with pytest.raises(NoRoute, match="mock is a model for chat, not embed"):
+            host.open("f", "mock", models={"embed": "mock"})
+
+    def test_a_model_of_a_plugin_that_is_blocked_is_unknown(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        extra = MadePlugin(models=[Model("extra", ["plain"], at={"mock": "x"})])
+        assert make_host(extra=extra).open("chat", "extra").models
+        with pytest.raises(NoRoute):
+            make_host(extra=extra, config=Config(disabled=["extra"])).open("chat", "extra")
+
+
+class TestBrokenPlugins:
+    def test_they_are_listed_and_the_others_work(self, make_host: Callable[..., Host]) -> None:
+        host = make_host(bad=object())
+        assert host.open("chat", "mock").say("hi").text == "hi"
+        assert [broken.found.name for broken in host.plugins.broken] == ["bad"]
+
+    def test_strict_mode_raises(self, make_host: Callable[..., Host]) -> None:
+        host = make_host(bad=object(), config=Config(strict=True))
+        with pytest.raises(PluginError, match="plugin bad"):
+            host.open("chat", "mock")
+
+
+class TestClosing:
+    def test_it_ends_everything_that_was_opened(self, make_host: Callable[..., Host]) -> None:
+        host = make_host()
+        conversations = [host.open("chat", "mock") for _ in range(3)]
+        provider = host.instances["mock"].provider
+        host.close()
+        host.close()
+        assert [conversation.status for conversation in conversations] == ["closed"] * 3
+        assert provider.closed  # type: ignore[attr-defined]
+        with pytest.raises(ConversationClosed):
+            host.open("chat", "mock")
+
+    def test_a_turn_under_way_ends(self, make_host: Callable[..., Host]) -> None:
+        host = make_host()
+        host.instances.add("stuck", "mock", {"replies": [{"fault": "hang"}]})
+        conversation = host.open("chat", provider="stuck")
+        ended = threading.Event()
+
+        def run() -> None:
+            with pytest.raises(genai_host.GenaiError):
+                conversation.say("x")
+            ended.set()
+
+        threading.Thread(target=run).start()
+        while not ended.wait(0.05):
+            host.close()
+
+    def test_no_thread_is_left(self, make_host: Callable[..., Host]) -> None:
+        before = set(threading.enumerate())
+        with make_host() as host:
+            host.open("chat", "mock").say("hi")
+        assert set(threading.enumerate()) <= before
+
+    def test_a_host_that_was_never_used_loads_no_plugin(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        class Unloadable:
+            def __getattr__(self, name: str) -> object:
+                raise AssertionError("it was looked at")
+
+        make_host(unloadable=Unloadable()).close()
+
+
+def test_two_hosts_know_nothing_of_each_other(make_host: Callable[..., Host]) -> None:
+    one, two = make_host(), make_host()
+    one.instances.add("only-here", "mock")
+    assert "only-here" not in two.instances
+    one.close()
+    assert two.open("chat", "mock").say("hi").text == "hi"
+
+
+def test_routes_are_made_once_and_anew_when_an_instance_changes(host: Host) -> None:
+    catalog = host.catalog
+    assert host.catalog is catalog
+    host.instances.add("more", "mock", models={"own": "x"})
+    assert host.catalog is not catalog
+    assert host.open("chat", "own").models == {"main": "own@more"}
+
+
+def test_only_a_record_can_be_reopened(host: Host) -> None:
+    with pytest.raises(ReplayError):
+        host.reopen(Record())
+
+
+def test_every_public_name_is_there() -> None:
+    assert sorted(genai_host.__all__) == genai_host.__all__
+    assert set(genai_host._HOMES) | {"__version__"} == set(genai_host.__all__)
+    for name in genai_host.__all__:
+        assert getattr(genai_host, name) is not None
+    assert set(genai_host.__all__) <= set(dir(genai_host))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        genai_host.nonsense  # noqa: B018 - looking is the test
+
+
+def test_a_hundred_threads_may_open_at_once(make_host: Callable[..., Host]) -> None:
+    """The plugins are loaded once, whoever comes first."""
+    loads: list[int] = []
+
+    class Counting(MadePlugin):
+        @hookimpl
+        def genai_models(self) -> list[Model]:
+            loads.append(1)
+            return []
+
+    host = make_host(counting=Counting())
+    start = threading.Barrier(100)
+    answers: list[str] = []
+
+    def run() -> None:
+        start.wait(60)
+        answers.append(host.open("chat", "mock").say("hi").text)
+
+    threads = [threading.Thread(target=run) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert answers == ["hi"] * 100
+    assert loads == [1]
