@@ -86,7 +86,7 @@ class Agent:
         if prompt.schema is not None and "schema" not in route.capabilities:
             call = asked_in_words(call)
         completion = yield from route.stream(call, cancellation)
-        if checker is not None and not completion.tool_calls:
+        if checker is not None and completion.finish in ("stop", "length"):
             completion = with_value(completion, checker)
         return completion
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import os
+import re
 import urllib.parse
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from genai_host.errors import ConfigurationError, Unavailable
 MOST_BYTES = 20 * 1024 * 1024
 _SECONDS = (5.0, 30.0)  # to connect; between two blocks
 _BLOCK = 1 << 16
+_USER = re.compile(r"//[^/\s@]*@")
 
+_PDF = "application/pdf"
 _SIGNATURES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
-    b"%PDF-": "application/pdf",
+    b"%PDF-": _PDF,
 }
 
 
@@ -30,27 +33,35 @@ def attachment(source: str | os.PathLike[str]) -> Part:
     20 MiB, `Unavailable` if an address cannot be read.
     """
     name = os.fspath(source)
-    if urllib.parse.urlsplit(name).scheme in ("http", "https"):
+    if name.lower().startswith(("http://", "https://")):
         data, media_type = _fetch(name)
         return part_of(data, _last_of(name), media_type)
-    path = Path(name).expanduser()
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise _too_large(name)
-        return part_of(path.read_bytes(), path.name)
-    except OSError as error:
-        raise ConfigurationError(f"{name} cannot be read: {error.strerror}", file=name) from error
+        path = Path(name).expanduser()
+        with path.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{name} cannot be read: {why}", file=name) from error
+    if len(data) > MOST_BYTES:
+        raise _too_large(name)
+    return part_of(data, path.name)
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
     """A part from content that is at hand.
 
     media_type   what it is said to be; what the content or the name tell comes first
+
+    Raises `ConfigurationError` for a picture or a document that is empty.
     """
     kind = _media_type(data, name) or media_type.partition(";")[0].strip()
-    if kind.startswith("image/") and kind != "image/svg+xml":
+    is_picture = kind.startswith("image/") and kind != "image/svg+xml"
+    if not data and (is_picture or kind == _PDF):
+        raise ConfigurationError(f"{name} is empty", file=name)
+    if is_picture:
         return Image(data, kind)
-    if kind != "application/pdf":
+    if kind != _PDF:
         text = _as_text(data)
         if text is not None:
             return Text(f"{name}:\n\n{text}" if name else text)
@@ -81,24 +92,34 @@ def _last_of(address: str) -> str:
 
 def _fetch(address: str) -> tuple[bytes, str]:
     """The body and its media type. The environment's proxies hold, its netrc does not."""
-    import urllib.request
-
     import requests
+    import urllib3
 
-    with requests.Session() as session:
-        session.trust_env = False
-        session.proxies = urllib.request.getproxies()
-        try:
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.proxies = dict(requests.utils.get_environ_proxies(address))
             with session.get(address, stream=True, timeout=_SECONDS) as reply:
-                reply.raise_for_status()
+                status = reply.status_code
+                if status >= 400:
+                    raise Unavailable(
+                        _shown(f"{address} cannot be read: it answered with status {status}"),
+                        status=status,
+                        retryable=status >= 500 or status == 429,
+                    )
                 data = bytearray()
                 for block in reply.iter_content(_BLOCK):
                     data += block
                     if len(data) > MOST_BYTES:
-                        raise _too_large(address)
+                        raise _too_large(_shown(address))
                 return bytes(data), reply.headers.get("Content-Type", "")
-        except requests.RequestException as error:
-            raise Unavailable(f"{address} cannot be read: {error}") from error
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
+        raise Unavailable(_shown(f"{address} cannot be read: {error}")) from error
+
+
+def _shown(text: str) -> str:
+    """Without the user and the password that an address may hold."""
+    return _USER.sub("//", text)
 
 
 def _too_large(name: str) -> ConfigurationError:

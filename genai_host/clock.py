@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 
+_LONGEST_WAIT = 3600.0  # systems cannot wait for as long as one can ask
+
 
 class SystemClock:
     """Time as the system tells it. Its thread starts with the first `call_later`."""
@@ -53,12 +55,16 @@ class SystemClock:
         while True:
             with self._changed:
                 while not self._closed and not self._is_due():
-                    wait = self._alarms[0][0] - time.monotonic() if self._alarms else None
-                    self._changed.wait(wait)
+                    self._changed.wait(self._seconds_to_wait())
                 if self._closed:
                     return
                 alarm = heapq.heappop(self._alarms)[2]
             alarm.ring()
+
+    def _seconds_to_wait(self) -> float | None:
+        if not self._alarms:
+            return None
+        return min(self._alarms[0][0] - time.monotonic(), _LONGEST_WAIT)
 
     def _is_due(self) -> bool:
         return bool(self._alarms) and self._alarms[0][0] <= time.monotonic()

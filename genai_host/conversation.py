@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,8 +27,8 @@ from genai_host.api import (
     schema_of,
 )
 from genai_host.api.schema import build
-from genai_host.api.settings import read_settings
 from genai_host.cancellation import Cancellation
+from genai_host.cast import Cast, MakeAgent
 from genai_host.driver import Caps, Driver
 from genai_host.errors import (
     Cancelled,
@@ -55,9 +55,6 @@ from genai_host.replay import Journal
 
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
-
-MakeAgent = Callable[[str, str, Mapping[str, Any]], Agent]
-"""An agent from a role, a model's name and parameters."""
 
 _Pending = tuple[TurnStarted, Journal]
 
@@ -86,11 +83,7 @@ class Conversation:
         self._clock = clock
         self._codec = codec
         self._caps = caps
-        self._models = dict(opened.models)
-        self._parameters = dict(opened.parameters)
-        self._given_settings = dict(opened.settings)
-        self._settings = self._read_settings(opened.settings)
-        self._agents = self._make_agents(opened.models, opened.parameters, began.history)
+        self._cast = self._casting(opened.models, opened.parameters, opened.settings, began.history)
         self._state = began.state
         self._turns = began.turns
         self._marks = list(began.marks)
@@ -135,7 +128,7 @@ class Conversation:
         """Role to the model and the provider that it is played by."""
         return {
             role: agent.routes[0].candidate.name
-            for role, agent in self._agents.items()
+            for role, agent in self._cast.agents.items()
             if agent.routes
         }
 
@@ -246,18 +239,19 @@ class Conversation:
         parameters   replace those of the same name; None removes one
         """
         with self._alone():
-            models = {**self._models, "main": model} if model else self._models
-            changed = {**self._parameters, **parameters}
-            self._change(
-                models,
+            cast = self._cast
+            changed = {**cast.parameters, **parameters}
+            self._recast(
+                {**cast.models, "main": model} if model else cast.models,
                 {name: value for name, value in changed.items() if value is not None},
-                self._given_settings,
+                cast.given,
             )
 
     def configure(self, **settings: Any) -> None:
         """Change settings of the feature, from the next turn on."""
         with self._alone():
-            self._change(self._models, self._parameters, {**self._given_settings, **settings})
+            cast = self._cast
+            self._recast(cast.models, cast.parameters, {**cast.given, **settings})
 
     def close(self) -> None:
         """Cancel what is under way and let go of everything."""
@@ -301,16 +295,16 @@ class Conversation:
         turn: Turn[Any] = Turn(
             message=started.message,
             history=self.history,
-            settings=self._settings,
+            settings=self._cast.settings,
             context=started.context,
             schema=started.schema,
             state=self._state,
-            roles=frozenset(role for role, agent in self._agents.items() if agent.routes),
+            roles=self._cast.roles,
         )
         return Driver(
             self.feature,
             turn,
-            self._agents,
+            self._cast.agents,
             journal,
             cancellation,
             self._clock,
@@ -354,40 +348,29 @@ class Conversation:
 
     @property
     def _main(self) -> Agent:
-        return self._agents["main"]
+        return self._cast.main
 
     def _rewind(self, length: int, state: Any) -> None:
         self.record.append(Rewound(length, state))
         self._main.reset(self.history[:length])
         self._state = state
 
-    def _change(
+    def _recast(
         self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> None:
         """All of it, or nothing if any of it is wrong."""
-        read = self._read_settings(settings)
-        agents = self._make_agents(models, parameters, self.history)
-        self.record.append(Changed(models, parameters, settings))
-        self._models, self._parameters = dict(models), dict(parameters)
-        self._given_settings, self._settings = dict(settings), read
-        self._agents = agents
+        cast = self._casting(models, parameters, settings, self.history)
+        self.record.append(Changed(cast.models, cast.parameters, cast.given))
+        self._cast = cast
 
-    def _read_settings(self, given: Mapping[str, Any]) -> Any:
-        return read_settings(self.feature.settings, given, owner=f"feature {self.feature.name}")
-
-    def _make_agents(
+    def _casting(
         self,
         models: Mapping[str, str],
         parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
         history: Iterable[Message],
-    ) -> dict[str, Agent]:
-        agents = {
-            role: self._make_agent(role, name, parameters if role == "main" else {})
-            for role, name in models.items()
-        }
-        main = agents.setdefault("main", Agent("main", ()))  # a feature may prompt nobody
-        main.reset(history)
-        return agents
+    ) -> Cast:
+        return Cast(self.feature, self._make_agent, models, parameters, settings, history)
 
 
 def _pending_in(began: Retold, recorder: Recorder, codec: Codec) -> _Pending | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import attrs
 
@@ -29,7 +29,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Message):
         return value.remember("digest", lambda message: digest(_fields(message)))
     if isinstance(value, Mapping):
-        return {"mapping": sorted([str(key), _plain(item)] for key, item in value.items())}
+        return {"mapping": {_key(key): _plain(item) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
@@ -38,9 +38,15 @@ def _plain(value: Any) -> Any:
         return {"bytes": hashlib.sha256(value).hexdigest()}
     if attrs.has(type(value)):
         return _fields(value)
-    if callable(value):  # a class or a function stands for its name
+    if get_args(value):  # a type such as `list[int]`
+        return {"type": [_plain(get_origin(value)), *map(_plain, get_args(value))]}
+    if hasattr(value, "__qualname__"):  # a class or a function stands for its name
         return {"name": f"{value.__module__}:{value.__qualname__}"}
     raise TypeError(f"a step holds {value!r}, which cannot be put on record")
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else f"{type(key).__name__} {key!r}"
 
 
 def _fields(value: Any) -> Any:

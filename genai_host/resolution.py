@@ -52,6 +52,7 @@ class Candidate:
     capabilities  what can be done this way
     parameters    name to JSON Schema of the parameters that are taken this way
     window        tokens that prompt and answer share; None if unknown
+    operation     what it is for
     reasons       why it cannot run; empty if it can
     """
 
@@ -64,6 +65,7 @@ class Candidate:
     capabilities: frozenset[str] = frozenset()
     parameters: Mapping[str, Any] = field(factory=dict)
     window: int | None = None
+    operation: Operation = "chat"
     reasons: tuple[str, ...] = ()
 
     @property
@@ -166,6 +168,7 @@ class Catalog:
             for each in served
             for candidate in self._join(read.model, each, read.id)
             if read.dialect in (None, candidate.dialect)
+            and (read.model.dialects or candidate.operation == operation)
         ]
         return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
 
@@ -186,7 +189,7 @@ class Catalog:
         offering = Offering(model.name, served.name, id) if id else self._offering(model, served)
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
-            return [Candidate(model, served.name, reasons=(reason,))]
+            return [_refused(model, served, reason)]
         speaks = model.dialects or tuple(
             name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
         )
@@ -198,7 +201,7 @@ class Catalog:
                 f"no shared dialect: {model.name} speaks {_listed(speaks)}, "
                 f"{served.name} serves {_listed(served.serves)}"
             )
-            return [Candidate(model, served.name, id=offering.id, reasons=(reason,))]
+            return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
 
     def _offering(self, model: Model, served: Served) -> Offering | None:
@@ -219,7 +222,7 @@ class Catalog:
         if dialect is None:
             install = serve.install or f"a plugin that brings the dialect {name}"
             reason = f"the dialect {name} is not installed: pip install {install}"
-            return Candidate(model, served.name, name, offering.id, reasons=(reason,))
+            return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
         if model.dialects:  # it is declared, so it says what it can do
@@ -242,6 +245,7 @@ class Catalog:
             capabilities=can - lacks,
             parameters={key: schema for key, schema in parameters.items() if schema is not False},
             window=min(windows, default=None),
+            operation=dialect.operation,
             reasons=(reason,) if reason else (),
         )
 
@@ -321,6 +325,12 @@ class Catalog:
         return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 
 
+def _refused(
+    model: Model, served: Served, reason: str, *, dialect: str = "", id: str = ""
+) -> Candidate:
+    return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
+
+
 def _undeclared(name: str) -> Model:
     """A model of which nothing is known: it speaks whatever its provider serves."""
     return Model(name, dialects=())
@@ -341,9 +351,9 @@ def _laid_over(serve: Serve, endpoint: Serve) -> Serve:
 
 
 def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
-    if candidate.model.operation == operation:
+    if candidate.operation == operation:
         return candidate
-    reason = f"{candidate.model.name} is a model for {candidate.model.operation}, not {operation}"
+    reason = f"{candidate.model.name} is a model for {candidate.operation}, not {operation}"
     return evolve(candidate, reasons=(reason, *candidate.reasons))
 
 
@@ -354,7 +364,7 @@ def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation
     reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
     what = name or f"a default model for {operation}"
     if not reasons:
-        return NoRoute(f"nothing can run {what} in that dialect", model=name or "")
+        return NoRoute(f"nothing can run {what} for {operation} in that way", model=name or "")
     if len(reasons) == 1:
         return NoRoute(f"{what} cannot run: {reasons[0]}", reasons=reasons, model=name or "")
     return NoRoute(

@@ -10,8 +10,11 @@ nothing above needs to guard against plugins.
 from __future__ import annotations
 
 import difflib
+import logging
+import math
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from attrs import evolve
@@ -40,6 +43,8 @@ from genai_host.errors import (
 from genai_host.instances import Instances
 from genai_host.observers import Observers
 from genai_host.resolution import Candidate
+
+_log = logging.getLogger(__name__)
 
 
 class Route:
@@ -149,6 +154,7 @@ class Route:
                 self._observers.call(self.info, self._clock) as report,
             ):
                 limits.check()
+                _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
                 try:
                     yield instance.provider, limits, report
                 except Exception:
@@ -203,7 +209,11 @@ class Route:
             raise (
                 provider.explain_error(reply)
                 or self._dialect.explain_error(reply)
-                or error_of_status(reply.status, f"the service answered with status {reply.status}")
+                or error_of_status(
+                    reply.status,
+                    f"the service answered with status {reply.status}",
+                    retry_after=_retry_after(reply, self._clock),
+                )
             )
         return self._dialect.extract_result(call, reply)
 
@@ -211,3 +221,16 @@ class Route:
         if not isinstance(result, (Completion, Vectors)):
             raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
         return evolve(result, route=self.info, seconds=self._clock.monotonic() - started)
+
+
+def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
+    """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3)."""
+    value = next((v for name, v in reply.headers.items() if name.lower() == "retry-after"), "")
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
+        except (ValueError, TypeError):  # neither, or a date without an offset
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

@@ -3,22 +3,22 @@ and read and checked in any case."""
 
 from __future__ import annotations
 
-import json
 import re
 
 from attrs import evolve
 
 from genai_host.api import ChatCall, Checker, Completion, Message
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import DeserializationError, InvalidData
 
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*)```", re.DOTALL)
 
 
 def asked_in_words(call: ChatCall) -> ChatCall:
     """The call without its schema, and with an instruction in its place."""
     instruction = (
         "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
-        + json.dumps(call.schema, ensure_ascii=False)
+        + write_json(call.schema).decode()
     )
     return evolve(call, messages=[*call.messages, Message("system", instruction)], schema=None)
 
@@ -30,11 +30,11 @@ def with_value(completion: Completion, checker: Checker) -> Completion:
     asks for.
     """
     text = completion.text
-    fenced = _FENCED.fullmatch(text)
+    fenced = _FENCED.fullmatch(text.strip())
     try:
-        value = json.loads(fenced.group(1) if fenced else text)
+        value = read_json(fenced.group(1) if fenced else text)
         checker.check(value)
-    except (ValueError, RecursionError, InvalidData) as error:
+    except (ValueError, InvalidData) as error:
         cut = completion.finish == "length"
         raise DeserializationError(
             f"the answer is not the JSON that was asked for: {error}",

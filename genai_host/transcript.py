@@ -14,18 +14,25 @@ from genai_host.errors import ConfigurationError
 def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -> None:
     """Write messages to a file that only the user can read: JSON if its name ends in
     `.json`, else Markdown. Raises `ConfigurationError` if it cannot be written."""
-    path = Path(file).expanduser()
     messages = list(history)
-    if path.suffix == ".json":
-        text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
-    else:
-        text = as_markdown(messages)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from error
+        path = Path(file).expanduser()
+        if path.suffix == ".json":
+            text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
+        else:
+            text = as_markdown(messages)
+        data = text.encode("utf-8", "backslashreplace")  # for half a surrogate pair
+        with open(path, "wb", opener=_for_the_user_alone) as stream:
+            stream.write(data)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{file} cannot be written: {why}") from error
+
+
+def _for_the_user_alone(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # it may have been there
+    return descriptor
 
 
 def as_markdown(messages: Iterable[Message]) -> str:
@@ -43,7 +50,8 @@ def _part(part: Part) -> str:
     if isinstance(part, Reasoning):
         return "\n".join(f"> {line}" for line in part.text.splitlines())
     if isinstance(part, ToolCall):
-        return f"```json\n{json.dumps({'tool': part.name, 'arguments': dict(part.arguments)})}\n```"
+        arguments = part.malformed or json.dumps(dict(part.arguments), ensure_ascii=False)
+        return f"```json\n{part.name}({arguments})\n```"
     if isinstance(part, ToolResult):
         text = "".join(_part(each) for each in part.content)
         return f"```\n{text}\n```"

@@ -1,77 +1,22 @@
-"""Fixtures of all tests: a home of their own, hosts with the plugins they name."""
+"""Fixtures of the host's tests."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomlkit
+from fixtures import clock, home, host, make_host, weights
 from support import Terminal
 
-from genai_host import Config, Given, Host
-from genai_host.testing import ManualClock
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder where this test's host keeps its files."""
-    folder = tmp_path / "home"
-    monkeypatch.setenv("GENAI_HOST_HOME", str(folder))
-    monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
-    return folder
-
-
-MakeHost = Callable[..., Host]
-
-
-@pytest.fixture
-def make_host() -> Iterator[MakeHost]:
-    """Makes hosts of given plugins, and closes them: `make_host(extra=module)`.
-
-    The shared dialects, the mock and the chat are in it unless set to None; `config`
-    and `clock` go to the host.
-    """
-    import genai_feature_chat
-    import genai_vendor_mock
-
-    import genai_host.dialects
-
-    hosts = []
-
-    def make(*, config: Config | None = None, clock: Any = None, **plugins: object) -> Host:
-        usual = {
-            "dialects": genai_host.dialects,
-            "mock": genai_vendor_mock,
-            "chat": genai_feature_chat,
-        }
-        found = {name: plugin for name, plugin in {**usual, **plugins}.items() if plugin}
-        host = Host(config=config or Config(), discovery=Given(found), clock=clock)
-        hosts.append(host)
-        return host
-
-    yield make
-    for host in hosts:
-        host.close()
-
-
-@pytest.fixture
-def host(make_host: MakeHost) -> Host:
-    """A host with the shared dialects, the mock and the chat."""
-    return make_host()
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+__all__ = ["clock", "home", "host", "make_host", "script", "terminal", "weights"]
 
 
 @pytest.fixture
 def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Runs the command line in this process."""
     return Terminal(capsys, monkeypatch)
 
 
@@ -86,20 +31,3 @@ def script(home: Path) -> Callable[[Sequence[Any]], None]:
         file.write_text(tomlkit.dumps({"providers": {"script": instance}}), encoding="utf-8")
 
     return configure
-
-
-@pytest.fixture(scope="session")
-def weights() -> Path:
-    """The folder with the embedded model's weights, fetched once for all test runs."""
-    from genai_vendor_local.weights import DEFAULT, pull
-
-    from genai_host.errors import Unavailable
-
-    folder = Path(os.environ.get("GENAI_HOST_TEST_WEIGHTS") or ROOT / ".cache" / "weights")
-    try:
-        pull(DEFAULT, folder, quiet=True)
-    except Unavailable as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"the weights of the embedded model cannot be fetched: {error}")
-    return folder

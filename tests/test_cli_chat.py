@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support import Terminal
 
+from genai_host.cli.ask import answered
 from genai_host.cli.chat import Chat
 
 
@@ -138,10 +139,7 @@ def test_what_was_attached_is_kept_if_the_message_fails(
 def test_ctrl_c_stops_the_answer_and_not_the_chat(
     terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genai_host.cli import chat as module
-
     asked = []
-    answered = module.answered
 
     def interrupted(*arguments: Any, **named: Any) -> Any:
         asked.append(1)
@@ -149,7 +147,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(
             raise KeyboardInterrupt
         return answered(*arguments, **named)
 
-    monkeypatch.setattr(module, "answered", interrupted)
+    monkeypatch.setattr("genai_host.cli.chat.answered", interrupted)
     script(["one"])
     out, err = chat(terminal, "a", "b")
     assert out == "one\n"

@@ -15,8 +15,10 @@ features    what a user converses with
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
-schema      class to JSON Schema; values against a schema
+schema      class to JSON Schema
+checker     values against a JSON Schema
 codec       objects to JSON and back
+json_text   JSON values to text and back
 """
 
 from genai_host.api.calls import (
@@ -30,6 +32,7 @@ from genai_host.api.calls import (
     ToolSchema,
     Vectors,
 )
+from genai_host.api.checker import Checker
 from genai_host.api.codec import Codec
 from genai_host.api.commands import Command
 from genai_host.api.dialects import Decoder, Dialect, Serve
@@ -61,7 +64,7 @@ from genai_host.api.messages import (
 from genai_host.api.models import Model, Offering
 from genai_host.api.parameters import standard
 from genai_host.api.providers import Clock, Listed, Provider, ProviderType, Services
-from genai_host.api.schema import Checker, schema_of
+from genai_host.api.schema import schema_of
 from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
     All,

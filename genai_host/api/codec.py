@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import cattrs
@@ -20,9 +19,11 @@ from cattrs.cols import is_sequence, list_structure_factory
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from cattrs.v import format_exception
 
+from genai_host.api.json_text import read_json
 from genai_host.api.messages import PARTS, Message, Part
 from genai_host.errors import GenaiError, InvalidData
 
+_PLAIN = (str, int, float, bool, list, dict)
 _STRICT: Mapping[type, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,)}
 
 
@@ -61,10 +62,16 @@ class Codec:
         if _takes_text(form):
             return text
         try:
-            value = json.loads(text)
+            value = read_json(text)
         except ValueError:
-            value = text
-        return self.from_json(value, form)
+            return self.from_json(text, form)
+        try:
+            return self.from_json(value, form)
+        except InvalidData as error:
+            try:
+                return self.from_json(text, form)
+            except InvalidData:
+                raise error from None
 
     def _register_plain_values(self) -> None:
         converter = self._converter
@@ -73,8 +80,10 @@ class Codec:
         converter.register_structure_hook(float, _read_float)
         converter.register_structure_hook(bytes, _read_base64)
         converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
-        converter.register_unstructure_hook(frozenset, sorted)
-        converter.register_structure_hook_factory(_is_sequence, _read_list(converter))
+        converter.register_unstructure_hook_func(_is_set, sorted)
+        converter.register_structure_hook_factory(_is_collection, _read_list(converter))
+        converter.register_structure_hook_factory(_is_plain_union, _read_union(converter))
+        converter.register_structure_hook_factory(_is_named_tuple, _read_named_tuple(converter))
         converter.register_structure_hook_factory(attrs.has, self._reader_of)
 
     def _register_parts(self) -> None:
@@ -153,8 +162,13 @@ def _read_base64(value: Any, _: Any) -> bytes:
         raise ValueError("expected base64") from error
 
 
-def _is_sequence(form: Any) -> bool:
-    return get_origin(form) is not None and is_sequence(form)
+def _is_set(form: Any) -> bool:
+    return (get_origin(form) or form) in (set, frozenset)
+
+
+def _is_collection(form: Any) -> bool:
+    plain = (get_origin(form) or form) in (list, tuple, set, frozenset)
+    return plain or (get_origin(form) is not None and is_sequence(form))
 
 
 def _read_list(
@@ -163,15 +177,82 @@ def _read_list(
     """A string is no list of its characters, and a mapping none of its keys."""
 
     def factory(form: Any) -> Callable[[Any, Any], Any]:
-        read_list = list_structure_factory(form, converter)
-        result = list if get_origin(form) is list else tuple
+        kind = get_origin(form) or form
+        items = get_args(form) or (Any,)
+        if kind is tuple and items[-1] is not Ellipsis and get_args(form):
+            return _read_tuple(converter, items)
+        read_items = list_structure_factory(list[items[0]], converter)  # type: ignore[valid-type]  # a variable
+        make = kind if kind in (list, set, frozenset) else tuple
 
         def read(value: Any, _: Any) -> Any:
-            if not isinstance(value, (list, tuple)):
-                raise TypeError(f"expected a list, not {type(value).__name__}")
-            return result(read_list(value, form))
+            return make(read_items(_must_be_list(value), form))
 
         return read
+
+    return factory
+
+
+def _read_tuple(converter: cattrs.Converter, items: tuple[Any, ...]) -> Callable[[Any, Any], Any]:
+    def read(value: Any, _: Any) -> Any:
+        if len(_must_be_list(value)) != len(items):
+            raise ValueError(f"expected {len(items)} items, not {len(value)}")
+        return tuple(
+            converter.structure(each, item) for each, item in zip(value, items, strict=True)
+        )
+
+    return read
+
+
+def _must_be_list(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"expected a list, not {type(value).__name__}")
+    return value
+
+
+def _is_plain_union(form: Any) -> bool:
+    """A union of plain values, which need no tag to be told apart."""
+    if get_origin(form) not in (Union, UnionType):
+        return False
+    members = [get_origin(member) or member for member in get_args(form)]
+    return len(members) > 2 - (type(None) not in members) and all(
+        member in (*_PLAIN, type(None)) for member in members
+    )
+
+
+def _read_union(
+    converter: cattrs.Converter,
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    def factory(form: Any) -> Callable[[Any, Any], Any]:
+        def read(value: Any, _: Any) -> Any:
+            for member in get_args(form):
+                if member is type(None):
+                    if value is None:
+                        return None
+                    continue
+                try:
+                    return converter.structure(value, member)
+                except Exception:  # noqa: BLE001, S112 - it is for the next member then
+                    continue
+            raise TypeError(f"expected {form}, not {type(value).__name__}")
+
+        return read
+
+    return factory
+
+
+def _is_named_tuple(form: Any) -> bool:
+    return isinstance(form, type) and issubclass(form, tuple) and hasattr(form, "_fields")
+
+
+def _read_named_tuple(
+    converter: cattrs.Converter,
+) -> Callable[[Any], Callable[[Any, Any], Any]]:
+    """From a list, as its JSON Schema has it; its annotations may be postponed."""
+
+    def factory(form: Any) -> Callable[[Any, Any], Any]:
+        hints = get_type_hints(form)
+        read = _read_tuple(converter, tuple(hints[name] for name in form._fields))
+        return lambda value, _: form(*read(value, form))
 
     return factory
 
@@ -187,12 +268,17 @@ def _is_part_or_union(form: Any) -> bool:
 
 
 def _read_error(data: Any, _: Any) -> GenaiError:
-    """An error equal to the one that was written; of the nearest known class if a
-    plugin's own class is gone."""
+    """An error equal to the one that was written; a plain `GenaiError` if a plugin's
+    own class is gone."""
     fields = dict(data)
-    kind = _error_classes().get(fields.pop("code"), GenaiError)
-    error = kind(fields.pop("message"))
+    code, message = fields.pop("code"), fields.pop("message")
+    if not isinstance(code, str) or not isinstance(message, str):
+        raise TypeError("the code and the message of an error are strings")
+    known = _error_classes().get(code)
+    error = (known or GenaiError)(message)
     for name, value in fields.items():
+        if hasattr(GenaiError, name) or (known is not None and name not in vars(error)):
+            raise InvalidData(f"an error {code!r} has no field {name!r}")
         setattr(error, name, tuple(value) if isinstance(value, list) else value)
     return error
 
@@ -223,6 +309,6 @@ def _explain(error: Exception, form: Any) -> InvalidData:
 
 
 def _phrase(error: BaseException, kind: type | None) -> str:
-    if isinstance(error, (InvalidData, TypeError, ValueError)) or type(error) is Exception:
-        return str(error)
-    return format_exception(error, kind)
+    """cattrs' words for a missing or an extra field, the error's own for all else."""
+    text = format_exception(error, kind)
+    return text if text.startswith(("required", "extra")) else str(error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
+
+from genai_host.api.json_text import write_json
 
 Operation = Literal["chat", "embed"]
 """What a model is asked to do; each dialect and each model is for one of them."""
@@ -44,7 +45,7 @@ class ProviderRequest:
 
     def data(self) -> bytes:
         """The body as JSON in UTF-8."""
-        fields = (_dumps(name) + b":" + _write(value) for name, value in self.body.items())
+        fields = (write_json(name) + b":" + _write(value) for name, value in self.body.items())
         return b"{" + b",".join(fields) + b"}"
 
 
@@ -53,11 +54,7 @@ def _write(value: Any) -> bytes:
         return value.data
     if isinstance(value, (list, tuple)) and any(isinstance(item, Encoded) for item in value):
         return b"[" + b",".join(filter(None, map(_write, value))) + b"]"
-    return _dumps(value)
-
-
-def _dumps(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return write_json(value)
 
 
 @frozen

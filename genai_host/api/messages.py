@@ -33,6 +33,9 @@ def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
     """Parts from what is handy to write: a string, a part, or several of them."""
     if isinstance(content, (str, Part)):
         content = (content,)
+    if isinstance(content, Mapping) or not isinstance(content, Iterable):
+        kind = type(content).__name__
+        raise InvalidData(f"a message holds parts, not {kind}", path="$.content")
     return tuple(Text(part) if isinstance(part, str) else part for part in content)
 
 
@@ -41,7 +44,8 @@ def _result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Im
     kept = []
     for part in _parts(content):
         if not isinstance(part, (Text, Image)):
-            raise InvalidData(f"the result of a tool holds no part of type {part.type}")
+            kind = getattr(part, "type", type(part).__name__)
+            raise InvalidData(f"the result of a tool holds no part of type {kind}")
         kept.append(part)
     return tuple(kept)
 

@@ -1,4 +1,4 @@
-"""JSON Schema: made from a class, and checked against.
+"""JSON Schema: made from a class; and an object made from a value that fits.
 
 Classes are described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums,
 unions, containers), by themselves if they have `model_json_schema` (pydantic), or
@@ -17,8 +17,6 @@ from genai_host.api.codec import Codec
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.errors import InvalidData
 
-_PATTERN_SECONDS = 0.2
-
 
 def schema_of(form: Any) -> dict[str, Any]:
     """The JSON Schema of a class, or of a type such as `list[int]`; a mapping is
@@ -34,7 +32,7 @@ def schema_of(form: Any) -> dict[str, Any]:
 
     try:
         return _inlined(msgspec.json.schema(form))
-    except TypeError as error:
+    except (TypeError, NameError) as error:
         raise InvalidData(f"no JSON Schema can be made from {form!r}: {error}") from error
 
 
@@ -77,102 +75,6 @@ def build(value: Any, form: Any) -> Any:
         except ValueError as error:
             raise InvalidData(str(error)) from error
     return Codec().from_json(value, form)
-
-
-class Checker:
-    """A JSON Schema, compiled once, to check values against.
-
-    It loads nothing: a reference to another document is an error. A pattern that
-    takes too long on a value is one, too.
-
-    Raises `InvalidData` if the schema itself is wrong.
-    """
-
-    def __init__(self, schema: Any) -> None:
-        from jsonschema import Draft202012Validator, validators
-        from jsonschema.exceptions import SchemaError
-        from referencing import Registry
-
-        kind = validators.validator_for(schema, default=Draft202012Validator)
-        try:
-            kind.check_schema(schema)
-        except SchemaError as error:
-            raise InvalidData(
-                f"the schema itself is wrong: {error.message}", path=error.json_path
-            ) from error
-        if _mentions(schema, "pattern", "patternProperties"):
-            kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS))  # type: ignore[no-untyped-call]  # the stubs lack it
-        self._validator = kind(schema, registry=Registry())
-
-    def check(self, value: Any) -> None:
-        """Raises `InvalidData`, with the place of the most telling fault."""
-        from jsonschema.exceptions import best_match
-        from referencing.exceptions import Unresolvable
-
-        try:
-            fault = best_match(self._validator.iter_errors(value))
-        except Unresolvable as error:
-            raise InvalidData(f"the schema refers to {error.ref}, which is not in it") from error
-        except RecursionError as error:
-            raise InvalidData("nested too deeply") from error
-        if fault is not None:
-            message = fault.message if len(fault.message) < 300 else fault.message[:300] + " ..."
-            raise InvalidData(f"{message} (at {fault.json_path})", path=fault.json_path)
-
-
-def _mentions(schema: Any, *keywords: str) -> bool:
-    if isinstance(schema, Mapping):
-        return any(k in keywords or _mentions(v, *keywords) for k, v in schema.items())
-    if isinstance(schema, (list, tuple)):
-        return any(_mentions(item, *keywords) for item in schema)
-    return False
-
-
-def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that match regular expressions, with a bound on the time, since
-    `re` may backtrack for ever."""
-    import regex
-    from jsonschema.exceptions import ValidationError
-
-    def found(pattern: str, text: str) -> bool:
-        try:
-            return regex.search(pattern, text, timeout=_PATTERN_SECONDS) is not None
-        except TimeoutError as error:
-            raise InvalidData(f"the pattern {pattern!r} takes too long") from error
-        except regex.error as error:
-            raise InvalidData(f"the pattern {pattern!r} is wrong: {error}") from error
-
-    def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterable[Any]:
-        if validator.is_type(value, "string") and not found(wanted, value):
-            yield ValidationError(f"{value!r} does not match {wanted!r}")
-
-    def pattern_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any]:
-        if validator.is_type(value, "object"):
-            for expression, inner in wanted.items():
-                for name in filter(lambda name: found(expression, name), value):
-                    yield from validator.descend(value[name], inner, name, expression)
-
-    def additional_properties(validator: Any, inner: Any, value: Any, schema: Any) -> Iterable[Any]:
-        if not validator.is_type(value, "object"):
-            return
-        patterns = schema.get("patternProperties", {})
-        extra = {
-            name: item
-            for name, item in value.items()
-            if name not in schema.get("properties", {})
-            and not any(found(expression, name) for expression in patterns)
-        }
-        yield from keywords["additionalProperties"](validator, inner, extra, {})
-
-    def unevaluated_properties(*_: Any) -> Iterable[Any]:
-        raise InvalidData("unevaluatedProperties does not go together with patterns here")
-
-    return {
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional_properties,
-        "unevaluatedProperties": unevaluated_properties,
-    }
 
 
 def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import hmac
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, get_args
 
@@ -26,6 +27,7 @@ from genai_host.errors import ConfigurationError, InvalidData
 S = TypeVar("S")
 
 _ABOUT = "genai_host"
+_MODULE = re.compile(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])")
 
 
 class Secret:
@@ -45,7 +47,10 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(self._value.encode(), other._value.encode())
+        mine, other_value = (
+            value.encode("utf-8", "surrogatepass") for value in (self._value, other._value)
+        )
+        return hmac.compare_digest(mine, other_value)
 
     def __hash__(self) -> int:
         return hash((Secret, self._value))
@@ -101,13 +106,19 @@ def _describe_field(field: attrs.Attribute[Any]) -> Setting:
     required = field.default is attrs.NOTHING
     return Setting(
         name=field.name,
-        type=getattr(field.type, "__name__", str(field.type)),
+        type=_as_written(field.type),
         help=help,
         env=env,
         secret=_is_secret(field.type),
         required=required,
         default=None if required or made else field.default,
     )
+
+
+def _as_written(kind: Any) -> str:
+    if isinstance(kind, type) and not get_args(kind):
+        return kind.__name__
+    return _MODULE.sub("", str(kind))
 
 
 def _is_secret(kind: Any) -> bool:
@@ -150,8 +161,9 @@ def read_settings(
             )
     try:
         return settings(**values)
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(f"{owner}: {error}") from error
+    except (ValueError, TypeError, InvalidData) as error:
+        why = error.args[0] if error.args else error  # attrs adds objects to its message
+        raise ConfigurationError(f"{owner}: {why}") from error
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:

@@ -1,7 +1,7 @@
 """`genai-host`: the group of all commands, and what becomes of errors.
 
-Exit codes: 0 done, 1 an error that was expected, 2 a wrong use, 130 interrupted,
-141 nobody reads the output. Bugs are tracebacks.
+Exit codes: 0 done, 1 an error that was expected (or nobody reads the output, which is
+no news to anyone), 2 a wrong use, 130 interrupted. Bugs are tracebacks.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # nobody reads any more: keep the interpreter from flushing into the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return 1
     except Exception as error:  # noqa: BLE001 - bugs are raised again there
         return _expected(error)
 

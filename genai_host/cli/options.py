@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
         if not equals or not name:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint=option)
         try:
-            values[name] = json.loads(value)
+            values[name] = read_json(value)
         except ValueError:
             values[name] = value
     return values
@@ -124,12 +124,12 @@ def read_schema(given: str) -> dict[str, Any]:
     if not given.lstrip().startswith("{"):
         try:
             text = Path(given).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise click.BadParameter(
                 f"{given} cannot be read: {error}", param_hint="--schema"
             ) from error
     try:
-        schema = json.loads(text)
+        schema = read_json(text)
     except ValueError as error:
         raise click.BadParameter(f"it is not JSON: {error}", param_hint="--schema") from error
     if not isinstance(schema, dict):

@@ -76,7 +76,7 @@ def _row(candidate: Candidate) -> dict[str, Any]:
         "provider": candidate.provider,
         "dialect": candidate.dialect or None,
         "id": candidate.id or None,
-        "for": candidate.model.operation,
+        "for": candidate.operation,
         "runs": candidate.runs,
         "reasons": list(candidate.reasons),
         "can": sorted(candidate.capabilities),

@@ -63,7 +63,7 @@ def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     lines = [[_cell(value) for value in row] for row in rows]
     if not sys.stdout.isatty():
         for line in lines:
-            echo("\t".join(line).replace("\n", " "))
+            echo("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line))
         return
     from rich.console import Console
     from rich.table import Table

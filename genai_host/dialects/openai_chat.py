@@ -9,7 +9,6 @@ format has no place for them. `openai_replies` reads what comes back.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +29,7 @@ from genai_host.api import (
     ToolResult,
     standard,
 )
+from genai_host.api.json_text import write_json
 from genai_host.dialects.openai_replies import ChatDecoder, explain_error, read_completion
 from genai_host.errors import GenaiError, UnsupportedPart
 
@@ -109,7 +109,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
 
 
 def _write_message(message: Message, system_role: str) -> bytes:
-    written = (_dumps(each) for each in _wire_messages(message, system_role))
+    written = (write_json(each) for each in _wire_messages(message, system_role))
     return b",".join(written)
 
 
@@ -151,7 +151,7 @@ def _wire_part(part: Part, message: Message) -> dict[str, Any]:
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
+    arguments = call.malformed or write_json(call.arguments).decode()
     return {
         "id": call.id,
         "type": "function",
@@ -179,7 +179,3 @@ def _tool_choice(choice: str) -> Any:
     if choice in ("auto", "none", "required"):
         return choice
     return {"type": "function", "function": {"name": choice}}
-
-
-def _dumps(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

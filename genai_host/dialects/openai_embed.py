@@ -5,7 +5,6 @@ Source: OpenAI API reference, "Create embeddings", OpenAPI document 2.3.0.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from genai_host.api import (
@@ -14,10 +13,10 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     Serve,
-    Usage,
     Vectors,
 )
-from genai_host.dialects.openai_replies import explain_error
+from genai_host.dialects.openai_replies import explain_error, read_object, read_usage
+from genai_host.dialects.vectors import must_be_vectors, read_vector
 from genai_host.errors import GenaiError, MalformedReply
 
 
@@ -53,19 +52,15 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        data = read_object(reply.body)
         try:
-            data = json.loads(reply.body)
-            items = sorted(data["data"], key=lambda item: item["index"])
-            vectors = [[float(number) for number in item["embedding"]] for item in items]
-            used = int((data.get("usage") or {}).get("prompt_tokens") or 0)
-            model = str(data.get("model", ""))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            items = sorted(data["data"], key=lambda item: int(item["index"]))
+            vectors = [read_vector(item["embedding"]) for item in items]
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
             raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
-        if len(vectors) != len(call.texts) or len({len(vector) for vector in vectors}) > 1:
-            raise MalformedReply(
-                f"{len(call.texts)} texts came back as {len(vectors)} vectors, or of several sizes"
-            )
-        return Vectors(vectors, model, Usage(input=used))
+        must_be_vectors(vectors, len(call.texts))
+        model = data.get("model")
+        return Vectors(vectors, str(model or ""), read_usage(data.get("usage")))
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)

@@ -7,7 +7,6 @@ The mark of a stream's end is `[DONE]`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
+from genai_host.api.json_text import read_json
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
@@ -40,13 +40,13 @@ _FINISHES: Mapping[str, Finish] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
-_OVERFLOWS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_OVERFLOWS = ("context_length_exceeded", "exceed_context_size_error")
 
 
 def read_completion(body: bytes) -> Completion:
     """A whole reply. Raises `MalformedReply`, and `GenerationError` if it holds no
     answer."""
-    data = _loads(body)
+    data = read_object(body)
     choice = _first_choice(data)
     message = _object(choice, "message")
     calls = [_read_tool_call(each, at) for at, each in enumerate(_list(message, "tool_calls"))]
@@ -56,15 +56,15 @@ def read_completion(body: bytes) -> Completion:
         reasoning=_string(message, "reasoning_content") or _string(message, "reasoning"),
         calls=calls,
         finish=_string(choice, "finish_reason"),
-        usage=_read_usage(data.get("usage")),
+        usage=read_usage(data.get("usage")),
     )
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error in OpenAI's form of errors, which its other formats share."""
     try:
-        data = json.loads(reply.body)
-    except (ValueError, RecursionError):
+        data = read_json(reply.body)
+    except ValueError:
         return None
     return _error_in(data, reply.status) if isinstance(data, dict) else None
 
@@ -85,9 +85,9 @@ class ChatDecoder:
         if event.data == b"[DONE]":
             self._done = True
             return ()
-        data = _loads(event.data)
+        data = read_object(event.data)
         if data.get("usage"):
-            self._usage = _read_usage(data["usage"])
+            self._usage = read_usage(data["usage"])
         if not data.get("choices"):
             return ()
         choice = _first_choice(data)
@@ -124,7 +124,11 @@ class ChatDecoder:
         """Its id and name come with its first piece, its arguments bit by bit."""
         if not isinstance(piece, dict):
             raise _malformed("a tool call is no object")
-        index = piece.get("index", len(self._calls))
+        index = piece.get("index")
+        if index is None:  # then a new one comes with an id, and what has none goes on
+            index = len(self._calls) - (bool(self._calls) and not piece.get("id"))
+        if type(index) is not int:
+            raise _malformed("the index of a tool call is no number")
         call = self._calls.setdefault(index, {"id": "", "name": "", "arguments": ""})
         function = _object(piece, "function")
         call["id"] = call["id"] or _string(piece, "id")
@@ -171,15 +175,16 @@ def _read_tool_call(data: Any, at: int) -> ToolCall:
 
 def _tool_call(id: str, name: str, arguments: str) -> ToolCall:
     try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
+        value = read_json(arguments or "{}")
+    except ValueError:
         value = None
     if isinstance(value, dict):
         return ToolCall(id, name, value)
     return ToolCall(id, name, malformed=arguments)
 
 
-def _read_usage(data: Any) -> Usage:
+def read_usage(data: Any) -> Usage:
+    """The tokens used, as far as a reply tells."""
     if not isinstance(data, dict):
         return Usage()
     prompt = _object(data, "prompt_tokens_details")
@@ -192,11 +197,11 @@ def _read_usage(data: Any) -> Usage:
     )
 
 
-def _loads(data: bytes) -> dict[str, Any]:
+def read_object(data: bytes) -> dict[str, Any]:
     """An object; an error that comes with status 200, or amid a stream, is raised."""
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        value = read_json(data)
+    except ValueError as error:
         raise _malformed(f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise _malformed(f"it is a {type(value).__name__}")
@@ -214,7 +219,7 @@ def _error_in(data: Mapping[str, Any], status: int) -> GenaiError | None:
         return error_of_status(status, str(error))
     message = str(error.get("message") or error)
     code = error.get("code")
-    if _OVERFLOWS & {code, error.get("type")}:
+    if code in _OVERFLOWS or error.get("type") in _OVERFLOWS:
         return ContextOverflow(message, status=status)
     own_status = code if isinstance(code, int) and 400 <= code < 600 else status
     return error_of_status(own_status, message)

@@ -8,7 +8,6 @@ An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Vec
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -26,7 +25,9 @@ from genai_host.api import (
     StreamEvent,
     Vectors,
 )
+from genai_host.api.json_text import read_json, write_json
 from genai_host.api.parameters import STANDARD
+from genai_host.dialects.vectors import must_be_vectors
 from genai_host.errors import IncompleteReply, InvalidData, MalformedReply
 
 
@@ -60,7 +61,7 @@ class Plain(Dialect[ChatCall, Completion]):
         return _PlainDecoder(self._codec)
 
     def _write(self, message: Message) -> bytes:
-        return json.dumps(self._codec.to_json(message), ensure_ascii=False).encode()
+        return write_json(self._codec.to_json(message))
 
 
 class _PlainDecoder:
@@ -98,14 +99,15 @@ class PlainEmbed(Dialect[EmbedCall, Vectors]):
         return ProviderRequest("embed", self.name, call.model_id, body)
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
-        vectors: Vectors = _structure(self._codec, _loads(reply.body), Vectors)
-        return vectors
+        found: Vectors = _structure(self._codec, _loads(reply.body), Vectors)
+        must_be_vectors(found.vectors, len(call.texts))
+        return found
 
 
 def _loads(data: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        value = read_json(data)
+    except ValueError as error:
         raise MalformedReply(f"the reply is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise MalformedReply(f"the reply is a {type(value).__name__}, not an object")

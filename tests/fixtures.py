@@ -1,10 +1,5 @@
-"""Fixtures of the tests of the host and of its plugins, for a `conftest.py` to import.
-
-    from genai_host.testing.pytest_plugin import clock, home, host, make_host, weights
-
-pytest finds them there as if they were written there; `home` is then in use by every
-test of that folder.
-"""
+"""Fixtures of the tests of the host and of its plugins, for each `conftest.py` to import:
+pytest finds them there as if they were written there."""
 
 from __future__ import annotations
 

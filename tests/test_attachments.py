@@ -1,0 +1,332 @@
+"""Attachments: files and addresses as parts of a message, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from genai_host import attachments
+from genai_host.api import File, Image, Part, Text
+from genai_host.attachments import MOST_BYTES, attachment, part_of
+from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+
+PNG = b"\x89PNG\r\n\x1a\n-and-more"
+JPEG = b"\xff\xd8\xff\xe0-and-more"
+WEBP = b"RIFF\x10\0\0\0WEBPVP8 \xff"
+PDF = b"%PDF-1.7 text"
+
+
+@define
+class Web:
+    """A web server of this test: what it answers, what it was asked, and whether what
+    it sent was taken."""
+
+    address: str = ""
+    pages: dict[str, tuple[int, dict[str, str], bytes]] = field(factory=dict)
+    asked: list[tuple[str, dict[str, str]]] = field(factory=list)
+    sent: queue.Queue[bool] = field(factory=queue.Queue)
+
+    def page(self, path: str, body: bytes, status: int = 200, **headers: str) -> str:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.pages[path] = (status, {"Content-Length": str(len(body)), **named}, body)
+        return self.address + path
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    made = Web()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+            status, headers, body = made.pages.get(self.path, (404, {"Content-Length": "0"}, b""))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            try:
+                self.wfile.write(body)
+                made.sent.put(True)
+            except ConnectionError:
+                made.sent.put(False)
+
+        def log_message(self, *_: Any) -> None:
+            """It goes without saying."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attachments, "MOST_BYTES", 1_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "part"),
+    [
+        ("a.txt", b"hi", Text("a.txt:\n\nhi")),
+        ("a.py", "é = 1\n".encode(), Text("a.py:\n\né = 1\n")),
+        ("Makefile", b"all:", Text("Makefile:\n\nall:")),
+        ("empty.txt", b"", Text("empty.txt:\n\n")),
+        ("bom.txt", b"\xef\xbb\xbfhi", Text("bom.txt:\n\nhi")),
+        ("a.svg", b"<svg/>", Text("a.svg:\n\n<svg/>")),
+        ("a.png", PNG, Image(PNG, "image/png")),
+        ("a.jpg", JPEG, Image(JPEG, "image/jpeg")),
+        ("a.gif", b"GIF89a\0", Image(b"GIF89a\0", "image/gif")),
+        ("a.webp", WEBP, Image(WEBP, "image/webp")),
+        ("picture", PNG, Image(PNG, "image/png")),
+        ("photo", WEBP, Image(WEBP, "image/webp")),
+        ("picture.txt", JPEG, Image(JPEG, "image/jpeg")),
+        ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
+        ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
+        ("paper", PDF, File(PDF, "application/pdf", "paper")),
+        ("sound", b"RIFF\x10\0\0\0WAVE\xff", File(b"RIFF\x10\0\0\0WAVE\xff",
+                                                   "application/octet-stream", "sound")),
+        ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
+        ("latin.txt", b"caf\xe9", File(b"caf\xe9", "text/plain", "latin.txt")),
+        ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_file_becomes_what_it_holds(tmp_path: Path, name: str, data: bytes, part: Part) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert attachment(tmp_path / name) == part
+    assert attachment(str(tmp_path / name)) == part
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "said", "part"),
+    [
+        (b"hi", "", "", Text("hi")),
+        (b"hi", "", "text/html; charset=utf-8", Text("hi")),
+        (b"\xff", "", "", File(b"\xff", "application/octet-stream")),
+        (b"\xff", "x", "image/avif", Image(b"\xff", "image/avif")),
+        (b"\xff", "x", " image/avif ; q=1", Image(b"\xff", "image/avif")),
+        (b"\xff", "x.zip", "image/avif", File(b"\xff", "application/zip", "x.zip")),
+        (PNG, "x.zip", "text/plain", Image(PNG, "image/png")),
+        (b"hi", "x", "application/pdf", File(b"hi", "application/pdf", "x")),
+        (b"<svg/>", "", "image/svg+xml", Text("<svg/>")),
+    ],
+)
+def test_content_and_name_come_before_what_is_said(
+    data: bytes, name: str, said: str, part: Part
+) -> None:
+    assert part_of(data, name, said) == part
+
+
+def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.txt").write_text("hi")
+    assert attachment("~/a.txt") == Text("a.txt:\n\nhi")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["missing.txt", ".", "a.txt/b", "x" * 5_000, "nul\0.txt", "//[bad", "[bad]"],
+    ids=lambda name: repr(name[:12]),
+)
+def test_what_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("hi")
+    with pytest.raises(ConfigurationError) as caught:
+        attachment(name)
+    assert caught.value.message.startswith(f"{name} cannot be read")
+    assert caught.value.file == name
+
+
+def test_the_home_of_nobody_cannot_be_read() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        attachment("~nobody-of-that-name/a.txt")
+
+
+@pytest.mark.parametrize("name", ["empty.png", "empty.pdf"])
+def test_an_empty_picture_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(GenaiError, match=name):
+        attachment(tmp_path / name)
+
+
+def test_a_file_may_have_20_mib_and_no_more(tmp_path: Path) -> None:
+    assert MOST_BYTES == 20 * 1024 * 1024
+    file = tmp_path / "large.bin"
+    with file.open("wb") as stream:
+        stream.truncate(MOST_BYTES)
+    part = attachment(file)
+    assert isinstance(part, File)
+    assert len(part.data) == MOST_BYTES
+    os.truncate(file, MOST_BYTES + 1)
+    with pytest.raises(ConfigurationError, match=r"large\.bin is larger than 20 MiB"):
+        attachment(file)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_pipe_may_have_no_more_either(tmp_path: Path) -> None:
+    """Its size is not known before, as with `/dev/zero`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def feed() -> None:
+        with contextlib.suppress(BrokenPipeError), pipe.open("wb", buffering=0) as stream:
+            stream.write(b"x" * 5_000)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        with pytest.raises(ConfigurationError):
+            attachment(pipe)
+    finally:
+        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))  # lets go of a feed nobody reads
+        thread.join()
+
+
+def test_an_address_is_fetched_now(web: Web) -> None:
+    said = "text/plain; charset=utf-8"
+    assert attachment(web.page("/notes/a%20b.txt?x=1", b"hi", Content_Type=said)) == Text(
+        "a b.txt:\n\nhi"
+    )
+    assert attachment(web.page("/", b"hi", Content_Type=said)) == Text("hi")
+    assert attachment(web.page("/pic", PNG, Content_Type=said)) == Image(PNG, "image/png")
+    assert attachment(web.page("/x", b"\xff", Content_Type="image/avif")) == Image(
+        b"\xff", "image/avif"
+    )
+    assert attachment(web.page("/none", b"\xff")) == File(
+        b"\xff", "application/octet-stream", "none"
+    )
+    assert [path for path, _ in web.asked] == ["/notes/a%20b.txt?x=1", "/", "/pic", "/x", "/none"]
+
+
+def test_the_scheme_of_an_address_may_be_in_capitals(web: Web) -> None:
+    address = web.page("/a", b"hi").replace("http", "HTTP")
+    assert attachment(address) == Text("a:\n\nhi")
+
+
+def test_a_redirect_is_followed(web: Web) -> None:
+    web.page("/there.txt", b"hi")
+    address = web.page("/here", b"", 302, Location="/there.txt")
+    part = attachment(address)
+    assert isinstance(part, Text)
+    assert part.text.endswith("hi")
+
+
+@pytest.mark.parametrize("status", [404, 403, 500])
+def test_a_status_of_failure_is_told(web: Web, status: int) -> None:
+    address = web.page("/a.txt", b"no", status)
+    with pytest.raises(Unavailable) as caught:
+        attachment(address)
+    assert caught.value.message.startswith(f"{address} cannot be read")
+    assert caught.value.status == status
+    assert caught.value.retryable is (status == 500)
+
+
+def test_a_password_in_an_address_is_not_told(web: Web) -> None:
+    address = web.page("/a.txt", b"no", 404).replace("//", "//user:canary@")
+    with pytest.raises(Unavailable) as caught:
+        attachment(address)
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("target", ["/loop", "file:///etc/hostname", "ftp://127.0.0.1/x"])
+def test_a_redirect_may_not_lead_anywhere(web: Web, target: str) -> None:
+    with pytest.raises(Unavailable, match="cannot be read"):
+        attachment(web.page("/loop", b"", 302, Location=target))
+
+
+def test_a_body_that_is_cut_is_none(web: Web) -> None:
+    with pytest.raises(Unavailable, match="cannot be read"):
+        attachment(web.page("/a.txt", b"hi", Content_Length="100"))
+
+
+def test_a_body_that_is_not_compressed_as_it_says_is_none(web: Web) -> None:
+    with pytest.raises(Unavailable, match="cannot be read"):
+        attachment(web.page("/a.txt", b"hi", Content_Encoding="gzip"))
+
+
+@pytest.mark.usefixtures("small")
+def test_an_address_may_have_no_more_than_a_file(web: Web) -> None:
+    assert attachment(web.page("/a", b"x" * 1_000)) == Text("a:\n\n" + "x" * 1_000)
+    with pytest.raises(ConfigurationError, match="/b is larger than"):
+        attachment(web.page("/b", b"x" * 1_001))
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_too_large_is_not_fetched_to_its_end(web: Web) -> None:
+    with pytest.raises(ConfigurationError, match="is larger than"):
+        attachment(web.page("/a", b"x" * (64 << 20)))
+    assert not web.sent.get(timeout=30)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://",
+        "http:///a",
+        "http://.a/",
+        "http://*/",
+        "http://[bad",
+        "http://127.0.0.1:99999999/",
+        "http://127.0.0.1:x/",
+        "http://" + "a" * 70 + ".x/",
+    ],
+)
+def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
+    with pytest.raises((Unavailable, ConfigurationError), match="cannot be read"):
+        attachment(address)
+
+
+def test_an_address_where_nobody_listens_cannot_be_read() -> None:
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(Unavailable, match="cannot be read") as caught:
+            attachment(f"http://127.0.0.1:{bound.getsockname()[1]}/a")
+    assert caught.value.retryable
+
+
+def test_no_password_of_the_user_is_sent(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".netrc", "_netrc"):
+        (tmp_path / name).write_text("default login me password secret\n")
+        (tmp_path / name).chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    web.page("/b", b"hi")
+    attachment(web.page("/a", b"", 302, Location="/b"))
+    assert [path for path, _ in web.asked] == ["/a", "/b"]
+    assert not any("authorization" in headers for _, headers in web.asked)
+
+
+def test_the_proxy_of_the_environment_is_asked(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", web.address)
+    web.page("http://example.invalid/a", b"by proxy")
+    assert attachment("http://example.invalid/a") == Text("a:\n\nby proxy")
+
+
+def test_what_needs_no_proxy_is_asked_itself(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert attachment(web.page("/a", b"hi")) == Text("a:\n\nhi")

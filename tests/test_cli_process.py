@@ -1,0 +1,233 @@
+"""The command line as its own process: pipes, signals, terminals, and what it imports."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+_RUN = [sys.executable, "-m", "genai_host"]
+_HEAVY = "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit"
+_SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there
+_posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
+
+
+def genai_host(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*_RUN, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=_SETTLED,
+    )
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_SETTLED
+    )
+
+
+class TestImports:
+    """Looking is quick because it imports next to nothing."""
+
+    @pytest.mark.parametrize(
+        "arguments", [["--version"], ["--help"], ["plugins"], ["plugins", "--json"]]
+    )
+    def test_looking_imports_nothing_heavy(self, arguments: list[str]) -> None:
+        genai_host("plugins")  # the index is made
+        code = (
+            "import sys\nfrom genai_host.cli.main import run\n"
+            f"run({arguments!r})\n"
+            f"print([name for name in {_HEAVY.split()!r} if name in sys.modules], file=sys.stderr)"
+        )
+        assert python(code).stderr == "[]\n"
+
+    def test_importing_the_package_imports_nothing(self) -> None:
+        done = python(
+            "import sys; before = set(sys.modules); import genai_host\n"
+            "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+            "print(names - sys.stdlib_module_names)"
+        )
+        assert done.stdout == "{'genai_host'}\n"
+
+    def test_listing_imports_no_plugin(self) -> None:
+        code = (
+            "import sys\nfrom genai_host.cli.main import run\nrun(['plugins'])\n"
+            "print([name for name in sys.modules if name.startswith(('genai_vendor', "
+            "'genai_feature', 'genai_models'))], file=sys.stderr)"
+        )
+        assert python(code).stderr == "[]\n"
+
+
+class TestPipes:
+    def test_an_answer_reaches_the_next_command(self) -> None:
+        done = genai_host("ask", "-p", "mock", stdin="over a pipe\n")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "over a pipe\n", "")
+
+    @_posix
+    def test_a_reader_that_goes_away_is_no_error(self, script: Any) -> None:
+        script([{"text": "word " * 50_000}])
+        with subprocess.Popen(
+            [*_RUN, "ask", "-p", "script", "x"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.read(4) == b"word"
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait() == 1
+
+
+@_posix
+class TestSignals:
+    def test_ctrl_c_ends_a_reply_that_does_not_come(self, script: Any) -> None:
+        script([{"fault": "hang"}])
+        with subprocess.Popen(
+            [*_RUN, "-vv", "ask", "-p", "script", "x"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "calling mock@script" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+            assert process.returncode == 130
+            assert "Traceback" not in rest
+
+
+@pytest.fixture
+def spawn(home: Path) -> Iterator[Any]:
+    """Starts the command line at a terminal of its own."""
+    started: list[pexpect.spawn[str]] = []
+
+    def start(*arguments: str) -> pexpect.spawn[str]:
+        environment = {**os.environ, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        child = pexpect.spawn(
+            sys.executable, ["-m", "genai_host", *arguments],
+            env=environment, encoding="utf-8", timeout=30, dimensions=(40, 120),
+        )  # fmt: skip
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.close(force=True)
+
+
+def shown(child: Any) -> str:
+    """All that the terminal got, until the end."""
+    child.expect(pexpect.EOF)
+    child.wait()
+    text: str = child.before
+    return text
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PROMPT = r">(\x08\x1b\[2C| )"  # as prompt_toolkit draws it
+
+
+@_posix
+class TestTerminal:
+    def test_lists_are_tables_with_a_head(self, spawn: Any) -> None:
+        text = _COLOUR.sub("", shown(spawn("plugins", "check")))
+        assert re.search(r"name +distribution +version +status", text)
+        assert "\t" not in text
+
+    def test_no_control_character_of_a_model_reaches_it(self, spawn: Any, script: Any) -> None:
+        script(["red \x1b[31mx\x1b]52;c;eA==\x07 \x9b2J \u202e back\rover \x08 \ttab"])
+        text = shown(spawn("ask", "-p", "script", "x"))
+        assert "red ␛[31mx␛]52;c;eA==␇ <009B>2J <202E> back␍over ␈ \ttab" in text
+
+    def test_no_control_character_of_an_error_reaches_it(self, spawn: Any) -> None:
+        text = _COLOUR.sub("", shown(spawn("ask", "-m", "a\x1b[2Jb", "x")))
+        assert "\x1b" not in text
+        assert "a\\x1b[2Jb" in text
+
+    def test_raw_output_is_exact(self, spawn: Any, script: Any) -> None:
+        script(["\x1b[31mred"])
+        assert "\x1b[31mred" in shown(spawn("ask", "-p", "script", "x", "--raw"))
+
+    def test_the_keyboard_is_not_waited_for(self, spawn: Any) -> None:
+        assert "hi" in shown(spawn("ask", "-p", "mock", "hi"))
+
+
+@_posix
+class TestChat:
+    def test_a_conversation_at_a_terminal(self, spawn: Any, script: Any, home: Path) -> None:
+        script(["first answer", {"text": "begun and stuck", "pace": 3600}, "third answer"])
+        child = spawn("chat", "-p", "script")
+        child.expect("/help lists the commands")
+        child.expect(_PROMPT)
+        child.send("one\r")
+        child.expect("first answer")
+        child.expect(_PROMPT)
+        child.send("two\r")
+        child.expect("begun")
+        child.sendintr()  # the reply, not the chat
+        child.expect("stopped")
+        child.expect(_PROMPT)
+        child.send("three\x1b\rsecond line\r")
+        child.expect("third answer")
+        child.expect(_PROMPT)
+        child.send("/undo\r")
+        child.expect("taken back")
+        child.expect(_PROMPT)
+        child.sendeof()
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert child.exitstatus == 0
+        history = home / "state" / "chat.history"
+        assert stat.S_IMODE(history.stat().st_mode) == 0o600
+        assert "+three\n+second line\n" in history.read_text()
+
+    def test_what_was_typed_comes_back_in_the_next_chat(self, spawn: Any, script: Any) -> None:
+        script(["an answer"])
+        child = spawn("chat", "-p", "script")
+        child.expect(_PROMPT)
+        child.send("remembered words\r")
+        child.expect("an answer")
+        child.expect(_PROMPT)
+        child.sendeof()
+        child.expect(pexpect.EOF)
+        child = spawn("chat", "-p", "script")
+        child.expect(_PROMPT)
+        up = "\x1b[A"
+        child.send(up)
+        while child.expect(["remembered words", pexpect.TIMEOUT], timeout=2):
+            child.send(up)  # the file may not have been read when the key came
+        child.send("\r")
+        child.expect("an answer")
+        child.expect(_PROMPT)
+        child.sendeof()
+        child.expect(pexpect.EOF)
+
+    def test_ctrl_c_at_the_prompt_drops_what_was_typed(self, spawn: Any, script: Any) -> None:
+        script(["an answer"])
+        child = spawn("chat", "-p", "script")
+        child.expect(_PROMPT)
+        child.send("dropped")
+        child.expect("dropped")
+        child.sendintr()
+        child.expect(_PROMPT)
+        child.send("kept\r")
+        child.expect("an answer")
+        child.send("/quit\r")
+        child.expect(pexpect.EOF)

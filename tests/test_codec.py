@@ -1,0 +1,373 @@
+"""The codec: objects to JSON and back, strictly, for messages, settings and records."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import attrs
+import pytest
+from attrs import frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import (
+    Answer,
+    Checker,
+    Codec,
+    Completion,
+    Delta,
+    Detail,
+    File,
+    Image,
+    Listed,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    RouteInfo,
+    Secret,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Vectors,
+)
+from genai_host.api.messages import PARTS, ROLES
+from genai_host.api.schema import message_schema
+from genai_host.errors import GenaiError, InvalidData
+
+DEEP = 100_000
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+texts = st.builds(Text, st.text())
+images = st.builds(Image, st.binary(min_size=1), st.text()) | st.builds(
+    Image, url=st.text(min_size=1)
+)
+parts: st.SearchStrategy[Part] = st.one_of(
+    texts,
+    images,
+    st.builds(File, st.binary(min_size=1), st.text(), st.text()),
+    st.builds(File, url=st.text(min_size=1), name=st.text()),
+    st.builds(ToolCall, st.text(), st.text(), st.dictionaries(st.text(), json_values), st.text()),
+    st.builds(
+        ToolResult, st.text(), st.text(), st.lists(texts | images, max_size=3), st.booleans()
+    ),
+    st.builds(Reasoning, st.text()),
+    st.builds(Opaque, st.text(), json_values),
+)
+messages = st.builds(Message, st.sampled_from(ROLES), st.lists(parts, max_size=4))
+
+_DETAIL = {"kind": "k", "title": "t"}
+
+CHECKER = Checker(message_schema())
+
+
+@frozen
+class Poll(Part):
+    """A part as a plugin brings it."""
+
+    type = "poll"
+    question: str
+    options: tuple[str, ...] = ()
+
+
+@frozen
+class Node:
+    name: str = ""
+    child: Node | None = None
+
+
+attrs.resolve_types(Node)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    ONE = "1"
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and is_json(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(is_json, value))
+    return value is None or type(value) in (str, int, float, bool)
+
+
+@settings(max_examples=150, deadline=None)
+@given(message=messages)
+def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
+    codec = Codec()
+    written = codec.to_json(message)
+    assert is_json(written)
+    again = json.loads(json.dumps(written))
+    assert again == written
+    CHECKER.check(again)
+    assert codec.from_json(again, Message) == message
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    completion=st.builds(
+        Completion,
+        messages,
+        st.sampled_from(["stop", "length", "tool_calls", "content_filter", "other"]),
+        st.builds(Usage, st.integers(), st.integers(), st.integers(), st.integers()),
+        json_values,
+        st.text(),
+        st.none() | st.builds(RouteInfo, st.text(), st.text(), st.text()),
+        st.floats(0, allow_nan=False, allow_infinity=False),
+    )
+)
+def test_a_completion_survives_json(completion: Completion) -> None:
+    codec = Codec()
+    written = json.loads(json.dumps(codec.to_json(completion)))
+    assert codec.from_json(written, Completion) == completion
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Text("hi"), {"type": "text", "text": "hi"}),
+        (Image(b"a", "image/png"), {"type": "image", "data": "YQ==", "media_type": "image/png"}),
+        (Image(url="http://x"), {"type": "image", "url": "http://x"}),
+        (ToolCall("1", "f"), {"type": "tool_call", "id": "1", "name": "f"}),
+        (ToolResult("1"), {"type": "tool_result", "id": "1"}),
+        (Message("user", "hi"), {"role": "user", "content": [{"type": "text", "text": "hi"}]}),
+        (Usage(), {}),
+        (Usage(output=2), {"output": 2}),
+        (Delta("a"), {"text": "a"}),
+        (
+            Delta(tool_call=ToolCall("1", "f")),
+            {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}},
+        ),
+        (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
+        (Vectors(((1.0,),)), {"vectors": [[1.0]]}),
+        (Opaque("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
+        (Listed("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_json_form_is_stable(value: Any, written: Any) -> None:
+    found = Codec().to_json(value)
+    assert found == written
+    assert is_json(found)
+    assert Codec().from_json(found, type(value)) is not value
+
+
+def test_sets_are_written_in_order() -> None:
+    assert Codec().to_json({"a": frozenset(["c", "a", "b"])}) == {"a": ["a", "b", "c"]}
+    assert Codec().from_json(["b", "a", "b"], frozenset[str]) == frozenset("ab")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_half_a_surrogate_pair_survives(text: str) -> None:
+    written = json.loads(json.dumps(Codec().to_json(Message("user", text))))
+    assert Codec().from_json(written, Message).text == text
+
+
+def test_content_may_be_a_string_in_json() -> None:
+    data = {"role": "user", "content": "hi"}
+    CHECKER.check(data)
+    assert Codec().from_json(data, Message) == Message("user", "hi")
+    assert Codec().from_json([data], tuple[Message, ...]) == (Message("user", "hi"),)
+    assert data == {"role": "user", "content": "hi"}
+
+
+def test_a_part_of_a_plugin_is_known_where_it_is_named() -> None:
+    message = Message("user", [Poll("why?", ("a",))])
+    codec = Codec((*PARTS, Poll))
+    written = codec.to_json(message)
+    assert written["content"] == [{"type": "poll", "question": "why?", "options": ["a"]}]
+    assert codec.from_json(written, Message) == message
+    Checker(message_schema((*PARTS, Poll))).check(written)
+    assert Codec().to_json(message) == written  # whoever cannot read it can pass it on
+    with pytest.raises(InvalidData, match="unknown part 'poll': known are text, image"):
+        Codec().from_json(written, Message)
+    with pytest.raises(InvalidData):
+        CHECKER.check(written)
+
+
+STRICT: Sequence[tuple[Any, Any, str]] = [
+    (3.7, int, "$"),
+    (3.0, int, "$"),
+    (True, int, "$"),
+    ("3", int, "$"),
+    (1, bool, "$"),
+    ("no", bool, "$"),
+    (None, str, "$"),
+    (5, str, "$"),
+    (True, float, "$"),
+    ("1", float, "$"),
+    (10**400, float, "$"),
+    ("YQ", bytes, "$"),
+    ("YQ==\n", bytes, "$"),
+    (5, bytes, "$"),
+    ("é", bytes, "$"),
+    ("abc", list[str], "$"),
+    ("abc", tuple[str, ...], "$"),
+    ("abc", Sequence[str], "$"),
+    ("abc", frozenset[str], "$"),
+    ("abc", set[str], "$"),
+    ("abc", list, "$"),
+    ("ab", tuple[str, str], "$"),
+    (["a"], tuple[str, str], "$"),
+    ({"a": 1}, list[str], "$"),
+    ({"a": 1}, frozenset[str], "$"),
+    ([["a", 1]], dict[str, int], "$"),
+    ("ab", Mapping[str, int], "$"),
+    ([1, 2, "x"], list[int], "$[2]"),
+    ({"a": "x"}, dict[str, int], "$['a']"),
+    ("blue", Literal["red"], "$"),
+    (["red"], Literal["red"], "$"),
+    ("blue", Colour, "$"),
+    ([], Colour, "$"),
+    ("x", Usage, "$"),
+    ([["input", 1]], Usage, "$"),
+    ({"in": 1}, Usage, "$"),
+    ({"input": 1.5}, Usage, "$.input"),
+    ({}, RouteInfo, "$.model"),
+    ({"id": "x", "capabilities": "stream"}, Listed, "$.capabilities"),
+    ({"role": "user"}, Message, "$.content"),
+    ({"role": "robot", "content": "x"}, Message, "$.role"),
+    ({"role": [], "content": "x"}, Message, "$.role"),
+    ({"role": "user", "content": "x", "remembered": {}}, Message, "$"),
+    ({"role": "user", "content": None}, Message, "$.content"),
+    ({"role": "user", "content": ["x"]}, Message, "$.content[0]"),
+    ({"role": "user", "content": [{"text": "x"}]}, Message, "$.content[0]"),
+    ({"role": "user", "content": [{"type": ["text"]}]}, Message, "$.content[0]"),
+    ({"role": "user", "content": [{"type": "text"}]}, Message, "$.content[0].text"),
+    ({"role": "user", "content": [{"type": "text", "text": None}]}, Message, "$.content[0].text"),
+    ({"role": "user", "content": [{"type": "image"}]}, Message, "$.content[0]"),
+    ({"type": "image", "url": "x"}, Text, "$"),
+    ({"type": "tool_result", "id": "1", "content": "x"}, Part, "$.content"),
+    ({"type": "tool_result", "id": "1", "content": [{"type": "file"}]}, Part, "$.content[0]"),
+    ({"type": "tool_call", "id": "1", "name": "x", "arguments": [1]}, Part, "$.arguments"),
+    ({"tool_call": {"type": "text", "text": "x"}}, Delta, "$.tool_call"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "form", "path"), STRICT, ids=lambda value: repr(value)[:60])
+def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        Codec().from_json(data, form)
+    assert (caught.value.path or "$") == path
+    assert caught.value.message.endswith(f"(at {path})" if path != "$" else "")
+    assert not caught.value.message.startswith("unknown error")
+
+
+FORMS = [*PARTS, Part, Message, Completion, Delta, Vectors, Listed, GenaiError, list[Message]]
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=json_values, form=st.sampled_from(FORMS))
+def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
+    try:
+        Codec().from_json(data, form)
+    except InvalidData as error:
+        assert error.message
+
+
+def test_a_number_may_be_whole_where_it_need_not_be() -> None:
+    found = Codec().from_json(5, float)
+    assert (found, type(found)) == (5.0, float)
+    assert Codec().from_json(None, float | None) is None
+
+
+def test_any_depth_of_plain_json_passes() -> None:
+    data = {"type": "opaque", "dialect": "d", "data": nested(DEEP)}
+    part = Codec().from_json(data, Part)
+    assert part.data is data["data"]
+
+
+@pytest.mark.parametrize("leaf", [{}, {"name": 5}], ids=["good", "bad"])
+def test_objects_that_are_nested_too_deeply_are_refused(leaf: dict[str, Any]) -> None:
+    data = leaf
+    for _ in range(DEEP):
+        data = {"child": data}
+    with pytest.raises(InvalidData):
+        Codec().from_json(data, Node)
+
+
+def test_a_form_that_is_no_type_is_refused() -> None:
+    for form in (Secret, [int], object()):
+        with pytest.raises(InvalidData):
+            Codec().from_json("x", form)
+
+
+def test_a_secret_does_not_become_json() -> None:
+    @frozen
+    class Holder:
+        key: Secret
+
+    written = Codec().to_json(Holder(Secret("sk-1")))
+    assert "sk-1" not in repr(written)
+    with pytest.raises(TypeError):
+        json.dumps(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "value"),
+    [
+        ("5", int, 5),
+        ("5", float, 5.0),
+        ("true", bool, True),
+        ("null", int | None, None),
+        ('["a", "b"]', list[str], ["a", "b"]),
+        ('{"a": 1}', dict[str, int], {"a": 1}),
+        ("5", str, "5"),
+        ("null", str, "null"),
+        ("null", str | None, "null"),
+        ('"quoted"', str, '"quoted"'),
+        ("", str, ""),
+        ("red", Literal["red", "1"], "red"),
+        ('"red"', Literal["red", "1"], "red"),
+        ("red", Colour, Colour.RED),
+        # JSON does not fit, the string itself does
+        ("1", Literal["red", "1"], "1"),
+        ("null", Literal["null"], "null"),
+        ("1", Colour, Colour.ONE),
+    ],
+    ids=repr,
+)
+def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
+    found = Codec().from_text(text, form)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("x", int),
+        ("", int),
+        ("5.5", int),
+        ("yes", bool),
+        ("a,b", list[str]),
+        ("null", list[str]),
+        ("NaN", int),
+        ("1" * 5000, int),
+        ("[" * DEEP, list[int]),
+        ("[" * DEEP + "]" * DEEP, list[int]),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
+    with pytest.raises(InvalidData):
+        Codec().from_text(text, form)

@@ -1,0 +1,238 @@
+"""OpenAI's embeddings: requests and replies; and its form of errors, which all share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import Checker, Codec, EmbedCall, ProviderReply, Serve, Usage, Vectors
+from genai_host.dialects.openai_embed import OpenAIEmbed
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    InvalidData,
+    MalformedReply,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+
+DIALECT = OpenAIEmbed()
+CALL = EmbedCall(model_id="m", texts=["a", "b"])
+NESTED = b"[" * 100_000 + b"]" * 100_000
+
+
+def read(reply: Any, call: EmbedCall = CALL) -> Vectors:
+    data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+    return DIALECT.extract_result(call, ProviderReply(data))
+
+
+def items(*vectors: Any) -> dict[str, Any]:
+    return {"data": [{"index": at, "embedding": each} for at, each in enumerate(vectors)]}
+
+
+def test_it_says_what_it_is() -> None:
+    assert (DIALECT.name, DIALECT.operation) == ("openai-embed", "embed")
+    assert DIALECT.endpoint == Serve(path="/embeddings")
+    assert DIALECT.capabilities == frozenset()
+    assert DIALECT.decoder(CALL) is None
+    assert list(DIALECT.parameters) == ["dimensions"]
+    checker = Checker(DIALECT.parameters["dimensions"])
+    checker.check(1)
+    for wrong in (0, 1.5, "1"):
+        with pytest.raises(InvalidData):
+            checker.check(wrong)
+
+
+def test_a_request_has_the_texts() -> None:
+    request = DIALECT.prepare_request(CALL)
+    assert (request.operation, request.dialect, request.model_id) == ("embed", "openai-embed", "m")
+    assert not request.stream
+    body = {"model": "m", "input": ["a", "b"], "encoding_format": "float"}
+    assert json.loads(request.data()) == body
+
+
+def test_a_purpose_is_written_where_the_service_knows_it() -> None:
+    call = EmbedCall(
+        model_id="m",
+        texts=("é",),
+        purpose="query",
+        parameters={"dimensions": 8},
+        variant={"purpose": "input_type"},
+    )
+    body = json.loads(DIALECT.prepare_request(call).data())
+    assert (body["input"], body["dimensions"], body["input_type"]) == (["é"], 8, "query")
+    assert "query" not in DIALECT.prepare_request(EmbedCall(model_id="m", texts=[])).body.values()
+
+
+def test_vectors_come_in_the_order_of_the_texts() -> None:
+    data = list(reversed(items([1, 2], [0.5, -3e-5])["data"]))
+    reply = {"data": data, "model": "m-1", "usage": {"prompt_tokens": 7}}
+    assert read(reply) == Vectors([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input=7))
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": 0}])
+def test_usage_may_be_missing(usage: Any) -> None:
+    assert read({**items([1], [2]), "usage": usage}) == Vectors([[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("model", [{}, {"model": None}], ids=repr)
+def test_a_model_that_is_not_named_has_no_name(model: dict[str, None]) -> None:
+    assert read({**items([1], [2]), **model}).model == ""
+
+
+def test_no_texts_have_no_vectors() -> None:
+    assert read({"data": []}, EmbedCall(model_id="m", texts=[])).vectors == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b'{"data": ' + NESTED + b"}",
+        {},
+        {"data": None},
+        {"data": {}},
+        {"data": [None, None]},
+        {"data": [{"embedding": [1]}, {"embedding": [2]}]},
+        {"data": [{"index": 0}, {"index": 1}]},
+        items(),
+        items([1]),
+        items([1], [2], [3]),
+        items([1], [2, 3]),
+        items([1], None),
+        items([1], 2),
+        items([1], [None]),
+        items([1], [[2]]),
+        items([1], ["2"]),
+        items([1], [True]),
+        items([1], [float("nan")]),
+        items([1], [float("inf")]),
+        items([1], [10**400]),
+        items("12", "34"),
+        items({"1": 0}, {"2": 0}),
+        {**items([1], [2]), "usage": {"prompt_tokens": float("inf")}},
+    ],
+    ids=lambda reply: repr(reply)[:70],
+)
+def test_what_are_no_vectors_is_malformed(reply: Any) -> None:
+    with pytest.raises(MalformedReply):
+        read(reply)
+
+
+ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
+    ({"message": "no"}, 400, RequestRefused, "no", 400),
+    ({"message": "no", "code": "invalid_api_key"}, 401, AuthenticationFailed, "no", 401),
+    ({"message": "no", "code": "context_length_exceeded"}, 400, ContextOverflow, "no", 400),
+    ({"message": "no", "type": "exceed_context_size_error"}, 400, ContextOverflow, "no", 400),
+    ({"message": "no", "code": 429}, 500, RateLimited, "no", 429),
+    ({"message": "no", "code": 400}, 500, RequestRefused, "no", 400),
+    ({"message": "no", "code": 599}, 400, Unavailable, "no", 599),
+    ({"message": "no", "code": 399}, 500, Unavailable, "no", 500),
+    ({"message": "no", "code": 600}, 400, RequestRefused, "no", 400),
+    ({"message": "no", "code": None, "type": None}, 503, Unavailable, "no", 503),
+    ("no", 429, RateLimited, "no", 429),
+    (["no"], 400, RequestRefused, "['no']", 400),
+    ({"code": 5}, 400, RequestRefused, "{'code': 5}", 400),
+    ({"message": "no", "code": ["x"]}, 400, RequestRefused, "no", 400),
+    ({"message": "no", "type": {}}, 400, RequestRefused, "no", 400),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind", "message", "own"), ERRORS, ids=repr)
+def test_an_error_is_explained(
+    error: Any, status: int, kind: type[GenaiError], message: str, own: int
+) -> None:
+    data = json.dumps({"error": error}).encode()
+    found = DIALECT.explain_error(ProviderReply(data, status))
+    assert type(found) is kind
+    assert (found.message, found.status) == (message, own)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"error": null}', NESTED, b"<p>"])
+def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
+    assert DIALECT.explain_error(ProviderReply(data, 400)) is None
+
+
+FAILURE = {"error": {"message": "no", "type": "x", "code": 400, "param": None}}
+REPLY = {**items([1.0], [2.0]), "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+WEIRD: list[Any] = [None, True, 0, -1, 2**70, 10**400, 1.5, float("nan"), float("inf"), "", "x",
+                    "0", [], {}, [None], [[]], ["x"], {"a": 1}, [0, 0], [{}, {}]]  # fmt: skip
+Place = tuple[str | int, ...]
+
+
+def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
+    yield place
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places_in(inner, (*place, key))
+
+
+def with_other(value: Any, place: Place, other: Any) -> Any:
+    """The same with another value in a place."""
+    if not place:
+        return other
+    changed = value.copy()
+    changed[place[0]] = with_other(value[place[0]], place[1:], other)
+    return changed
+
+
+def leak(act: Callable[[], object]) -> str:
+    """What an act raises that it must not."""
+    try:
+        act()
+    except GenaiError:
+        return ""
+    except Exception as error:  # noqa: BLE001  # any of them
+        return repr(error)
+    return ""
+
+
+def keep(vectors: Vectors) -> None:
+    """Put vectors on record."""
+    written = json.dumps(Codec().to_json(vectors), allow_nan=False)
+    assert Codec().from_json(json.loads(written), Vectors).model == vectors.model
+
+
+@pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
+def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+    replies = [with_other(REPLY, place, weird) for weird in WEIRD]
+    leaks = [leak(lambda reply=reply: keep(read(reply))) for reply in replies]  # type: ignore[misc]
+    assert set(leaks) == {""}
+
+
+@pytest.mark.parametrize("place", list(places_in(FAILURE)), ids=str)
+def test_nothing_in_an_error_raises_anything_else(place: Place) -> None:
+    bodies = [json.dumps(with_other(FAILURE, place, weird)).encode() for weird in WEIRD]
+    for body in bodies:
+        found = DIALECT.explain_error(ProviderReply(body, 400))
+        assert found is None or isinstance(found, GenaiError)
+        assert found is None or isinstance(found.message, str)
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["data", "index", "embedding", "usage", "error", "code"]),
+                          inner, max_size=4)
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=json_values.map(lambda value: json.dumps(value).encode()) | st.binary())
+@example(data=NESTED)
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    assert not leak(lambda: read(data))
+    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))

@@ -1,0 +1,248 @@
+"""The options of `ask` and `chat`: pairs, schemas, names to complete, and what they open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+from genai_vendor_mock import MockProvider
+
+from genai_host import Host
+from genai_host.cli.app import App
+from genai_host.cli.options import (
+    conversation_options,
+    named_values,
+    open_conversation,
+    read_schema,
+)
+from genai_host.errors import ConfigurationError, GenaiError, InvalidParameter, NoRoute
+
+DEEP = 100_000
+
+
+@click.command()
+@conversation_options
+def command(**given: Any) -> None:
+    """Prints what it gets."""
+    click.echo(json.dumps(given, sort_keys=True))
+
+
+def test_options_reach_the_command_by_name() -> None:
+    nothing = CliRunner().invoke(command, [])
+    assert json.loads(nothing.output) == {
+        "model": None,
+        "provider": None,
+        "feature": None,
+        "roles": [],
+        "system": None,
+        "params": [],
+        "settings": [],
+        "attach": [],
+    }
+    line = "-m M -p P -f F --role a=b --role c=d -s S --param x=1 --set y=2 -a one -a -"
+    everything = CliRunner().invoke(command, line.split())
+    assert json.loads(everything.output) == {
+        "model": "M",
+        "provider": "P",
+        "feature": "F",
+        "roles": ["a=b", "c=d"],
+        "system": "S",
+        "params": ["x=1"],
+        "settings": ["y=2"],
+        "attach": ["one", "-"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("pair", "values"),
+    [
+        ("a=1", {"a": 1}),
+        ("a=1.5", {"a": 1.5}),
+        ("a=true", {"a": True}),
+        ("a=null", {"a": None}),
+        ('a="1"', {"a": "1"}),
+        ('a=["x"]', {"a": ["x"]}),
+        ("a=x", {"a": "x"}),
+        ("a=", {"a": ""}),
+        ("a=b=c", {"a": "b=c"}),
+        ("a=[1", {"a": "[1"}),
+        ("a b= x", {"a b": " x"}),
+        # no JSON, though `json` takes it
+        ("a=NaN", {"a": "NaN"}),
+        ("a=Infinity", {"a": "Infinity"}),
+        ("a=" + "1" * 5_000, {"a": "1" * 5_000}),
+        ("a=" + "[" * DEEP, {"a": "[" * DEEP}),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_value_is_json_where_it_can_be(pair: str, values: dict[str, Any]) -> None:
+    assert named_values((pair,), "--set") == values
+
+
+def test_the_last_value_of_a_name_holds() -> None:
+    assert named_values(("a=1", "b=2", "a=3"), "--set") == {"a": 3, "b": 2}
+    assert named_values((), "--set") == {}
+
+
+@pytest.mark.parametrize("pair", ["a", "", "=1", "="])
+def test_what_is_no_pair_is_a_wrong_use(pair: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not NAME=VALUE") as caught:
+        named_values(("a=1", pair), "--set")
+    assert caught.value.param_hint == "--set"
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"type": "object"}', '\n{"title": "é"}'])
+def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text(text, encoding="utf-8")
+    assert read_schema(text) == json.loads(text)
+    assert read_schema(str(file)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000],
+    ids=lambda given: repr(given[:12]),
+)
+def test_what_is_no_schema_is_a_wrong_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(click.BadParameter) as caught:
+        read_schema(given)
+    assert caught.value.param_hint == "--schema"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[]", "it is not a JSON object"),
+        (b"null", "it is not a JSON object"),
+        (b"nothing", "it is not JSON"),
+        (b"", "it is not JSON"),
+        (b"\xff", "cannot be read"),
+        (b"[" * DEEP, "it is not JSON"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_file_that_is_no_schema_is_a_wrong_use(tmp_path: Path, content: bytes, why: str) -> None:
+    file = tmp_path / "schema.json"
+    file.write_bytes(content)
+    with pytest.raises(click.BadParameter, match=why) as caught:
+        read_schema(str(file))
+    assert caught.value.param_hint == "--schema"
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(host: Host) -> Open:
+    """Opens a conversation as a command line would that has these options."""
+    usual: dict[str, Any] = {
+        "model": None,
+        "provider": None,
+        "feature": None,
+        "roles": (),
+        "system": None,
+        "params": (),
+        "settings": (),
+    }
+    app: Any = SimpleNamespace(host=host)
+
+    def open_it(**options: Any) -> Any:
+        return open_conversation(app, **{**usual, "model": "mock", **options})
+
+    return open_it
+
+
+def asked(host: Host) -> dict[str, Any]:
+    """What the mock was asked last."""
+    provider = host.instances["mock"].provider
+    assert isinstance(provider, MockProvider)
+    last: dict[str, Any] = provider.requests[-1]
+    return last
+
+
+def test_the_options_choose_model_and_parameters(host: Host, opened: Open) -> None:
+    opened(params=("temperature=0.5", 'stop=["x"]')).say("hi")
+    assert asked(host)["parameters"] == {"temperature": 0.5, "stop": ["x"]}
+    assert opened(model="mock", provider="mock", feature="chat").models == {"main": "mock@mock"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "You are a helpful assistant."),
+        ({"system": "Be brief."}, "Be brief."),
+        ({"system": ""}, None),
+        ({"settings": ("system_prompt=Rhyme.",)}, "Rhyme."),
+        ({"settings": ("system_prompt=Rhyme.",), "system": "Be brief."}, "Be brief."),
+    ],
+)
+def test_the_system_prompt_is_a_setting(
+    host: Host, opened: Open, options: dict[str, Any], told: str | None
+) -> None:
+    opened(**options).say("hi")
+    first = asked(host)["messages"][0]
+    if told is None:
+        assert first["role"] == "user"
+    else:
+        assert first == {"role": "system", "content": [{"type": "text", "text": told}]}
+
+
+def test_roles_have_models_of_their_own(opened: Open) -> None:
+    conversation = opened(roles=("support=mock",))
+    assert conversation.models == {"main": "mock@mock", "support": "mock@mock"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"model": "nonsense"}, NoRoute),
+        ({"params": ("warmth=1",)}, InvalidParameter),
+        ({"params": ("temperature=NaN",)}, InvalidParameter),
+        ({"params": ("temperature=hot",)}, InvalidParameter),
+        ({"settings": ("nonsense=1",)}, ConfigurationError),
+        ({"settings": ("history_turns=-1",)}, ConfigurationError),
+    ],
+)
+def test_options_that_make_no_sense_open_nothing(
+    opened: Open, options: dict[str, Any], error: type[GenaiError]
+) -> None:
+    with pytest.raises(error):
+        opened(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("params", "--param"), ("roles", "--role"), ("settings", "--set")]
+)
+def test_an_option_that_is_no_pair_is_named(opened: Open, name: str, option: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        opened(**{name: ("nonsense",)})
+    assert caught.value.param_hint == option
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "names"),
+    [
+        ("--model", "mock-", ["mock-embed"]),
+        ("--model", "zzz", []),
+        ("--provider", "mo", ["mock"]),
+        ("--feature", "ch", ["chat"]),
+        ("--feature", "x", []),
+    ],
+)
+def test_names_are_completed(
+    host: Host, monkeypatch: pytest.MonkeyPatch, option: str, typed: str, names: list[str]
+) -> None:
+    monkeypatch.setattr(App, "host", host)
+    found = ShellComplete(command, {}, "command", "_COMPLETE").get_completions([option], typed)
+    assert [item.value for item in found] == names

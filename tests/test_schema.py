@@ -1,0 +1,382 @@
+"""JSON Schema: made from classes, built back, and checked against, whatever comes."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import socket
+from typing import Any, Literal, NamedTuple, NoReturn, TypedDict
+
+import pytest
+from attrs import field, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import Checker, Secret, schema_of
+from genai_host.api.schema import build, message_schema
+from genai_host.errors import InvalidData
+
+DEEP = 100_000
+DRAFT = "http://json-schema.org/draft-0{}/schema#"
+CATASTROPHE = r"^(a|a)*$"  # its time doubles with each letter
+LONG = "a" * 60 + "b"
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@frozen
+class Point:
+    x: int
+    label: str = "p"
+
+
+@frozen
+class Shape:
+    first: Point
+    inner: list[Shape] = field(factory=list)
+
+
+@frozen
+class Lost:
+    other: Nowhere  # type: ignore[name-defined]  # noqa: F821  # on purpose
+
+
+@dataclasses.dataclass
+class Line:
+    start: Point
+    end: Point | None = None
+
+
+class Named(NamedTuple):
+    x: int
+    y: str
+
+
+class Options(TypedDict, total=False):
+    depth: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Pydantic:
+    """What a pydantic model has, as far as it is used."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        return {"type": "string"}
+
+    @classmethod
+    def model_validate(cls, value: Any) -> tuple[str, Any]:
+        if value == "bad":
+            raise ValueError("no good")
+        return ("model", value)
+
+
+def nested(depth: int, key: str = "") -> Any:
+    value: Any = {} if key else []
+    for _ in range(depth):
+        value = {key: value} if key else [value]
+    return value
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise AssertionError("there was network access")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.mark.parametrize(
+    ("form", "good", "built", "bad"),
+    [
+        (int, 5, 5, "5"),
+        (float, 5, 5.0, "5"),
+        (str, "x", "x", 5),
+        (list[int], [1], [1], ["x"]),
+        (set[int], [1, 2], {1, 2}, [1, 1]),
+        (tuple[int, str], [1, "x"], (1, "x"), [1]),
+        (dict[str, int], {"a": 1}, {"a": 1}, {"a": "x"}),
+        (int | None, None, None, "x"),
+        (int | str, "x", "x", []),
+        (str | list[str], ["x"], ["x"], 5),
+        (Literal["a", "b"], "a", "a", "c"),
+        (Colour, "red", Colour.RED, "blue"),
+        (Point, {"x": 1}, Point(1), {"label": "p"}),
+        (list[Point], [{"x": 1}], [Point(1)], [{}]),
+        (Point | None, None, None, 5),
+        (Shape, {"first": {"x": 1}, "inner": [{"first": {"x": 2}}]},
+         Shape(Point(1), [Shape(Point(2))]), {"first": {"x": 1}, "inner": [{}]}),
+        (Line, {"start": {"x": 1}}, Line(Point(1)), {"start": {}}),
+        (Named, [1, "x"], Named(1, "x"), [1, 2]),
+        (Options, {"depth": 1}, {"depth": 1}, {"depth": "x"}),
+        (Pydantic, "x", ("model", "x"), 5),
+        ({"type": "integer"}, 5, 5, "x"),
+    ],
+)  # fmt: skip
+def test_what_a_class_describes_is_built_from_what_fits(
+    form: Any, good: Any, built: Any, bad: Any
+) -> None:
+    checker = Checker(schema_of(form))
+    checker.check(good)
+    found = build(good, form)
+    assert (found, type(found)) == (built, type(built))
+    with pytest.raises(InvalidData):
+        checker.check(bad)
+
+
+def test_the_class_itself_is_outermost() -> None:
+    """Services want an object there, and no reference."""
+    point = schema_of(Point)
+    assert point["type"] == "object"
+    assert "$defs" not in point
+    assert point["required"] == ["x"]
+    shape = schema_of(Shape)
+    assert shape["type"] == "object"
+    assert set(shape["$defs"]) == {"Point", "Shape"}
+
+
+def test_a_mapping_is_a_schema_already() -> None:
+    schema = {"type": "integer"}
+    assert schema_of(schema) == schema
+    assert schema_of(schema) is not schema
+
+
+@pytest.mark.parametrize(
+    "form",
+    [5, "x", object, complex, Secret, [int], Point | Line, Lost, nested],
+    ids=lambda form: getattr(form, "__name__", str(form)),
+)
+def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
+    with pytest.raises(InvalidData, match="no JSON Schema can be made from"):
+        schema_of(form)
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "why"),
+    [
+        ("bad", Pydantic, "no good"),
+        ({"x": 1.0}, Point, "expected int"),
+        ({"x": 1, "z": 2}, Point, "extra fields"),
+        ({"start": {"x": 1}, "z": 2}, Line, "extra fields"),
+    ],
+)
+def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> None:
+    with pytest.raises(InvalidData, match=why):
+        build(value, form)
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"type": "strin"}, "$.type"),
+        ({"properties": []}, "$.properties"),
+        ({"properties": {"a": {"minimum": "x"}}}, "$.properties.a.minimum"),
+        ({"required": "a"}, "$.required"),
+        ({"pattern": "("}, "$.pattern"),
+        ({"pattern": 5}, "$.pattern"),
+        ({"$ref": 5}, "$['$ref']"),
+        ({"minimum": 1, "exclusiveMinimum": True}, "$.exclusiveMinimum"),
+        ("x", "$"),
+        ([], "$"),
+        (5, ""),
+        (None, ""),
+        ({"$schema": 5}, ""),
+        ({"$schema": []}, ""),
+        ({"$schema": "http://["}, ""),
+        ({"pattern": "a{99999999999}"}, ""),
+        ({"pattern": "(" * 5000 + ")" * 5000}, ""),
+        ({"const": nested(DEEP)}, ""),
+        (nested(DEEP, "items"), ""),
+        (nested(DEEP, "not"), ""),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        Checker(schema)
+    if path:  # where more than the place is wrong, any will do
+        assert caught.value.message.startswith("the schema itself is wrong")
+        assert caught.value.path == path
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "http://127.0.0.1:9/schema"},
+        {"$ref": "https://example.com/schema#/$defs/a"},
+        {"$ref": "file:///etc/passwd"},
+        {"$id": "http://127.0.0.1:9/a", "$ref": "schema"},
+        {"$dynamicRef": "http://127.0.0.1:9/schema"},
+        {"$schema": DRAFT.format(7), "$ref": "http://127.0.0.1:9/schema"},
+        {"$schema": DRAFT.format(4), "id": "http://127.0.0.1:9/", "$ref": "schema"},
+        {"$schema": "http://127.0.0.1:9/dialect", "$ref": "#/schema"},
+        {"$ref": "#/$defs/schema"},
+        {"$ref": "#schema"},
+    ],
+    ids=repr,
+)
+def test_a_reference_to_what_is_elsewhere_is_an_error_and_loads_nothing(
+    schema: dict[str, Any],
+) -> None:
+    checker = Checker({"type": "object", "properties": {"a": schema}})
+    checker.check({"b": 1})
+    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+        checker.check({"a": 1})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/minimum", "minimum": 5},
+        {"$ref": "#/type", "type": "string"},
+        {"$ref": "#/required/0", "required": ["a"]},
+        {"$ref": "#"},
+        {"$ref": "http://["},
+        {"$schema": DRAFT.format(3), "extends": "x"},
+    ],
+    ids=repr,
+)
+def test_a_reference_to_what_is_no_schema_is_an_error(schema: dict[str, Any]) -> None:
+    with pytest.raises(InvalidData):
+        Checker(schema).check({"b": 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"$schema": DRAFT.format(3), "properties": {"a": {"required": True}}}, {"a": 1}, {}),
+        ({"$schema": DRAFT.format(4), "minimum": 1, "exclusiveMinimum": True}, 2, 1),
+        ({"$schema": DRAFT.format(6), "const": 1}, 1, 2),
+        ({"$schema": DRAFT.format(7), "items": [{"type": "string"}]}, ["x"], [1]),
+        ({"$schema": "https://json-schema.org/draft/2019-09/schema",
+          "dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 2}, {"a": 1}),
+        ({"prefixItems": [{"type": "string"}]}, ["x"], [1]),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "x", 1),
+        (False, None, 5),
+    ],
+)  # fmt: skip
+def test_a_schema_names_its_draft(schema: Any, good: Any, bad: Any) -> None:
+    checker = Checker(schema)
+    if good is not None:
+        checker.check(good)
+    with pytest.raises(InvalidData):
+        checker.check(bad)
+
+
+def test_the_place_of_the_fault_is_told() -> None:
+    checker = Checker({"items": {"properties": {"a b": {"type": "integer"}}}})
+    with pytest.raises(InvalidData, match="'x' is not of type 'integer'") as caught:
+        checker.check([{}, {"a b": "x"}])
+    assert caught.value.path == "$[1]['a b']"
+    assert "(at $[1]['a b'])" in caught.value.message
+
+
+def test_a_long_value_is_not_told_in_full() -> None:
+    with pytest.raises(InvalidData) as caught:
+        Checker({"type": "integer"}).check("x" * 10_000)
+    assert len(caught.value.message) < 400
+
+
+@pytest.mark.timeout(10, method="signal")
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": CATASTROPHE}, LONG),
+        ({"$schema": DRAFT.format(4), "pattern": CATASTROPHE}, LONG),
+        ({"properties": {"a": {"allOf": [{"not": {"pattern": CATASTROPHE}}]}}}, {"a": LONG}),
+        ({"propertyNames": {"pattern": CATASTROPHE}}, {LONG: 1}),
+        ({"patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
+        ({"patternProperties": {CATASTROPHE: {}}, "additionalProperties": False}, {LONG: 1}),
+        ({"additionalProperties": False, "patternProperties": {CATASTROPHE: {}}}, {LONG: 1}),
+        ({"patternProperties": {CATASTROPHE: {}}, "unevaluatedProperties": False}, {LONG: 1}),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"pattern": CATASTROPHE}}}, LONG),
+        ({"items": {"pattern": CATASTROPHE}}, [LONG] * 1000),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else repr(value)[:60],
+)
+def test_a_pattern_that_takes_too_long_is_an_error(schema: Any, value: Any) -> None:
+    with pytest.raises(InvalidData):
+        Checker(schema).check(value)
+
+
+def test_patterns_with_a_bound_mean_what_they_did() -> None:
+    checker = Checker(
+        {
+            "properties": {"p": {"pattern": "^[ab]+$"}, "q": {}},
+            "patternProperties": {"^x": {"type": "integer"}},
+            "additionalProperties": {"type": "string"},
+        }
+    )
+    checker.check({"p": "ab", "q": None, "x1": 1, "other": "s"})
+    checker.check("no object")
+    for value, path in (({"p": "c"}, "$.p"), ({"x1": "s"}, "$.x1"), ({"other": 1}, "$.other")):
+        with pytest.raises(InvalidData) as caught:
+            checker.check(value)
+        assert caught.value.path == path
+    closed = Checker({"patternProperties": {"^x": {}}, "additionalProperties": False})
+    closed.check({"x1": 1})
+    with pytest.raises(InvalidData, match="y"):
+        closed.check({"y": 1})
+
+
+def test_a_property_may_be_called_pattern() -> None:
+    checker = Checker({"properties": {"pattern": {}}, "unevaluatedProperties": False})
+    checker.check({"pattern": "x"})
+    with pytest.raises(InvalidData, match="Unevaluated"):
+        checker.check({"other": "x"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string"}, nested(DEEP)),
+        ({"maxItems": 0}, nested(DEEP)),
+        ({"type": "array", "items": {"$ref": "#"}}, nested(DEEP)),
+        ({"uniqueItems": True}, [nested(DEEP), nested(DEEP)]),
+        ({"enum": [1]}, nested(DEEP)),
+        ({"multipleOf": 0.01}, 10**400 + 1),
+        ({"multipleOf": 0.01}, float("nan")),
+        ({"multipleOf": 2}, float("inf")),
+        ({"type": "integer"}, float("inf")),
+        ({"type": "integer"}, True),
+        ({"enum": [1]}, True),
+    ],
+    ids=lambda value: repr(value)[:40] if isinstance(value, dict) else "",
+)
+def test_no_value_breaks_a_checker(schema: Any, value: Any) -> None:
+    with pytest.raises(InvalidData):
+        Checker(schema).check(value)
+
+
+KEYWORDS = ["$ref", "$schema", "$id", "$defs", "$dynamicRef", "type", "properties", "pattern",
+            "items", "enum", "multipleOf", "allOf", "required"]  # fmt: skip
+SCHEMAS: list[Any] = [
+    {"type": ["object", "array"], "properties": {"a": {"pattern": "^x"}}, "required": ["a"]},
+    {"anyOf": [{"multipleOf": 0.1}, {"uniqueItems": True, "contains": {"type": "null"}}]},
+    {"not": {"minimum": 1}, "maxLength": 2, "patternProperties": {"a": {"const": 1}}},
+    message_schema(),
+]
+schemas = st.sampled_from(SCHEMAS) | st.dictionaries(
+    st.sampled_from(KEYWORDS), json_values, max_size=3
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(schema=schemas, value=json_values)
+def test_neither_schemas_nor_values_raise_anything_else(schema: Any, value: Any) -> None:
+    try:
+        Checker(schema).check(value)
+    except InvalidData as error:
+        assert error.message

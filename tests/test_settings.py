@@ -1,0 +1,234 @@
+"""Settings: read from what is given and from the environment, described, and secrets kept."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+import pytest
+from attrs import field, frozen
+from attrs import validators as must
+
+from genai_host.api import Codec, Secret, about
+from genai_host.api.settings import NoSettings, describe, read_settings
+from genai_host.errors import ConfigurationError, GenaiError, InvalidData
+
+
+@frozen
+class Settings:
+    endpoint: str = field(default="https://x", metadata=about("address of the service"))
+    api_key: Secret | None = field(default=None, metadata=about("the key", env="X_KEY"))
+    retries: int = field(
+        default=3, metadata=about("how often", env=["A_RETRIES", "B_RETRIES"]), validator=must.ge(0)
+    )
+    seconds: float | None = None
+    tags: list[str] = field(factory=list)
+    mode: Literal["fast", "1"] = "fast"
+    made: int = field(default=1, init=False)
+
+
+@frozen
+class Required:
+    name: str = field(metadata=about("name of it", env="X_NAME"))
+    size: int = field(metadata=about("how large"))
+    bare: int = field()
+
+
+def read(
+    given: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    return read_settings(Settings, given or {}, environ=environ or {}, owner="provider x")
+
+
+def refusal(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> GenaiError:
+    with pytest.raises(ConfigurationError) as caught:
+        read(given, environ)
+    assert caught.value.message.startswith("provider x: ")
+    return caught.value
+
+
+def test_what_nobody_sets_has_its_default() -> None:
+    assert read() == Settings()
+    assert read_settings(NoSettings, {}, environ={}) == NoSettings()
+    assert read().tags is not read().tags
+
+
+def test_what_is_given_comes_first_then_the_environment() -> None:
+    environ = {"A_RETRIES": "5", "B_RETRIES": "7"}
+    assert read({"retries": 1}, environ).retries == 1
+    assert read({}, environ).retries == 5
+    assert read({}, {"B_RETRIES": "7"}).retries == 7
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert read({}, {"A_RETRIES": "", "B_RETRIES": "7"}).retries == 7
+    assert read({}, {"X_KEY": ""}).api_key is None
+
+
+def test_the_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_RETRIES", "9")
+    assert read_settings(Settings, {}).retries == 9
+    assert read_settings(Settings, {}, environ={}).retries == 3
+
+
+def test_json_becomes_what_the_field_is() -> None:
+    found = read({"seconds": 5, "tags": ["a"], "mode": "1"})
+    assert found == Settings(seconds=5.0, tags=["a"], mode="1")
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "hint"),
+    [
+        ({"endpont": "x"}, "unknown setting 'endpont'", "did you mean endpoint?"),
+        ({"zzz": 1}, "unknown setting 'zzz'", "endpoint, api_key, retries"),
+        ({"made": 2}, "unknown setting 'made'", ""),
+        ({"retries": "3"}, "retries: expected int, not str", "how often"),
+        ({"retries": None}, "retries: expected int", "how often"),
+        ({"retries": -1}, "'retries' must be >= 0: -1", ""),
+        ({"tags": "abc"}, "tags: expected a list, not str", ""),
+        ({"tags": ["a", 5]}, "tags: expected str, not int", ""),
+        ({"seconds": True}, "seconds: expected a number", ""),
+        ({"mode": "slow"}, "slow not in literal", ""),
+        ({"api_key": "sk-1"}, "api_key is a secret and is not read from here", "X_KEY"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(given: dict[str, Any], names: str, hint: str) -> None:
+    error = refusal(given)
+    assert names in error.message
+    assert hint in error.hint
+    assert "unknown error" not in error.message
+
+
+def test_a_setting_of_what_has_none_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(NoSettings, {"a": 1}, environ={}, owner="f")
+    assert caught.value.hint == "settings: none"
+
+
+@pytest.mark.parametrize("text", ["x", "3.5", "[" * 100_000, "null"], ids=lambda text: text[:9])
+def test_a_variable_that_does_not_fit_is_refused_by_name(text: str) -> None:
+    error = refusal({}, {"B_RETRIES": text})
+    assert "B_RETRIES" in error.message
+    assert error.hint == "how often"
+
+
+@pytest.mark.parametrize(
+    ("given", "missing", "hint"),
+    [
+        ({"size": 1, "bare": 1}, "name is missing", "name: name of it; or set X_NAME"),
+        ({"name": "n", "bare": 1}, "size is missing", "size: how large"),
+        ({"name": "n", "size": 1}, "bare is missing", "bare: "),
+    ],
+)
+def test_what_is_required_is_asked_for(given: dict[str, Any], missing: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(Required, given, environ={}, owner="f")
+    assert caught.value.message == f"f: {missing}"
+    assert caught.value.hint == hint
+    environ = {"X_NAME": "n"}
+    assert read_settings(Required, {"size": 1, "bare": 2}, environ=environ) == Required("n", 1, 2)
+
+
+def _refuse_data(value: int) -> int:
+    raise InvalidData("not like this")
+
+
+@frozen
+class Picky:
+    level: int = field(default=1, converter=_refuse_data)
+
+
+@frozen
+class Choosy:
+    level: str = field(default="low", validator=must.in_(["low", "high"]))
+
+
+def test_what_the_class_refuses_is_a_wrong_setting() -> None:
+    with pytest.raises(ConfigurationError, match="f: not like this"):
+        read_settings(Picky, {"level": 1}, environ={}, owner="f")
+    with pytest.raises(ConfigurationError, match="'level' must be in") as caught:
+        read_settings(Choosy, {"level": "x"}, environ={}, owner="f")
+    assert "Attribute(" not in caught.value.message  # for people, not for developers
+
+
+def test_fields_are_described_as_they_are_written() -> None:
+    found = {each.name: each for each in describe(Settings)}
+    assert list(found) == ["endpoint", "api_key", "retries", "seconds", "tags", "mode"]
+    assert {name: each.type for name, each in found.items()} == {
+        "endpoint": "str",
+        "api_key": "Secret | None",
+        "retries": "int",
+        "seconds": "float | None",
+        "tags": "list[str]",
+        "mode": "Literal['fast', '1']",
+    }
+
+
+def test_a_description_has_what_help_needs() -> None:
+    found = {each.name: each for each in describe(Settings)}
+    assert found["retries"].env == ("A_RETRIES", "B_RETRIES")
+    assert found["api_key"].env == ("X_KEY",)
+    assert found["seconds"].env == ()
+    assert found["endpoint"].help == "address of the service"
+    assert found["seconds"].help == ""
+    assert [name for name, each in found.items() if each.secret] == ["api_key"]
+    assert found["retries"].default == 3
+    assert found["tags"].default is None
+    assert not any(each.required for each in found.values())
+    assert all(each.required and each.default is None for each in describe(Required))
+    assert describe(NoSettings) == []
+
+
+def test_a_secret_comes_from_the_environment_as_it_is() -> None:
+    key = read({}, {"X_KEY": "12345"}).api_key
+    assert isinstance(key, Secret)
+    assert key.reveal() == "12345"
+    assert read({"api_key": Secret("x")}, {"X_KEY": "y"}).api_key == Secret("x")
+    assert read({"api_key": None}, {"X_KEY": "y"}).api_key is None
+
+
+def test_no_error_tells_a_secret() -> None:
+    @frozen
+    class Checked:
+        key: Secret = field(metadata=about("key", env="X_KEY"), validator=must.in_([Secret("a")]))
+
+    for given, environ in (({"key": "sk-hidden"}, {}), ({}, {"X_KEY": "sk-hidden"})):
+        with pytest.raises(ConfigurationError) as caught:
+            read_settings(Checked, given, environ=environ)
+        assert "sk-hidden" not in str(caught.value) + repr(caught.value.fields())
+
+
+def test_nothing_shows_a_secret() -> None:
+    secret = Secret("sk-hidden")
+    settings = Settings(api_key=secret)
+    shown = [repr(secret), str(secret), f"{secret}", f"{[secret]!r}", repr(settings)]
+    shown += [repr(attrs.asdict(settings)), repr(Codec().to_json(settings))]
+    assert not any("sk-hidden" in text for text in shown)
+    assert shown[:3] == ["Secret('***')"] * 3
+    assert not hasattr(secret, "__dict__")
+    with pytest.raises(TypeError):
+        json.dumps({"key": secret})
+
+
+def test_a_secret_is_not_pickled() -> None:
+    with pytest.raises(TypeError, match="a Secret is not pickled"):
+        pickle.dumps(Settings(api_key=Secret("x")))
+    with pytest.raises(TypeError, match="a Secret is not pickled"):
+        copy.deepcopy(Secret("x"))
+
+
+def test_secrets_are_equal_by_what_they_hide() -> None:
+    assert Secret("a") == Secret("a")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+
+
+def test_a_secret_may_be_no_text_that_can_be_encoded() -> None:
+    """A variable with other bytes than UTF-8 has surrogates in their place."""
+    assert Secret("\udcff") == Secret("\udcff")
+    assert Secret("\udcff") != Secret("\udcfe")

@@ -1,0 +1,156 @@
+"""Answers in JSON: asked for in words, read from a text, checked against a schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import ChatCall, Checker, Completion, Finish, Message, Usage
+from genai_host.errors import DeserializationError
+from genai_host.structured import asked_in_words, with_value
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+ANYTHING = Checker({})
+
+
+def said(text: str, finish: Finish = "stop", vendor: str = "") -> Completion:
+    return Completion(Message("assistant", text), finish, Usage(1, 2), vendor_finish=vendor)
+
+
+def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
+    schema = {**SCHEMA, "description": "é"}
+    call = ChatCall(model_id="m", messages=[Message("user", "hi")], schema=schema, stream=True)
+    asked = asked_in_words(call)
+    assert asked.schema is None
+    assert (asked.model_id, asked.stream) == ("m", True)
+    *before, last = asked.messages
+    assert before == list(call.messages)
+    assert last.role == "system"
+    assert json.loads(last.text.partition("\n")[2]) == schema
+    assert "é" in last.text
+    assert call.schema is schema
+    assert len(call.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        ' \n{"a": 1}\n',
+        '```json\n{"a": 1}\n```',
+        '```\n{"a": 1}\n```',
+        '\n\n```json\n{"a": 1}\n```\n\n',
+        '```json   \n\n{"a":\n1}\n\n   ```',
+    ],
+)
+def test_the_value_of_the_text_is_added(text: str) -> None:
+    found = with_value(said(text, vendor="end"), Checker(SCHEMA))
+    assert found.value == {"a": 1}
+    assert (found.text, found.usage, found.vendor_finish) == (text, Usage(1, 2), "end")
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "```", "a\n```\nb"], ids=repr)
+def test_any_json_is_a_value(value: Any) -> None:
+    assert with_value(said(json.dumps(value)), ANYTHING).value == value
+    assert with_value(said(f"```json\n{json.dumps(value)}\n```"), ANYTHING).value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "The answer is 1.",
+        '{"a": 1',
+        '{"a": 1} and more',
+        'Here it is: ```json\n{"a": 1}\n```',
+        '```json\n{"a": 1}',
+        "[" * 100_000,
+        "[" * 100_000 + "]" * 100_000,
+        "1" * 5_000,
+        "NaN",
+        '{"a": NaN}',
+        '{"a": 1, "b": Infinity}',
+        '{"a": 1, "b": [-Infinity]}',
+    ],
+    ids=lambda text: text[:24],
+)
+def test_what_is_no_json_is_no_answer(text: str) -> None:
+    with pytest.raises(DeserializationError) as caught:
+        with_value(said(text, vendor="end_turn"), ANYTHING)
+    error = caught.value
+    assert error.message.startswith("the answer is not the JSON that was asked for: ")
+    assert (error.reason, error.detail, error.hint) == ("end_turn", text, "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        (SCHEMA, "{}"),
+        (SCHEMA, '{"a": "x"}'),
+        (SCHEMA, "[1]"),
+        ({"multipleOf": 0.01}, "1" + "0" * 400),
+        ({"pattern": "^(a|a)*$"}, '"' + "a" * 60 + 'b"'),
+        ({"$ref": "http://127.0.0.1:9/x"}, "1"),
+        ({"type": "string"}, "[" * 500 + "]" * 500),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_does_not_fit_the_schema_is_no_answer(schema: Any, text: str) -> None:
+    with pytest.raises(DeserializationError) as caught:
+        with_value(said(text), Checker(schema))
+    assert caught.value.detail == text
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    with pytest.raises(DeserializationError) as caught:
+        with_value(said('{"a": ', "length"), ANYTHING)
+    assert caught.value.reason == "length"
+    assert "max_tokens" in caught.value.hint
+
+
+@pytest.mark.timeout(10, method="signal")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json" + "\n" * 6_000,
+        "```json\n{" + "\n" * 6_000,
+        "```json\n" + " \n" * 6_000 + "{",
+        "```" + "\n```" * 6_000 + "x",
+        " " * 20_000 + "x",
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
+    """As models do that are held to JSON and have nothing to say."""
+    with pytest.raises(DeserializationError):
+        with_value(said(text, "length"), ANYTHING)
+
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(value=json_values, indent=st.none() | st.integers(0, 4), fence=st.booleans())
+def test_every_value_is_read_as_it_was_written(value: Any, indent: int | None, fence: bool) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if fence:
+        text = f"```json\n{text}\n```"
+    assert with_value(said(text), ANYTHING).value == value
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(st.sampled_from('`json \n{}[]":,1eaN\\u')))
+def test_no_text_raises_anything_else(text: str) -> None:
+    try:
+        with_value(said(text), Checker(SCHEMA))
+    except DeserializationError as error:
+        assert error.detail == text

@@ -1,0 +1,179 @@
+"""The terminal: nothing drives it, tables, notes, errors; and exact where it is piped."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import unicodedata
+from contextlib import redirect_stdout
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.cli.terminal import echo, echo_json, echo_table, note, safe, show_error
+from genai_host.errors import Cancelled, NoRoute, RequestRefused
+
+# C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9)
+REORDERS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+MARKS = {"\u200e", "\u200f", "\u061c"}
+HOSTILE = "".join(
+    character
+    for character in map(chr, range(0x110000))
+    if (unicodedata.category(character) == "Cc" and character not in "\n\t")
+    or unicodedata.bidirectional(character) in REORDERS
+    or character in MARKS
+)
+any_text = st.text(st.characters() | st.sampled_from(HOSTILE))
+
+
+class Screen(io.TextIOWrapper):
+    """Standard output that is a terminal."""
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, encoding=encoding, newline="")
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def shown(self) -> str:
+        self.flush()
+        return self.bytes.getvalue().decode(self.encoding)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=any_text)
+def test_no_control_character_comes_through(text: str) -> None:
+    found = safe(text)
+    assert not set(found) & set(HOSTILE)
+    assert safe(found) == found
+    assert found.count("\n") == text.count("\n")
+    assert found.count("\t") == text.count("\t")
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(st.characters(exclude_characters=HOSTILE)))
+def test_other_text_is_left_alone(text: str) -> None:
+    assert safe(text) == text
+
+
+def test_each_hostile_character_leaves_a_visible_sign() -> None:
+    assert len(HOSTILE) == 65 - 2 + 9 + 3
+    for character in HOSTILE:
+        sign = safe(f"a{character}b")[1:-1]
+        assert sign
+        assert sign.isprintable()
+    assert len({safe(character) for character in HOSTILE}) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc", "a\tb\nc"),
+        ("a\r\nb", "a\nb"),
+        ("password: \rnone", "password: ␍none"),
+        ("\r\r\n", "␍\n"),
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("\x1b]52;c;cm0gLXJm\x07", "␛]52;c;cm0gLXJm␇"),
+        ("\x9b2J\x9d0;title\x9c", "<009B>2J<009D>0;title<009C>"),
+        ("\x08\x7f\x00", "␈␡␀"),
+        ("user\u202etxt.exe", "user<202E>txt.exe"),
+        ("\u2066a\u2069\u061c\u200f", "<2066>a<2069><061C><200F>"),
+        ("\x85", "<0085>"),
+        ("héllo ␛ \U0001f600 \u200d", "héllo ␛ \U0001f600 \u200d"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_control_characters_are_shown(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_a_terminal_gets_what_is_safe_unless_it_is_asked_for_raw() -> None:
+    with redirect_stdout(Screen()) as screen:
+        echo("\x1b[2Ja\r")
+        echo("\x1b[1mb", end="", raw=True)
+        echo("", end="!")
+    assert screen.shown == "␛[2Ja␍\n\x1b[1mb!"
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_is_piped_is_exact(capsys: pytest.CaptureFixture[str], raw: bool) -> None:
+    text = "\x1b[31mred\x1b[0m\x1b]52;c;x\x07 \u202e\x9b \t\r\x00é"
+    echo(text, end="", raw=raw)
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(("text", "encoding"), [("a \ud83d!", "utf-8"), ("a é!", "ascii")])
+def test_text_that_cannot_be_encoded_is_shown_all_the_same(text: str, encoding: str) -> None:
+    with redirect_stdout(Screen(encoding)) as screen:
+        echo(text)
+    assert screen.shown.startswith("a ")
+    assert screen.shown.endswith("!\n")
+
+
+def test_what_is_echoed_is_there_at_once() -> None:
+    with redirect_stdout(Screen()) as screen:
+        echo("now", end="")
+    assert screen.bytes.getvalue() == b"now"
+
+
+def test_notes_are_safe_and_no_part_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    note("\x1b]0;title\x07 é", fg="red")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "␛]0;title␇ é\n"
+
+
+def test_json_is_ascii_and_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"é": ["\x1b\x9b\u202e\ud800", 1.5, None]}
+    echo_json(value)
+    found = capsys.readouterr().out
+    assert found.isascii()
+    assert not re.search(r"[^\n -~]", found)
+    assert json.loads(found) == value
+    assert found.startswith('{\n  "')
+
+
+def test_a_table_is_for_people_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "100")
+    with redirect_stdout(Screen()) as screen:
+        echo_table(["NAME", "STATUS"], [["one", "ok"], ["\x1b[2J[red]two", None], [("a", "b"), 5]])
+    head, *rows = [line.rstrip() for line in screen.shown.splitlines()]
+    assert head.split() == ["NAME", "STATUS"]
+    assert [row.split() for row in rows] == [["one", "ok"], ["␛[2J[red]two"], ["a,", "b", "5"]]
+    assert head.index("STATUS") == rows[0].index("ok") == rows[2].index("5")
+
+
+def test_a_table_is_for_programs_where_it_is_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[list[object]] = [["one", 5], ["two\nlines", None], [["a", "b"], True], ["a\tb", "c"]]
+    echo_table(["NAME", "VALUE"], rows)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[:3] == ["one\t5", "two lines\t", "a, b\tTrue"]
+    assert lines[3].count("\t") == 1
+    assert lines[4:] == [""]
+
+
+def test_an_error_is_what_is_wrong_then_why_then_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_error(
+        NoRoute(
+            "nothing runs x: no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"
+        )
+    )
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "error: nothing runs x: no key\n  - the mock is ␛out\n  set X_KEY\n"
+
+
+@pytest.mark.parametrize("error", [Cancelled("stop"), RequestRefused("stop", status=400)])
+def test_an_error_without_more_is_one_line(
+    capsys: pytest.CaptureFixture[str], error: Cancelled
+) -> None:
+    show_error(error)
+    assert capsys.readouterr().err == "error: stop\n"

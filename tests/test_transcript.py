@@ -1,0 +1,157 @@
+"""Transcripts: a conversation as JSON or as Markdown, in a file of the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from genai_host.api import (
+    Codec,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+)
+from genai_host.errors import ConfigurationError
+from genai_host.transcript import as_markdown, write_transcript
+
+
+@frozen
+class Poll(Part):
+    type = "poll"
+    question: str
+
+
+HISTORY = [
+    Message("system", "Be brief."),
+    Message("user", ["What is thïs?", Image(b"\x89PNG", "image/png")]),
+    Message("assistant", [Reasoning("hm\nso"), ToolCall("1", "look", {"at": "it"})]),
+    Message("tool", ToolResult("1", content=["a ", "cat"])),
+    Message("assistant", ["A cat.", Opaque("d", {"x": 1}), File(b"x"), Poll("why?")]),
+]
+
+MARKDOWN = """\
+## system
+
+Be brief.
+
+## user
+
+What is thïs?
+
+*(image)*
+
+## assistant
+
+> hm
+> so
+
+```json
+look({"at": "it"})
+```
+
+## tool
+
+```
+a cat
+```
+
+## assistant
+
+A cat.
+
+*(opaque)*
+
+*(file)*
+
+*(poll)*
+"""
+
+
+def test_markdown_has_each_message_under_its_speaker() -> None:
+    assert as_markdown(HISTORY) == MARKDOWN
+    assert as_markdown(iter(HISTORY[:1])) == "## system\n\nBe brief.\n"
+    assert as_markdown([]) == ""
+
+
+def test_a_file_is_markdown_unless_its_name_says_json(tmp_path: Path) -> None:
+    for name in ("talk.md", "talk", "talk.json.txt"):
+        write_transcript(HISTORY, tmp_path / name)
+        assert (tmp_path / name).read_text(encoding="utf-8") == MARKDOWN
+
+
+def test_json_can_be_read_back(tmp_path: Path) -> None:
+    file = tmp_path / "talk.json"
+    write_transcript(iter(HISTORY[:-1]), str(file))
+    text = file.read_text(encoding="utf-8")
+    assert "thïs" in text
+    assert text.endswith("]\n")
+    assert Codec().from_json(json.loads(text), list[Message]) == HISTORY[:-1]
+
+
+def test_a_part_of_a_plugin_is_written_as_well(tmp_path: Path) -> None:
+    write_transcript(HISTORY, tmp_path / "talk.json")
+    data = json.loads((tmp_path / "talk.json").read_text(encoding="utf-8"))
+    assert data[-1]["content"][-1] == {"type": "poll", "question": "why?"}
+
+
+def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_transcript(HISTORY, "~/talk.md")
+    assert (tmp_path / "talk.md").exists()
+
+
+@pytest.mark.parametrize("before", [None, 0o644, 0o666, 0o600], ids=str)
+def test_only_the_user_can_read_it(tmp_path: Path, before: int | None) -> None:
+    file = tmp_path / "talk.md"
+    if before is not None:
+        file.write_text("x" * 10_000)
+        file.chmod(before)
+    mask = os.umask(0)
+    try:
+        write_transcript(HISTORY, file)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text(encoding="utf-8") == MARKDOWN
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda folder: folder,
+        lambda folder: folder / "missing" / "talk.md",
+        lambda folder: folder / ("x" * 5_000),
+        lambda folder: f"{folder}/nul\0.md",
+        lambda folder: "~nobody-of-that-name/talk.md",
+    ],
+    ids=["a folder", "in no folder", "a long name", "a null", "of nobody"],
+)
+def test_what_cannot_be_written_is_told(
+    tmp_path: Path, place: Callable[[Path], str | Path]
+) -> None:
+    file = place(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        write_transcript(HISTORY, file)
+    assert caught.value.message.startswith(f"{file} cannot be written: ")
+
+
+@pytest.mark.parametrize("name", ["talk.md", "talk.json"])
+def test_half_a_surrogate_pair_does_not_spoil_a_transcript(tmp_path: Path, name: str) -> None:
+    """As a service may send them that cuts between the two halves."""
+    write_transcript(
+        [Message("user", "before"), Message("assistant", "a \ud83d b")], tmp_path / name
+    )
+    text = (tmp_path / name).read_bytes().decode("utf-8")
+    assert "before" in text
+    assert " b" in text
