@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from attrs import evolve
@@ -24,6 +23,7 @@ from genai_host.driver import Caps
 from genai_host.errors import ConfigurationError, ConversationClosed
 from genai_host.instances import Instance, Instances, Unopened
 from genai_host.observers import Observers
+from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
 from genai_host.registry import Registry
 from genai_host.resolution import Candidate, Catalog, Served
@@ -117,32 +117,30 @@ class Host:
         began = retell(record.entries)
         return self._converse(self._feature(began.opened.feature), began, record, caps)
 
-    @cached_property
+    @once
     def plugins(self) -> Plugins:
         """The plugins, loaded now if they were not.
 
         Raises `PluginError` in strict mode if one is broken.
         """
-        with self._lock:
-            return Plugins(self._discovery, self.config)
+        return Plugins(self._discovery, self.config)
 
     @property
     def registry(self) -> Registry:
         """What the plugins declared."""
         return self.plugins.registry
 
-    @cached_property
+    @once
     def codec(self) -> Codec:
         """Objects to JSON and back, with the message parts of all plugins."""
         return Codec(self.registry.parts)
 
-    @cached_property
+    @once
     def instances(self) -> Instances:
         """The provider instances: add, remove, enable and disable them here."""
-        with self._lock:
-            return Instances(
-                self.registry.providers, self.config.providers, self.clock, self._observers
-            )
+        return Instances(
+            self.registry.providers, self.config.providers, self.clock, self._observers
+        )
 
     @property
     def catalog(self) -> Catalog:
@@ -182,7 +180,7 @@ class Host:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    @cached_property
+    @once
     def _observers(self) -> Observers:
         return Observers(self.plugins.hooks)
 

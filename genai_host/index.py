@@ -200,14 +200,11 @@ def _installed_plugins(path: list[str]) -> Iterator[tuple[Found, str]]:
         folder = os.fspath(getattr(distribution, "_path", ""))
         try:
             name = _normal(_name_in(folder) or distribution.metadata["Name"])
-            text = distribution.read_text("entry_points.txt") or ""
-        except Exception as error:  # noqa: BLE001 - whatever a strange folder holds
-            yield from _unreadable(folder, error)
-            continue
-        if name not in seen:
+        except Exception:  # noqa: BLE001 - whatever a strange folder holds
+            name = folder
+        if name not in seen:  # more than one finder may find it
             seen.add(name)
-            if GROUP in text:
-                yield from _plugins_of(distribution, folder)
+            yield from _plugins_of(distribution, folder)
 
 
 def _name_in(folder: str) -> str:
@@ -225,6 +222,8 @@ def _normal(name: str) -> str:
 def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[Found, str]]:
     file = os.path.join(folder, "entry_points.txt") if folder else ""
     try:
+        if GROUP not in (distribution.read_text("entry_points.txt") or ""):
+            return
         name = str(distribution.metadata["Name"])
         version = str(distribution.version)
         points = list(distribution.entry_points.select(group=GROUP))
