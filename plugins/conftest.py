@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import MakeHost, clock, home, host, make_host, weights
 
 from genai_host import Config, Given, Host
-from genai_host.api import Model, Offering, hookimpl
+from genai_host.api import Model, Offering
 from genai_host.config import InstanceConfig
-from genai_host.testing.pytest_plugin import MakeHost, clock, home, host, make_host, weights
+from genai_host.testing import MadePlugin
 
 __all__ = ["clock", "home", "host", "make_host", "weights"]
 
 
-class InOnePiece:
-    """The mock under the name `whole`, where it does not stream."""
-
-    @hookimpl
-    def genai_models(self) -> Iterable[Model]:
-        yield Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})
-
-    @hookimpl
-    def genai_offerings(self) -> Iterable[Offering]:
-        yield Offering("whole", "mock", "mock", lacks={"stream"})
+IN_ONE_PIECE = MadePlugin(
+    models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
+    offerings=[Offering("whole", "mock", "mock", lacks={"stream"})],
+)
+"""The mock under the name `whole`, where it does not stream."""
 
 
 @pytest.fixture
@@ -40,35 +37,58 @@ def scripted(make_host: MakeHost) -> MakeHost:
     def make(*replies: Any, clock: Any = None, plugins: Any = None, **settings: Any) -> Host:
         mock = InstanceConfig("mock", settings={"replies": list(replies), **settings})
         config = Config(providers={"mock": mock})
-        return make_host(config=config, clock=clock, whole=InOnePiece(), **(plugins or {}))
+        return make_host(config=config, clock=clock, whole=IN_ONE_PIECE, **(plugins or {}))
 
     return make
 
 
 @pytest.fixture
-def background() -> Iterator[Callable[..., Future[Any]]]:
-    """Runs a function in a thread of its own: `background(conversation.say, "hi")`."""
-    pool = ThreadPoolExecutor(40, "background")
-    yield pool.submit
-    pool.shutdown(wait=False)  # what a failed test left there ends with its host
+def background() -> Callable[..., Future[Any]]:
+    """Runs a function in a thread of its own: `background(conversation.say, "hi")`.
+
+    Nobody waits for a thread that a failed test has left behind.
+    """
+
+    def start(function: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(function(*arguments, **named))
+            except BaseException as error:  # noqa: BLE001 - it is the test's
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="background", daemon=True).start()
+        return future
+
+    return start
 
 
 @pytest.fixture(scope="module")
-def local_host(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A host with the embedded model, loaded once for all tests of a module."""
+def local_host(
+    request: pytest.FixtureRequest, weights: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Host]:
+    """A host with the embedded model, loaded once for all tests of a module.
+
+    The model `smollm2` streams, the model `whole` is the same in one piece. The module
+    may add plugins, as `PLUGINS`.
+    """
     folder = tmp_path_factory.mktemp("local")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GENAI_HOST_HOME", str(folder))
-        shared = _real_host(folder, weights, {"threads": 1, "window": 1024})
-        assert shared.instances["local"].provider  # it is opened where its home is
+        plugins = getattr(request.module, "PLUGINS", None)
+        shared = _real_host(folder, weights, {"threads": 1, "window": 1024}, plugins)
+        _ = shared.instances["local"].provider  # opened now, while its home is this one
         yield shared
         shared.close()
 
 
 @pytest.fixture
 def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
-    """Makes hosts with the embedded model in the home of the test; names go to the
-    settings of `local`, `plugins` to the host."""
+    """Makes hosts as `local_host`, for one test: `make_local_host(window=2048)`.
+
+    `plugins` goes to the host, all else to the settings of the local provider.
+    """
     made = []
 
     def make(*, plugins: Any = None, **settings: Any) -> Host:
@@ -93,7 +113,19 @@ def _real_host(home: Path, weights: Path, settings: Any, plugins: Any = None) ->
     own.parent.mkdir(parents=True, exist_ok=True)
     if not own.exists():
         own.symlink_to(DEFAULT.file(weights))
+    whole = MadePlugin(
+        models=[
+            Model(
+                "whole",
+                dialects=["openai-chat"],
+                capabilities={"tools", "schema"},
+                defaults={"temperature": 0},
+            )
+        ],
+        offerings=[Offering("whole", "local", DEFAULT.name, lacks={"stream"})],
+    )
     usual = {
+        "whole": whole,
         "dialects": genai_host.dialects,
         "chat": genai_feature_chat,
         "models": genai_models_open,

@@ -65,4 +65,5 @@ def _must_be_done(completion: Completion) -> None:
 def _extracted(text: str, schema: Mapping[str, Any]) -> Generator[Step[Any], Any, Any]:
     messages = [Message("system", _EXTRACT), Message("user", text)]
     completion = yield from Prompt(messages, role="support", schema=schema, show=False)
+    _must_be_done(completion)
     return completion.value

@@ -18,7 +18,7 @@ def visible(history: Sequence[Message], turns: int | None) -> Sequence[Message]:
     if turns is None:
         return history
     starts = [number for number, message in enumerate(history) if message.role == "user"]
-    if turns >= len(starts):
+    if turns and turns >= len(starts):
         return history
     first = starts[-turns] if turns else len(history)
     kept = [message for message in history[:first] if message.role == "system"]

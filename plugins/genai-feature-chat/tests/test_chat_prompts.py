@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fixtures import MakeHost
 from genai_feature_chat import Settings
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Message, Usage
 from genai_host.api import Finish, ToolCall
 from genai_host.errors import ConfigurationError, Unavailable, UnexpectedFinish
-from genai_host.testing.pytest_plugin import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import MakeHost
+from genai_vendor_mock import MockProvider
 
 from genai_host import Config, Host, Message, Record
 from genai_host.api import ToolCall, ToolResult
@@ -18,7 +20,6 @@ from genai_host.config import InstanceConfig
 from genai_host.conversation import Conversation
 from genai_host.errors import StepChanged
 from genai_host.testing import replay_everywhere
-from genai_host.testing.pytest_plugin import MakeHost
 
 SCHEMA = {
     "type": "object",
@@ -153,7 +154,9 @@ def test_a_step_that_is_on_record_is_not_sent_again(make_host: MakeHost) -> None
     second = of([JSON])
     resumed = second.reopen(main_is_done).resume()
     assert (resumed.text, resumed.data) == (answer.text, answer.data)
-    assert len(second.instances["mock"].provider.requests) == 1  # type: ignore[attr-defined]  # it is the mock
+    mock = second.instances["mock"].provider
+    assert isinstance(mock, MockProvider)
+    assert len(mock.requests) == 1
 
 
 def test_a_record_of_other_settings_is_not_gone_on_with(answering: Host) -> None:

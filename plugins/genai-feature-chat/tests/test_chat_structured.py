@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import attrs
 import pytest
+from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Config, Host, Message, Usage
@@ -21,7 +22,6 @@ from genai_host.errors import (
     Unavailable,
     UnexpectedFinish,
 )
-from genai_host.testing.pytest_plugin import MakeHost
 
 SCHEMA = {
     "type": "object",

@@ -9,13 +9,13 @@ from collections import Counter
 
 import genai_models_open
 import pytest
+from fixtures import MakeHost
 from genai_models_open import CHAT, EMBED
 
 from genai_host.api import Checker, Model
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.dialects import genai_dialects
 from genai_host.errors import NoRoute
-from genai_host.testing.pytest_plugin import MakeHost
 
 MODELS = list(genai_models_open.genai_models())
 DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}
@@ -24,7 +24,7 @@ each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(mode
 
 
 def test_all_families_are_declared() -> None:
-    assert MODELS == [*CHAT, *EMBED]
+    assert [*CHAT, *EMBED] == MODELS
     assert len(CHAT) > 50
     assert len(EMBED) > 5
 
@@ -89,7 +89,7 @@ def test_a_host_knows_them_by_name_and_by_alias(make_host: MakeHost) -> None:
 
 
 def test_a_model_that_nobody_offers_says_so(make_host: MakeHost) -> None:
-    with pytest.raises(NoRoute, match="mock does not offer llama-3.3-70b"):
+    with pytest.raises(NoRoute, match=r"mock does not offer llama-3\.3-70b"):
         make_host(models=genai_models_open).open("chat", "llama-3.3-70b")
 
 

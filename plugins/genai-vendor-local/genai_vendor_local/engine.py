@@ -17,22 +17,27 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from genai_host.errors import ConfigurationError, ProviderRemoved, RequestRefused
+from genai_host.errors import ProviderRemoved, RequestRefused
+from genai_vendor_local.loadable import must_be_loadable, not_loadable
 from genai_vendor_local.settings import Settings
 
 _BATCH = 128  # tokens of a prompt between two looks at whether it was cancelled
 _CACHE_MIB = 256  # prompts that other conversations will go on with
-_MAGIC = b"GGUF"
+_LONGEST_SOCKET = 100  # systems take 104 to 108 bytes; beyond, a port behind a random key
 
 
 class Engine:
     """A GGUF file, loaded with the first request and released by `close`.
 
+    checked     folder where it is remembered which files can be loaded
     embedding   whether it is to give vectors instead of text
     """
 
-    def __init__(self, file: Path, settings: Settings, *, embedding: bool = False) -> None:
+    def __init__(
+        self, file: Path, settings: Settings, checked: Path, *, embedding: bool = False
+    ) -> None:
         self._file = file
+        self._checked = checked
         self._settings = settings
         self._embedding = embedding
         self._lock = threading.Lock()
@@ -48,8 +53,7 @@ class Engine:
     def embed(self, body: Mapping[str, Any]) -> bytes:
         """Embed: the whole reply, in OpenAI's form."""
         server = self._loaded()
-        chunks = self._start(lambda tell: server.handle_embeddings(_dumps(body), tell))
-        return b"".join(chunks)
+        return b"".join(self._start(lambda tell: tell(server.handle_embeddings(_dumps(body)))))
 
     def close(self) -> None:
         """End what is being generated, then release the memory."""
@@ -70,21 +74,17 @@ class Engine:
             return self._server
 
     def _load(self) -> Any:
-        """Raises `ConfigurationError` for a file that is no GGUF, or not a whole one."""
+        """Raises `ConfigurationError` for a file that cannot be loaded."""
         import xllamacpp
 
-        with self._file.open("rb") as stream:
-            if stream.read(len(_MAGIC)) != _MAGIC:
-                raise ConfigurationError(f"{self._file} is no GGUF file")
+        must_be_loadable(self._file, self._checked)
         folder = tempfile.mkdtemp(prefix="genai-host-")
         try:
-            return xllamacpp.Server(self._params(xllamacpp.CommonParams(), folder))
+            server = xllamacpp.Server(self._params(xllamacpp.CommonParams(), folder))
+            server.handle_metrics()  # one that is released before its loop runs never ends
+            return server
         except RuntimeError as error:
-            raise ConfigurationError(
-                f"llama.cpp cannot load {self._file}: the file is corrupt, cut short, or of a "
-                "kind that it does not know",
-                hint="fetch it again; known weights: genai-host local pull",
-            ) from error
+            raise not_loadable(self._file) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # its socket goes with it
 
@@ -106,9 +106,11 @@ class Engine:
             params.n_batch = params.n_ubatch = settings.window  # a text is one batch
         params.ui = False
         params.endpoint_slots = False
+        params.endpoint_metrics = True
         params.api_keys = [secrets.token_hex(32)]
-        if os.name == "posix":
-            params.hostnames = [os.path.join(folder, "unreachable.sock")]
+        socket = os.path.join(folder, "unreachable.sock")
+        if os.name == "posix" and len(os.fsencode(socket)) <= _LONGEST_SOCKET:
+            params.hostnames = [socket]
         return params
 
     def _start(self, generate: Callable[[Callable[[Any], bool]], object]) -> Chunks:

@@ -20,13 +20,15 @@ from genai_host.api import (
     StreamEvent,
 )
 from genai_host.api.parameters import STANDARD
-from genai_host.errors import ProviderRemoved
+from genai_host.errors import ContextOverflow, GenaiError, ProviderRemoved
 from genai_vendor_local import embedder
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
-from genai_vendor_local.weights import DEFAULT, KNOWN, locate, missing
+from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, locate, missing
+
+_TOO_LONG = 413  # RFC 9110, Content Too Large
 
 _OWN_PARAMETERS: Mapping[str, Any] = {
     "top_k": STANDARD["top_k"],
@@ -80,13 +82,18 @@ class LocalProvider(Provider):
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
         body = json.loads(request.data())
         if request.operation == "embed":
-            return ProviderReply(self._embed(request.model_id, body))
+            return self._embed(request.model_id, body)
         reply = self._chat(request.model_id, {**body, "stream": True, **_WITH_USAGE})
         with limits.on_cancel(reply.close):
             return ProviderReply(_whole(reply))
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
         return self._chat(request.model_id, json.loads(request.data()))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        if reply.status != _TOO_LONG:
+            return None
+        return ContextOverflow(json.loads(reply.body)["error"]["message"], status=reply.status)
 
     def close(self) -> None:
         with self._lock:
@@ -112,15 +119,21 @@ class LocalProvider(Provider):
         body["messages"] = list(in_words(body["messages"]))
         return _Reply(engine.chat(body))
 
-    def _embed(self, model_id: str, body: dict[str, Any]) -> bytes:
-        texts = body["input"]
+    def _embed(self, model_id: str, body: dict[str, Any]) -> ProviderReply:
         query = body.pop("input_type", "document") == "query"
-        if model_id != embedder.ID:
-            return self._engine(model_id, embedding=True).embed(body)
-        vectors, tokens = self._embedder.embed(texts, query=query)
-        data = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return json.dumps({"model": model_id, "data": data, "usage": usage}).encode()
+        if model_id == embedder.ID:
+            vectors, tokens = self._embedder.embed(body["input"], query=query)
+            data = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+            usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+            return ProviderReply(_dumps({"model": model_id, "data": data, "usage": usage}))
+        reply = self._engine(model_id, embedding=True).embed(body)
+        error = json.loads(reply).get("error")
+        if error is None:
+            return ProviderReply(reply)
+        # the one internal error of embeddings: a text is longer than a batch, which
+        # here is the window
+        status = _TOO_LONG if error.get("code") == 500 else error.get("code", 400)
+        return ProviderReply(_dumps({"error": {"message": error.get("message")}}), status)
 
     def _engine(self, model_id: str, *, embedding: bool = False) -> Engine:
         file = locate(model_id, self._folder)
@@ -129,7 +142,8 @@ class LocalProvider(Provider):
                 raise ProviderRemoved("the local provider was closed")
             key = (str(file), embedding)
             if key not in self._engines:
-                self._engines[key] = Engine(file, self._settings, embedding=embedding)
+                checked = checked_in(self._folder)
+                self._engines[key] = Engine(file, self._settings, checked, embedding=embedding)
             return self._engines[key]
 
 
@@ -168,7 +182,7 @@ class _Reply:
             return b""
         assert self._choose is not None
         choice["delta"] = self._choose("".join(held))
-        return json.dumps(data).encode()
+        return _dumps(data)
 
 
 _WITH_USAGE = {"stream_options": {"include_usage": True}}
@@ -180,7 +194,7 @@ def _whole(reply: _Reply) -> bytes:
     whole: dict[str, Any] = {"choices": [{"index": 0, "message": message}]}
     for event in reply:
         if event.data == b"[DONE]":
-            return json.dumps(whole).encode()
+            return _dumps(whole)
         data = json.loads(event.data)
         if "error" in data:
             return event.data
@@ -192,3 +206,7 @@ def _whole(reply: _Reply) -> bytes:
                 message["tool_calls"] = delta["tool_calls"]
             whole["choices"][0]["finish_reason"] = choice.get("finish_reason")
     return b""
+
+
+def _dumps(value: Any) -> bytes:
+    return json.dumps(value).encode()

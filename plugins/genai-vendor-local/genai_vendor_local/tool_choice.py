@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_NONE = "none"
+from genai_host.errors import RequestRefused
+
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 _PLAINEST: Mapping[str, Any] = {
     "number": 1,
@@ -25,6 +26,7 @@ _PLAINEST: Mapping[str, Any] = {
     "boolean": True,
     "array": [],
     "object": {},
+    "null": None,
 }
 
 
@@ -32,18 +34,29 @@ class ToolChoice:
     """How one request with tools is asked, and how its reply is read.
 
     body   a chat completion request in OpenAI's form
+
+    Raises `RequestRefused` if it chooses a tool that it does not have.
     """
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body
         self._tools = {tool["function"]["name"]: tool["function"] for tool in body["tools"]}
         self._choice = body.get("tool_choice", "auto")
+        self._none = "none"
+        while self._none in self._tools:
+            self._none += "_"
+        if isinstance(self._choice, Mapping):
+            name = self._choice["function"]["name"]
+            if name not in self._tools:
+                known = ", ".join(self._tools)
+                raise RequestRefused(f"there is no tool {name!r} to choose: there are {known}")
+            self._tools = {name: self._tools[name]}
 
     def request(self) -> dict[str, Any]:
         """The same request for a model that knows of no tools."""
         body = {key: value for key, value in self._body.items() if key not in _OF_TOOLS}
         body["messages"] = self._messages()
-        schema = {"name": "tool", "schema": {"oneOf": self._branches()}, "strict": True}
+        schema = {"name": "tool", "schema": self._schema(), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
@@ -55,33 +68,30 @@ class ToolChoice:
             tool = chosen["tool"]
         except (ValueError, LookupError, TypeError):
             return {"content": text}
-        if tool == _NONE:
+        if tool == self._none:
             answer = chosen.get("answer", "")
-            return {"content": answer if isinstance(answer, str) else json.dumps(answer)}
+            as_json = "response_format" in self._body or not isinstance(answer, str)
+            return {"content": json.dumps(answer, ensure_ascii=False) if as_json else answer}
         arguments = json.dumps(chosen.get("arguments", {}), ensure_ascii=False)
         function = {"name": tool, "arguments": arguments}
-        calls = sum(len(m.get("tool_calls") or ()) for m in self._body["messages"])
+        before = sum(len(message.get("tool_calls") or ()) for message in self._body["messages"])
         return {
             "tool_calls": [
-                {"index": 0, "id": f"call_{calls}", "type": "function", "function": function}
+                {"index": 0, "id": f"call_{before}", "type": "function", "function": function}
             ]
         }
 
-    def _branches(self) -> list[dict[str, Any]]:
-        """One for each tool that may be chosen, and one for none of them."""
-        branches = [
-            _branch(name, "arguments", tool.get("parameters") or {"type": "object"})
-            for name, tool in self._offered().items()
-        ]
+    def _schema(self) -> dict[str, Any]:
+        """A branch for each tool that may be chosen, and one for none of them."""
+        inner = {
+            name: tool.get("parameters") or {"type": "object"} for name, tool in self._tools.items()
+        }
+        branches = [_branch(name, "arguments", name) for name in inner]
         if self._choice == "auto":
-            branches.append(_branch(_NONE, "answer", self._answer_schema()))
-        return branches
-
-    def _offered(self) -> dict[str, Any]:
-        if isinstance(self._choice, Mapping):
-            name = self._choice["function"]["name"]
-            return {name: self._tools[name]}
-        return self._tools
+            inner[self._none] = self._answer_schema()
+            branches.append(_branch(self._none, "answer", self._none))
+        definitions = {name: _moved(schema, name) for name, schema in inner.items()}
+        return {"oneOf": branches, "$defs": definitions}
 
     def _answer_schema(self) -> Any:
         """An answer may be held to a schema of its own at the same time."""
@@ -93,14 +103,36 @@ class ToolChoice:
         said = list(in_words(self._body["messages"]))
         told = [message for message in said if message["role"] == "system"]
         shown: list[dict[str, Any]] = []
-        for name, tool in self._offered().items():
-            arguments = _example(tool.get("parameters") or {})
-            shown += _exchange(
-                tool.get("description") or name, {"tool": name, "arguments": arguments}
-            )
+        for name, tool in self._tools.items():
+            arguments = _example(tool.get("parameters") or {"type": "object"})
+            description = tool.get("description") or name
+            shown += _exchange(description, {"tool": name, "arguments": arguments})
         if self._choice == "auto":
-            shown += _exchange("Who are you?", {"tool": _NONE, "answer": "I am an assistant."})
+            answer = {"tool": self._none, "answer": "I am an assistant."}
+            shown += _exchange("Who are you?", answer)
         return [*told, *shown, *(message for message in said if message["role"] != "system")]
+
+
+def _branch(tool: str, field: str, definition: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"tool": {"const": tool}, field: {"$ref": f"#/$defs/{definition}"}},
+        "required": ["tool", field],
+        "additionalProperties": False,
+    }
+
+
+def _moved(schema: Any, name: str) -> Any:
+    """A schema that now stands below `#/$defs/name`: what it refers to moves along."""
+    if isinstance(schema, Mapping):
+        moved = {key: _moved(value, name) for key, value in schema.items()}
+        target = schema.get("$ref")
+        if isinstance(target, str) and target.startswith("#"):
+            moved["$ref"] = f"#/$defs/{name}{target[1:]}"
+        return moved
+    if isinstance(schema, list):
+        return [_moved(item, name) for item in schema]
+    return schema
 
 
 def _exchange(question: str, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -110,9 +142,10 @@ def _exchange(question: str, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _example(schema: Any) -> Any:
+def _example(schema: Any, root: Any = None, depth: int = 0) -> Any:
     """Some value of a JSON Schema: the schema's own example, or the plainest."""
-    if not isinstance(schema, Mapping):
+    root = schema if root is None else root
+    if not isinstance(schema, Mapping) or depth > 8:
         return "x"
     for key in ("const", "default"):
         if key in schema:
@@ -120,18 +153,23 @@ def _example(schema: Any) -> Any:
     for key in ("examples", "enum"):
         if schema.get(key):
             return schema[key][0]
+    if "$ref" in schema:
+        return _example(_resolved(schema["$ref"], root), root, depth + 1)
+    for key in ("anyOf", "oneOf", "allOf"):
+        if schema.get(key):
+            return _example(schema[key][0], root, depth + 1)
     if "properties" in schema:
-        return {name: _example(inner) for name, inner in schema["properties"].items()}
-    return _PLAINEST.get(str(schema.get("type")), "x")
+        properties = schema["properties"].items()
+        return {name: _example(inner, root, depth + 1) for name, inner in properties}
+    kind = schema.get("type")
+    return _PLAINEST.get(kind[0] if isinstance(kind, list) and kind else str(kind), "x")
 
 
-def _branch(tool: str, field: str, schema: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {"tool": {"const": tool}, field: schema},
-        "required": ["tool", field],
-        "additionalProperties": False,
-    }
+def _resolved(reference: str, root: Any) -> Any:
+    found = root
+    for step in reference.lstrip("#").strip("/").split("/"):
+        found = found.get(step) if isinstance(found, Mapping) and step else found
+    return found
 
 
 def in_words(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -142,13 +180,24 @@ def in_words(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             name = names.get(message["tool_call_id"], "a tool")
             yield {"role": "user", "content": f"The result of {name}: {message['content']}"}
         elif message.get("tool_calls"):
-            functions = [call["function"] for call in message["tool_calls"]]
             names.update((call["id"], call["function"]["name"]) for call in message["tool_calls"])
-            said = [message["content"]] if message.get("content") else []
-            for function in functions:
-                said.append(
-                    f'{{"tool": "{function["name"]}", "arguments": {function["arguments"]}}}'
-                )
-            yield {"role": "assistant", "content": "\n".join(said)}
+            calls = [_call_in_words(call["function"]) for call in message["tool_calls"]]
+            yield {"role": "assistant", "content": "\n".join([*_texts(message), *calls])}
         else:
             yield message
+
+
+def _call_in_words(function: Mapping[str, Any]) -> str:
+    """As the model would have made it; what it wrote instead of JSON stays as it is."""
+    try:
+        arguments = json.dumps(json.loads(function["arguments"]), ensure_ascii=False)
+    except ValueError:
+        arguments = function["arguments"]
+    return f'{{"tool": "{function["name"]}", "arguments": {arguments}}}'
+
+
+def _texts(message: Mapping[str, Any]) -> list[str]:
+    content = message.get("content") or []
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content if part["type"] == "text"]

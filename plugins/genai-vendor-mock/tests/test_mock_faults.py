@@ -7,10 +7,11 @@ from concurrent.futures import Future
 from typing import Any, get_args
 
 import pytest
+from fixtures import MakeHost
 from genai_vendor_mock import Reply
 from genai_vendor_mock.script import Fault
 
-from genai_host import Answer, Caps, Config
+from genai_host import Answer, Caps, Config, Record
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
@@ -27,7 +28,6 @@ from genai_host.errors import (
 )
 from genai_host.record import TurnEnded
 from genai_host.testing import ManualClock
-from genai_host.testing.pytest_plugin import MakeHost
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -211,7 +211,9 @@ def test_a_failed_turn_is_on_record_with_its_error(scripted: MakeHost, model: st
     conversation = scripted(Reply(fault="reset")).open(model=model)
     with pytest.raises(Unavailable) as caught:
         conversation.say("hi")
-    assert conversation.record.entries[-1] == TurnEnded(0, error=caught.value)  # type: ignore[attr-defined]  # a `Record`
+    record = conversation.record
+    assert isinstance(record, Record)
+    assert record.entries[-1] == TurnEnded(0, error=caught.value)
 
 
 @pytest.mark.parametrize("fault", get_args(Fault))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import attrs
 import genai_vendor_mock
 import pytest
+from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Image, Message
@@ -29,11 +29,10 @@ from genai_host.api import (
     Turn,
     Usage,
     Vectors,
-    hookimpl,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute, UnexpectedFinish
-from genai_host.testing.pytest_plugin import MakeHost
+from genai_host.testing import MadePlugin
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -53,10 +52,10 @@ class Asking:
         self.completions: list[Completion] = []
         self.vectors: list[Vectors] = []
 
-    @hookimpl
-    def genai_features(self) -> Iterable[Feature[NoSettings]]:
-        yield Feature("ask", NoSettings, self._ask)
-        yield Feature("embed", NoSettings, self._embed, roles={"main": "embed"})
+    def plugin(self) -> MadePlugin:
+        ask = Feature("ask", NoSettings, self._ask)
+        embed = Feature("embed", NoSettings, self._embed, roles={"main": "embed"})
+        return MadePlugin(features=[ask, embed])
 
     def _ask(self, turn: Turn[NoSettings]) -> Story:
         prompt = Prompt([turn.message], tools=[WEATHER], parameters={"seed": 3})
@@ -108,7 +107,7 @@ def test_tool_calls_reach_the_feature(scripted: MakeHost, model: str) -> None:
         Reply("let me look", tool_calls=calls),
         {"tool_calls": [{"id": "3", "name": "weather", "arguments": {"city": "Bern"}}]},
         "sunny",
-        plugins={"ask": asking},
+        plugins={"ask": asking.plugin()},
     )
     conversation = host.open("ask", model)
     for _ in range(3):
@@ -139,7 +138,7 @@ def test_without_a_usage_it_counts_words(scripted: MakeHost) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_thought_is_no_part_of_the_answer(scripted: MakeHost, model: str) -> None:
     asking = Asking()
-    host = scripted(Reply("yes", reasoning="let me see"), plugins={"ask": asking})
+    host = scripted(Reply("yes", reasoning="let me see"), plugins={"ask": asking.plugin()})
     deltas = [event.data for event in host.open("ask", model).stream("hi") if event.kind == "delta"]
     (completion,) = asking.completions
     assert completion.message.content == (Reasoning("let me see"), Text("yes"))
@@ -155,7 +154,7 @@ def test_a_reply_ends_for_the_reason_that_it_names(
     scripted: MakeHost, model: str, finish: Finish
 ) -> None:
     asking = Asking()
-    host = scripted(Reply("text", finish=finish), plugins={"ask": asking})
+    host = scripted(Reply("text", finish=finish), plugins={"ask": asking.plugin()})
     host.open("ask", model).say("hi")
     (completion,) = asking.completions
     assert completion.finish == finish
@@ -171,7 +170,7 @@ def test_the_reason_that_a_reply_names_is_what_the_user_is_told(
 
 
 def test_what_it_was_sent_is_remembered(scripted: MakeHost) -> None:
-    host = scripted("one", repeat=True, plugins={"ask": Asking()})
+    host = scripted("one", repeat=True, plugins={"ask": Asking().plugin()})
     host.open("ask", "mock", parameters={"temperature": 0.5}).say("hi")
     (request,) = mock_of(host).requests
     assert request["messages"] == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
@@ -197,7 +196,7 @@ def test_a_request_that_fails_is_remembered_as_well(scripted: MakeHost) -> None:
 
 def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
     asking = Asking()
-    host = make_host(ask=asking)
+    host = make_host(ask=asking.plugin())
     host.open("embed", "mock-embed").say("a cat|a dog|a cat")
     (vectors,) = asking.vectors
     cat, dog, again = vectors.vectors
@@ -213,7 +212,7 @@ def test_equal_texts_have_equal_vectors(make_host: MakeHost) -> None:
 
 
 def test_an_embedding_takes_no_reply_from_the_script(scripted: MakeHost) -> None:
-    host = scripted("one", plugins={"ask": Asking()})
+    host = scripted("one", plugins={"ask": Asking().plugin()})
     host.open("embed", "mock-embed").say("a cat")
     assert host.open(model="mock").say("hi").text == "one"
 

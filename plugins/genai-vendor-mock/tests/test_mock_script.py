@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
-from genai_vendor_mock import Reply, Script, Settings
+from fixtures import MakeHost
+from genai_vendor_mock import MockProvider, Reply, Script, Settings
 
 from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, Unavailable
-from genai_host.testing.pytest_plugin import MakeHost
 
 
 def test_replies_come_in_sequence(scripted: MakeHost) -> None:
@@ -65,7 +67,9 @@ def test_a_reset_revives_an_exhausted_script(scripted: MakeHost) -> None:
     host = scripted("one")
     conversation = host.open(model="mock")
     conversation.say("hi")
-    host.instances["mock"].provider.script.reset()  # type: ignore[attr-defined]  # it is the mock
+    mock = host.instances["mock"].provider
+    assert isinstance(mock, MockProvider)
+    mock.script.reset()
     assert conversation.say("hi").text == "one"
 
 
@@ -197,9 +201,26 @@ def test_a_script_may_stand_in_the_configuration_file(home: Path, make_host: Mak
     assert conversation.say("hi").usage == Usage(7, 5)
 
 
+@pytest.fixture
+def _restless() -> Iterator[None]:
+    """Within a script, threads take turns after every line, as far as no lock is held."""
+
+    def take_turns(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not Script.next.__code__:
+            return None
+        os.stat(os.curdir)  # as all that waits for the system, it lets another thread run
+        return take_turns
+
+    traced = threading.gettrace()
+    threading.settrace(take_turns)
+    yield
+    threading.settrace(traced)
+
+
+@pytest.mark.usefixtures("_restless")
 @pytest.mark.parametrize("repeat", [False, True])
 def test_threads_share_a_script_and_lose_no_reply(repeat: bool) -> None:
-    threads, each = 32, 50
+    threads, each = 32, 400
     length = threads * each // (2 if repeat else 1)
     script = Script([str(number) for number in range(length)], repeat)
     at_once = threading.Barrier(threads)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply, Settings
 
 from genai_host import Answer, Caps, Event
@@ -16,7 +17,6 @@ from genai_host.api import ProviderReply, ProviderRequest, Services
 from genai_host.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.testing import ManualClock
-from genai_host.testing.pytest_plugin import MakeHost
 
 Background = Callable[..., Future[Any]]
 

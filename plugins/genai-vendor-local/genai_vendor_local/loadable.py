@@ -1,0 +1,76 @@
+"""Whether llama.cpp can load a file, found out where it can do no harm.
+
+It does not refuse every damaged file: some end the whole process by a failed
+assertion. So a file that is new is first loaded in a process of its own, once; that
+it can be loaded is remembered with its size and its time of change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from genai_host.errors import ConfigurationError
+
+_MAGIC = b"GGUF"
+_TRY = """
+import os, sys, xllamacpp
+params = xllamacpp.CommonParams()
+params.model.path = sys.argv[1]
+params.n_ctx = 256
+params.warmup = False
+params.verbosity = 0
+params.api_keys = [sys.argv[2]]
+server = xllamacpp.Server(params)
+os._exit(0)  # it may hang when it is released this soon
+"""
+
+
+def must_be_loadable(file: Path, checked: Path) -> None:
+    """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
+    file, or that llama.cpp cannot load.
+
+    checked   folder of what is remembered
+    """
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(len(_MAGIC))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from error
+    if magic != _MAGIC:
+        raise ConfigurationError(f"{file} is no GGUF file", hint="name a GGUF file by its path")
+    mark = _mark(file, checked)
+    if not mark.exists():
+        _try_to_load(file)
+        remember_loadable(file, checked)
+
+
+def remember_loadable(file: Path, checked: Path) -> None:
+    """Take a file for loadable until it changes: it was checked otherwise."""
+    checked.mkdir(parents=True, exist_ok=True)
+    _mark(file, checked).touch()
+
+
+def not_loadable(file: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"llama.cpp cannot load {file}: the file is corrupt, cut short, or of a kind that it "
+        "does not know",
+        hint="fetch it again; known weights: genai-host local pull",
+    )
+
+
+def _try_to_load(file: Path) -> None:
+    import secrets
+
+    command = [sys.executable, "-c", _TRY, str(file.resolve()), secrets.token_hex(32)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise not_loadable(file)
+
+
+def _mark(file: Path, checked: Path) -> Path:
+    status = file.stat()
+    stamp = f"{file.resolve()}\0{status.st_size}\0{status.st_mtime_ns}"
+    return checked / hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()

