@@ -116,7 +116,7 @@ def test_without_a_mode_for_it_json_is_asked_for_in_words(
     request = sent(host, "words")[0]
     assert "schema" not in request
     assert [message["role"] for message in request["messages"]] == ["user", "system"]
-    assert '"required": ["n"]' in request["messages"][1]["content"][0]["text"]
+    assert '"required":["n"]' in request["messages"][1]["content"][0]["text"]
     assert len(conversation.history) == 2
 
 

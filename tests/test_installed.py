@@ -1,0 +1,229 @@
+"""The host as a user has it: wheels, installed, found by their entry points."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import textwrap
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broken_plugins import BROKEN
+from environments import base, environment, wheels
+
+from genai_host.testing import make_distribution
+
+__all__ = ["base", "environment", "wheels"]
+
+_VENDOR = """
+from attrs import frozen
+from genai_host.api import *
+
+@frozen
+class Settings:
+    greeting: str = "hello"
+
+class Greeter(Provider):
+    serves = {"plain": Serve()}
+    default_models = {"chat": "greeter-1"}
+    def __init__(self, settings, services):
+        self.settings = settings
+    def send(self, request, limits):
+        reply = '{"message": {"role": "assistant", "content": "%s"}}' % self.settings.greeting
+        return ProviderReply(reply.encode())
+    stream = send
+
+@hookimpl
+def genai_providers():
+    yield ProviderType("greeter", Settings, Greeter)
+
+@hookimpl
+def genai_models():
+    yield Model("greeter-1", ["plain"], at={"greeter": "g"})
+"""
+
+
+def rows(environment: Any, *command: str) -> dict[str, dict[str, Any]]:
+    done = environment.run(*command, "--json", check=True)
+    return {row["name"]: row for row in json.loads(done.stdout)}
+
+
+class TestWheels:
+    def test_each_has_its_code_its_types_and_its_license(self, wheels: dict[str, Path]) -> None:
+        assert len(wheels) >= 5
+        for name, wheel in wheels.items():
+            names = zipfile.ZipFile(wheel).namelist()
+            package = name.replace("-", "_")
+            assert f"{package}/py.typed" in names
+            assert f"{package}/__init__.py" in names
+            assert not [each for each in names if "tests/" in each]
+
+    def test_installed_plugins_are_found_and_answer(self, environment: Any) -> None:
+        done = environment.run("ask", "--provider", "mock", "hi")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "hi\n", "")
+        found = rows(environment, "plugins")
+        assert {row["status"] for row in found.values()} == {"loaded"}
+        assert set(found) == {"chat", "dialects", "mock", "models-open"}
+        assert all(len(row["record"]) == 64 for row in found.values())
+
+
+class TestStrangers:
+    def test_a_vendor_is_one_class_and_one_line(self, environment: Any) -> None:
+        make_distribution(
+            environment.site, "genai-vendor-greeter", files={"genai_vendor_greeter.py": _VENDOR}
+        )
+        done = environment.run("ask", "hi")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+        assert rows(environment, "providers")["greeter"]["status"] == "runs"
+
+    def test_several_accounts_of_it_are_configured_apart(self, environment: Any) -> None:
+        make_distribution(
+            environment.site, "genai-vendor-greeter", files={"genai_vendor_greeter.py": _VENDOR}
+        )
+        file = environment.home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text('[providers.formal]\ntype = "greeter"\ngreeting = "good day"\n')
+        assert environment.run("ask", "-p", "formal", "x").stdout == "good day\n"
+        assert environment.run("ask", "-p", "greeter", "x").stdout == "hello\n"
+
+
+class TestChanges:
+    """The index sees each change in the next process, at once."""
+
+    def names(self, environment: Any, **variables: str) -> set[str]:
+        done = environment.run("plugins", "--json", environment=variables, check=True)
+        return {row["name"] for row in json.loads(done.stdout)}
+
+    def test_install_upgrade_and_uninstall(self, environment: Any, tmp_path: Path) -> None:
+        usual = self.names(environment)
+        for version, points in (("1.0", "first = added"), ("2.0", "second = added")):
+            project = tmp_path / version
+            _write_project(project, version, points)
+            environment.install(str(project))
+            assert self.names(environment) == usual | {points.split()[0]}
+        environment.uninstall("added")
+        assert self.names(environment) == usual
+
+    def test_an_editable_install_and_its_reinstall(self, environment: Any, tmp_path: Path) -> None:
+        usual = self.names(environment)
+        project = tmp_path / "project"
+        for point in ("first", "second"):
+            _write_project(project, "1.0", f"{point} = added")
+            environment.install("--editable", str(project))
+            assert self.names(environment) == usual | {point}
+        environment.uninstall("added")
+        assert self.names(environment) == usual
+
+    def test_a_changed_pythonpath(self, environment: Any, tmp_path: Path) -> None:
+        usual = self.names(environment)
+        make_distribution(tmp_path, "elsewhere")
+        assert self.names(environment, PYTHONPATH=str(tmp_path)) == usual | {"elsewhere"}
+        assert self.names(environment) == usual
+
+
+def _write_project(folder: Path, version: str, points: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "added.py").write_text("")
+    (folder / "pyproject.toml").write_text(
+        textwrap.dedent(f"""
+            [build-system]
+            requires = ["setuptools>=77"]
+            build-backend = "setuptools.build_meta"
+            [project]
+            name = "added"
+            version = "{version}"
+            [project.entry-points.genai_host]
+            {points.split(" = ")[0]} = "{points.split(" = ")[1]}"
+            [tool.setuptools]
+            py-modules = ["added"]
+        """)
+    )
+
+
+class TestBroken:
+    """More than twenty broken plugins at once: one for each way to be broken."""
+
+    @pytest.fixture
+    def broken(self, environment: Any) -> Any:
+        for plugin in BROKEN:
+            plugin.install(environment.site)
+        return environment
+
+    def test_there_are_more_than_twenty(self) -> None:
+        assert len(BROKEN) > 20
+        assert len({plugin.name for plugin in BROKEN}) == len(BROKEN)
+
+    @pytest.mark.parametrize("command", [["--help"], ["--version"], ["plugins"]])
+    def test_looking_works_and_loads_none(self, broken: Any, command: list[str]) -> None:
+        done = broken.run(*command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout
+
+    def test_a_good_model_answers_and_each_broken_plugin_is_named_with_its_fix(
+        self, broken: Any
+    ) -> None:
+        done = broken.run("ask", "--provider", "mock", "hi")
+        assert (done.returncode, done.stdout) == (0, "hi\n")
+        assert "Traceback" not in done.stderr
+        warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+        assert len(warnings) == len(BROKEN)
+        for plugin in BROKEN:
+            [warning] = [
+                line
+                for line in warnings
+                if f"({plugin.name} " in line or f"({plugin.name})" in line
+            ]
+            assert plugin.reason in warning
+
+    def test_nothing_of_them_is_registered(self, broken: Any) -> None:
+        models = json.loads(broken.run("models", "--all", "--json").stdout)
+        assert not [row for row in models if "zz" in row["name"]]
+        assert set(rows(broken, "providers")) == {"mock"}
+        assert set(rows(broken, "features")) == {"chat"}
+
+    def test_check_and_show_name_each_with_reason_and_fix(self, broken: Any) -> None:
+        done = broken.run("plugins", "check", "--json")
+        assert done.returncode == 1
+        found = [row for row in json.loads(done.stdout) if row["status"] == "broken"]
+        assert len(found) == len(BROKEN)
+        assert all(row["reason"] and row["fix"] and row["distribution"] for row in found)
+        shown = broken.run("plugins", "show", "zz-exception")
+        assert shown.returncode == 0
+        assert "RuntimeError: oh" in shown.stdout
+        assert "Traceback" in shown.stdout
+
+    def test_disabling_ends_the_warnings(self, broken: Any) -> None:
+        names = [f"{plugin.name}:{plugin.plugin}" for plugin in BROKEN]
+        assert broken.run("plugins", "disable", *names).returncode == 0
+        done = broken.run("ask", "-p", "mock", "hi")
+        assert (done.stdout, done.stderr) == ("hi\n", "")
+        listed = json.loads(broken.run("plugins", "--json").stdout)
+        assert sum(row["status"] == "blocked" for row in listed) == len(BROKEN)
+        assert broken.run("plugins", "enable", names[0]).returncode == 0
+        assert broken.run("ask", "-p", "mock", "hi").stderr.count("warning: ") == 1
+
+    def test_strict_mode_refuses_to_go_on(self, broken: Any) -> None:
+        file = broken.home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[plugins]\nstrict = true\n")
+        done = broken.run("ask", "-p", "mock", "hi")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: plugin" in done.stderr
+        assert broken.run("plugins").returncode == 0
+
+
+def test_eight_first_runs_at_once_all_work(environment: Any) -> None:
+    """In a home where nothing is yet."""
+    command = [str(environment.genai_host), "ask", "-p", "mock", "hi"]
+    variables = {**os.environ, "GENAI_HOST_HOME": str(environment.home)}
+    started = [
+        subprocess.Popen(
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(8)
+    ]  # fmt: skip
+    assert [process.communicate() for process in started] == [("hi\n", "")] * 8
