@@ -22,6 +22,7 @@ from genai_host.api import (
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
+from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
 
@@ -32,6 +33,7 @@ class Agent:
     role         as the feature names it; `main` owns the history
     routes       that run, best first; none if it is never prompted
     parameters   for all its prompts
+    retry        what calls the routes; none if there are none
 
     Raises `InvalidParameter` if the best route does not take the parameters.
     """
@@ -42,9 +44,11 @@ class Agent:
         routes: Sequence[Route],
         parameters: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
+        retry: Retry | None = None,
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
+        self._retry = retry
         self.parameters = dict(parameters or {})
         self._history = list(history)
         self._checkers: dict[str, Checker] = {}
@@ -56,23 +60,47 @@ class Agent:
         """What was said, oldest first."""
         return tuple(self._history)
 
-    def commit(self, messages: Iterable[Message]) -> None:
-        """Add a turn that has succeeded."""
-        self._history.extend(messages)
-
     def reset(self, history: Iterable[Message] = ()) -> None:
-        """Forget what was said, or replace it."""
+        """Forget what was said, or replace it with what was."""
         self._history = list(history)
 
     def stream(
-        self, prompt: Prompt, cancellation: Cancellation
+        self, prompt: Prompt, cancellation: Cancellation, *, in_pieces: bool = True
     ) -> Generator[Delta, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
+
+        in_pieces   whether the service is asked for pieces at all
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `DeserializationError` if a schema is not satisfied.
         """
-        route = self._route_for(prompt)
+        checker = self._checker(prompt.schema)
+        completion = yield from self._with_retries().stream(
+            self._routes_for(prompt),
+            cancellation,
+            lambda route: route.stream(self._call(prompt, route, in_pieces), cancellation),
+        )
+        if checker is not None and completion.finish in ("stop", "length"):
+            completion = with_value(completion, checker)
+        return completion
+
+    def embed(self, step: Embed, cancellation: Cancellation) -> Vectors:
+        """Turn texts into vectors. Other vectors are never a substitute: all routes
+        are of one model."""
+
+        def embed(route: Route) -> Vectors:
+            call = EmbedCall(
+                model_id=route.candidate.id,
+                texts=step.texts,
+                purpose=step.purpose,
+                parameters=route.parameters(self.parameters),
+            )
+            vectors: Vectors = route.call(call, cancellation)
+            return vectors
+
+        return self._with_retries().call(self.routes, cancellation, embed)
+
+    def _call(self, prompt: Prompt, route: Route, in_pieces: bool) -> ChatCall:
         call = ChatCall(
             model_id=route.candidate.id,
             messages=prompt.messages,
@@ -80,34 +108,19 @@ class Agent:
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
             parameters=route.parameters({**self.parameters, **prompt.parameters}),
-            stream=True,
+            stream=in_pieces,
         )
-        checker = self._checker(prompt.schema)
         if prompt.schema is not None and "schema" not in route.capabilities:
             call = asked_in_words(call)
-        completion = yield from route.stream(call, cancellation)
-        if checker is not None and completion.finish in ("stop", "length"):
-            completion = with_value(completion, checker)
-        return completion
+        return call
 
-    def embed(self, step: Embed, cancellation: Cancellation) -> Vectors:
-        """Turn texts into vectors."""
-        route = self.routes[0]
-        call = EmbedCall(
-            model_id=route.candidate.id,
-            texts=step.texts,
-            purpose=step.purpose,
-            parameters=route.parameters(self.parameters),
-        )
-        vectors: Vectors = route.call(call, cancellation)
-        return vectors
-
-    def _route_for(self, prompt: Prompt) -> Route:
-        """The best route that can do what the prompt needs; one that is held to a
-        schema by its service is better than one that is asked in words."""
+    def _routes_for(self, prompt: Prompt) -> list[Route]:
+        """The routes that can do what the prompt needs, best first; one that is held
+        to a schema by its service is better than one that is asked in words."""
         needs = {"tools"} if prompt.tools else set()
         for message in prompt.messages:
-            needs |= message.remember("needs", _needs)
+            if of_message := message.remember("needs", _needs):
+                needs |= of_message
         able = [route for route in self.routes if needs <= route.capabilities]
         if not self.routes:
             raise NoRoute(f"the role {self.role} has no model")
@@ -122,7 +135,14 @@ class Agent:
             )
         if prompt.schema is not None:
             able.sort(key=lambda route: "schema" not in route.capabilities)
-        return able[0]
+        best, *others = able
+        given = self.parameters.keys() | prompt.parameters.keys()
+        return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
+
+    def _with_retries(self) -> Retry:
+        if self._retry is None:
+            raise NoRoute(f"the role {self.role} has no model")
+        return self._retry
 
     def _checker(self, schema: Mapping[str, Any] | None) -> Checker | None:
         if schema is None:

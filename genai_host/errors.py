@@ -13,6 +13,8 @@ GenaiError
 │   │   └── ContextOverflow     the prompt is longer than the model's window
 │   ├── RateLimited             429
 │   ├── Unavailable             refused, reset, 5xx
+│   │   └── CircuitOpen         it failed too often lately: not called
+│   ├── DeadlineExceeded        it took too long
 │   ├── MalformedReply          not what the dialect says a reply is
 │   ├── IncompleteReply         cut before its end; what came is kept
 │   └── ProviderRemoved         the instance was removed, disabled or closed
@@ -272,6 +274,33 @@ class Unavailable(ProviderError):
         super().__init__(message, retry_after=retry_after, **context)
 
 
+class CircuitOpen(Unavailable):
+    """The provider failed too often lately, so that it was not called.
+
+    retry_after   seconds until it is tried again
+    """
+
+    code = "circuit_open"
+
+
+class DeadlineExceeded(ProviderError):
+    """The service took too long.
+
+    deadline   `connect`, `first_token`, `idle` or `total`
+    text       what of an answer had come
+    """
+
+    code = "deadline_exceeded"
+
+    def __init__(
+        self, message: str, *, deadline: str = "", text: str = "", **context: Unpack[ErrorContext]
+    ) -> None:
+        context.setdefault("retryable", deadline != "total")
+        super().__init__(message, **context)
+        self.deadline = deadline
+        self.text = text
+
+
 class MalformedReply(ProviderError):
     """The reply is not what its dialect says a reply is."""
 
@@ -287,6 +316,7 @@ class IncompleteReply(ProviderError):
     code = "incomplete_reply"
 
     def __init__(self, message: str, *, text: str = "", **context: Unpack[ErrorContext]) -> None:
+        context.setdefault("retryable", True)
         super().__init__(message, **context)
         self.text = text
 

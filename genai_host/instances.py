@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,13 +14,31 @@ from typing import Any
 from attrs import frozen
 
 from genai_host import paths
-from genai_host.api import Clock, Provider, ProviderType, Services
+from genai_host.api import (
+    Clock,
+    Framing,
+    Http,
+    HttpRequest,
+    Limits,
+    Provider,
+    ProviderReply,
+    ProviderType,
+    ReplyStream,
+    Services,
+)
 from genai_host.api.settings import read_settings
+from genai_host.bounds import Bounds
+from genai_host.breaker import Breaker
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
+from genai_host.gate import Gate
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
+from genai_host.telling import told
+from genai_host.watch import Watch
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -29,9 +48,18 @@ class Unopened:
     reason: str
 
 
+@frozen
+class Attempt:
+    """One call of a provider: bounded, and counted, while it lasts."""
+
+    provider: Provider
+    limits: Cancellation
+    watch: Watch
+
+
 class Instance:
     """One provider instance: a name, a type, settings, and the provider itself once
-    it is needed."""
+    it is needed, with what bounds its calls."""
 
     def __init__(
         self,
@@ -45,7 +73,7 @@ class Instance:
         self.config = config
         self._clock = clock
         self._lock = threading.Lock()
-        self._provider: Provider | None = None
+        self._opened: _Opened | None = None
         self._attempts: set[Cancellation] = set()
         self._gone: ProviderRemoved | None = None
         if not config.enabled:
@@ -58,12 +86,7 @@ class Instance:
         Raises `ConfigurationError` if its settings are wrong, `ProviderRemoved` if
         the instance is gone, and `GenaiError` if its plugin fails to open it.
         """
-        with self._lock:
-            if self._gone is not None:
-                raise copy.copy(self._gone)
-            if self._provider is None:
-                self._provider = self._open()
-            return self._provider
+        return self._open().provider
 
     def look(self) -> Provider | Unopened:
         """The provider, or why there is none to ask."""
@@ -73,16 +96,26 @@ class Instance:
             return Unopened(f"{error}{'; ' + error.hint if error.hint else ''}")
 
     @contextmanager
-    def attempt(self, above: Cancellation) -> Iterator[Cancellation]:
-        """The limits of one call of this provider, which end with those above, and
-        with the instance."""
+    def attempt(self, above: Cancellation) -> Iterator[Attempt]:
+        """One call of this provider: it ends with what is above, with the instance, and
+        at the instance's deadlines.
+
+        Raises `RateLimited` if too many wait, `CircuitOpen` if the service failed too
+        often, and what `provider` raises.
+        """
         with Cancellation(above) as limits:
+            opened = self._open()
             with self._lock:
                 if self._gone is not None:
                     raise copy.copy(self._gone)
                 self._attempts.add(limits)
             try:
-                yield limits
+                with (
+                    opened.gate.passed(limits),
+                    opened.breaker.attempt(),
+                    Watch(limits, opened.bounds, self._clock) as watch,
+                ):
+                    yield Attempt(opened.provider, limits, watch)
             finally:
                 with self._lock:
                     self._attempts.discard(limits)
@@ -94,25 +127,102 @@ class Instance:
                 self._gone = ProviderRemoved(
                     f"the provider {self.name!r} was {why}", provider=self.name
                 )
-            provider, self._provider = self._provider, None
+            opened, self._opened = self._opened, None
             attempts = list(self._attempts)
         for attempt in attempts:
             attempt.cancel(self._gone)
-        if provider is not None:
-            provider.close()
+        if opened is not None:
+            try:
+                opened.provider.close()
+            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
+                _log.warning("the provider %s failed to close", self.name, exc_info=True)
+            opened.http.close()
 
-    def _open(self) -> Provider:
+    def _open(self) -> _Opened:
+        with self._lock:
+            if self._gone is not None:
+                raise copy.copy(self._gone)
+            if self._opened is None:
+                self._opened = self._make()
+            return self._opened
+
+    def _make(self) -> _Opened:
         owner = f"provider {self.name}"
         try:
             settings = read_settings(self.type.settings, self.config.settings, owner=owner)
+            http = _Http()
             data_dir = Path(paths.data_dir(self.type.name))
-            return self.type.open(settings, Services(self.name, self._clock, data_dir))
+            provider = self.type.open(settings, Services(self.name, self._clock, data_dir, http))
+            given = {**provider.bounds, **self.config.calls}
+            bounds = http.bounds = read_settings(Bounds, given, owner=f"{owner}: calls")
+            return _Opened(
+                provider,
+                bounds,
+                http,
+                Gate(bounds.at_once, bounds.line),
+                Breaker(self._clock, failures=bounds.failures, seconds=bounds.pause),
+            )
         except GenaiError as error:
             raise error.located(provider=self.name) from error
-        except Exception as error:  # a plugin's fault must not end the host
+        except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
             raise ConfigurationError(
-                f"{owner} cannot be opened: {type(error).__name__}: {error}", provider=self.name
+                f"{owner} cannot be opened: {told(error)}", provider=self.name
             ) from error
+
+
+@frozen
+class _Opened:
+    """What an instance has once it is needed."""
+
+    provider: Provider
+    bounds: Bounds
+    http: _Http
+    gate: Gate
+    breaker: Breaker
+
+
+class _Http:
+    """The transport of one instance, made with its first request: what it is built on
+    takes long to import, and many providers need none."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds()
+        self._lock = threading.Lock()
+        self._transport: Any = None
+
+    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+        reply: ProviderReply = self._made().send(request, limits)
+        return reply
+
+    def stream(
+        self,
+        request: HttpRequest,
+        limits: Limits,
+        framings: Mapping[str, Framing] | None = None,
+    ) -> ReplyStream | ProviderReply:
+        reply: ReplyStream | ProviderReply = self._made().stream(request, limits, framings)
+        return reply
+
+    def close(self) -> None:
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+
+    def _made(self) -> Http:
+        if self._transport is None:
+            from genai_host.http.transport import Transport
+
+            bounds = self.bounds
+            with self._lock:
+                if self._transport is None:
+                    self._transport = Transport(
+                        connect=bounds.connect,
+                        total=bounds.total,
+                        proxy=bounds.proxy,
+                        ca_file=bounds.ca_file,
+                    )
+        made: Http = self._transport
+        return made
 
 
 class Instances:
@@ -165,6 +275,7 @@ class Instances:
         type: str,
         settings: Mapping[str, Any] | None = None,
         models: Mapping[str, str] | None = None,
+        calls: Mapping[str, Any] | None = None,
     ) -> Instance:
         """Add a named instance while the host runs; the configuration file stays.
 
@@ -172,6 +283,7 @@ class Instances:
         type       name of a provider type
         settings   of that type, by name
         models     model name to its id there
+        calls      what bounds its calls, by name; see `genai_host.bounds`
 
         Raises `ConfigurationError` for a name that is taken and for an unknown type.
         """
@@ -182,7 +294,7 @@ class Instances:
             )
         if not re.fullmatch(PLAIN_NAME, name):
             raise ConfigurationError(f"{name!r} is no name for a provider: as my-{type}")
-        config = InstanceConfig(type, True, models or {}, settings or {})
+        config = InstanceConfig(type, True, models or {}, settings or {}, calls or {})
         instance = Instance(name, self._types[type], config, self._clock)
         with self._lock:
             if name in self._instances:

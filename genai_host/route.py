@@ -1,7 +1,7 @@
 """One way to call a model: a candidate that runs, with its dialect and its provider.
 
-    Route.stream → _request → Dialect.prepare_request → Provider.stream
-                 → Dialect.decoder → Completion
+    Route.stream → _stream → _request → Dialect.prepare_request → Provider.stream
+                 → _decoded → Decoder.feed ... → Decoder.finish → Completion
 
 What a plugin raises that is no `GenaiError` becomes a `PluginError` here, so that
 nothing above needs to guard against plugins.
@@ -24,27 +24,34 @@ from genai_host.api import (
     Checker,
     Clock,
     Completion,
+    Decoder,
     Delta,
     Dialect,
     Provider,
     ProviderReply,
     ProviderRequest,
+    ReplyStream,
     Vectors,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import (
+    DeadlineExceeded,
     GenaiError,
+    IncompleteReply,
     InvalidData,
     InvalidParameter,
     MalformedReply,
     PluginError,
+    ProviderError,
     error_of_status,
 )
-from genai_host.instances import Instances
-from genai_host.observers import Observers
+from genai_host.instances import Attempt, Instances
+from genai_host.observers import CallReport, Observers
 from genai_host.resolution import Candidate
+from genai_host.telling import told
 
 _log = logging.getLogger(__name__)
+_GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
 
 
 class Route:
@@ -86,36 +93,65 @@ class Route:
     def call(self, call: Call, cancellation: Cancellation) -> Any:
         """Send a call, wait, and give what the dialect reads from the reply."""
         started = self._clock.monotonic()
-        with self._guarded(cancellation) as (provider, limits, report):
-            reply = provider.send(self._request(call, provider), limits)
-            limits.check()
-            report.result = self._finished(self._read(call, reply, provider), started)
+        with self._guarded(cancellation) as (attempt, report):
+            result = self._send(self._fitted(call, attempt), attempt)
+            report.result = self._finished(result, started)
         return report.result
 
     def stream(self, call: Call, cancellation: Cancellation) -> Generator[Delta, None, Completion]:
-        """Send a call and give the pieces of the answer as they come, then the whole."""
+        """Send a call and give the pieces of the answer as they come, then the whole; in
+        one piece if the call is not to be streamed, or cannot be."""
         started = self._clock.monotonic()
-        with self._guarded(cancellation) as (provider, limits, report):
-            decoder = self._dialect.decoder(call)
-            if decoder is None or "stream" not in self.capabilities:
-                reply = provider.send(self._request(call, provider), limits)
-                result = yield from self._in_one_piece(call, reply, provider, limits)
+        with self._guarded(cancellation) as (attempt, report):
+            call = self._fitted(call, attempt)
+            decoder = self._dialect.decoder(call) if call.stream else None
+            if decoder is None:
+                result = self._send(evolve(call, stream=False), attempt)
+                yield from _in_one_piece(result)
             else:
-                events = provider.stream(self._request(call, provider), limits)
-                if isinstance(events, ProviderReply):
-                    result = yield from self._in_one_piece(call, events, provider, limits)
-                else:
-                    with limits.on_cancel(events.close):
-                        try:
-                            for event in events:
-                                yield from decoder.feed(event)
-                        finally:
-                            events.close()
-                    limits.check()
-                    result = decoder.finish()
+                result = yield from self._stream(call, decoder, attempt)
             completion: Completion = self._finished(result, started)
             report.result = completion
         return completion
+
+    def _fitted(self, call: Call, attempt: Attempt) -> Call:
+        """The call as it is made at this provider."""
+        return evolve(
+            call,
+            model_id=attempt.provider.wire_id(self.candidate.id),
+            variant=self.candidate.variant,
+            stream=call.stream and "stream" in self.capabilities,
+        )
+
+    def _send(self, call: Call, attempt: Attempt) -> Any:
+        request = self._request(call)
+        attempt.watch.wait()
+        reply = attempt.provider.send(request, attempt.limits)
+        attempt.limits.check()
+        return self._read(call, reply, attempt.provider)
+
+    def _stream(
+        self, call: Call, decoder: Decoder[Any], attempt: Attempt
+    ) -> Generator[Delta, None, Any]:
+        request = self._request(call)
+        attempt.watch.listen_first()
+        events = attempt.provider.stream(request, attempt.limits)
+        if isinstance(events, ProviderReply):
+            attempt.limits.check()
+            result = self._read(call, events, attempt.provider)
+            yield from _in_one_piece(result)
+            return result
+        with attempt.limits.on_cancel(events.close):
+            try:
+                yield from _decoded(events, decoder, attempt)
+            except Exception as error:  # noqa: BLE001 - what comes after the end is no matter
+                if not decoder.done:
+                    raise _with_what_came(error, decoder, attempt) from error.__cause__
+            finally:
+                events.close()
+        if not decoder.done:
+            attempt.limits.check()
+        return decoder.finish()
 
     def _check_parameter(self, name: str, value: Any) -> None:
         valid = self.candidate.parameters
@@ -145,30 +181,29 @@ class Route:
             ) from error
 
     @contextmanager
-    def _guarded(self, cancellation: Cancellation) -> Iterator[tuple[Provider, Any, Any]]:
-        """The bounds of one attempt; whatever is raised inside leaves as one of ours."""
+    def _guarded(self, cancellation: Cancellation) -> Iterator[tuple[Attempt, CallReport]]:
+        """One attempt in its bounds; whatever is raised inside leaves as one of ours."""
         try:
             instance = self._instances[self.info.provider]
             with (
-                instance.attempt(cancellation) as limits,
+                instance.attempt(cancellation) as attempt,
                 self._observers.call(self.info, self._clock) as report,
             ):
-                limits.check()
+                attempt.limits.check()
                 _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
                 try:
-                    yield instance.provider, limits, report
-                except Exception:
-                    limits.check()  # being cancelled is why, whatever it looks like below
-                    raise
+                    yield attempt, report
+                except Exception as error:  # noqa: BLE001 - it is raised again
+                    raise _why(error, attempt.limits) from error.__cause__
         except GenaiError as error:
             raise error.located(provider=self.info.provider, model=self.info.model) from (
                 error.__cause__
             )
         except RecursionError as error:
             raise MalformedReply("the reply is nested too deeply", **self._place()) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(
-                f"{self.candidate.name} failed: {type(error).__name__}: {error}",
+                f"{self.candidate.name} failed: {told(error)}",
                 hint="this is a fault of a plugin; -v shows where",
                 **self._place(),
             ) from error
@@ -176,15 +211,12 @@ class Route:
     def _place(self) -> dict[str, Any]:
         return {"provider": self.info.provider, "model": self.info.model}
 
-    def _request(self, call: Call, provider: Provider) -> ProviderRequest:
+    def _request(self, call: Call) -> ProviderRequest:
         """The dialect's request, with the provider's differences applied."""
-        call = evolve(
-            call,
-            model_id=provider.wire_id(self.candidate.id),
-            variant=self.candidate.variant,
-        )
         request = self._dialect.prepare_request(call)
         serve = self.candidate.serve
+        path = (request.stream and serve.stream_path) or serve.path
+        request = evolve(request, path=path, query=serve.query)
         if not (serve.add or serve.drop or serve.header_to_body):
             return request
         body = {key: value for key, value in request.body.items() if key not in serve.drop}
@@ -195,27 +227,17 @@ class Route:
                 body[name] = headers.pop(header)
         return evolve(request, body=body, headers=headers)
 
-    def _in_one_piece(
-        self, call: Call, reply: ProviderReply, provider: Provider, limits: Cancellation
-    ) -> Generator[Delta, None, Any]:
-        limits.check()
-        result = self._read(call, reply, provider)
-        if isinstance(result, Completion) and result.text:
-            yield Delta(text=result.text)
-        return result
-
     def _read(self, call: Call, reply: ProviderReply, provider: Provider) -> Any:
-        if reply.status >= 400:
-            raise (
-                provider.explain_error(reply)
-                or self._dialect.explain_error(reply)
-                or error_of_status(
-                    reply.status,
-                    f"the service answered with status {reply.status}",
-                    retry_after=_retry_after(reply, self._clock),
-                )
-            )
-        return self._dialect.extract_result(call, reply)
+        if reply.status < 300:
+            return self._dialect.extract_result(call, reply)
+        error = (
+            provider.explain_error(reply)
+            or self._dialect.explain_error(reply)
+            or error_of_status(reply.status, f"the service answered with status {reply.status}")
+        )
+        if isinstance(error, ProviderError) and error.retry_after is None:
+            error.retry_after = _retry_after(reply, self._clock)
+        raise error
 
     def _finished(self, result: Any, started: float) -> Any:
         if not isinstance(result, (Completion, Vectors)):
@@ -223,14 +245,69 @@ class Route:
         return evolve(result, route=self.info, seconds=self._clock.monotonic() - started)
 
 
-def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
-    """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3)."""
-    value = next((v for name, v in reply.headers.items() if name.lower() == "retry-after"), "")
-    try:
-        seconds = float(value)
-    except ValueError:
+def _in_one_piece(result: Any) -> Iterator[Delta]:
+    if isinstance(result, Completion) and result.text:
+        yield Delta(text=result.text)
+
+
+def _decoded(
+    events: ReplyStream, decoder: Decoder[Any], attempt: Attempt
+) -> Generator[Delta, None, None]:
+    """The pieces of a streamed reply. Once it is whole, its last bytes are read as well,
+    if they come soon: then the connection can be used again."""
+    watch = attempt.watch
+    whole = False
+    for event in events:
+        watch.heard()
+        if whole:
+            continue
+        yield from decoder.feed(event)
+        whole = decoder.done
+        if whole:
+            watch.listen_last(_GRACE)
+        else:
+            watch.listen()
+
+
+def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -> Exception:
+    """Why a stream broke off, with the text that had come until then."""
+    error = _why(error, attempt.limits)
+    if isinstance(error, (IncompleteReply, DeadlineExceeded)) and not error.text:
         try:
-            seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
-        except (ValueError, TypeError):  # neither, or a date without an offset
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+            decoder.finish()
+        except IncompleteReply as cut:
+            error.text = cut.text
+    return error
+
+
+def _why(error: Exception, limits: Cancellation) -> Exception:
+    """Being cancelled is why, whatever it looks like below."""
+    try:
+        limits.check()
+    except GenaiError as ended:
+        return error if type(error) is type(ended) else ended
+    return error
+
+
+def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
+    """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3);
+    `retry-after-ms` as Azure has it."""
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    seconds = _number(headers.get("retry-after-ms", ""), 0.001)
+    if seconds is None:
+        value = headers.get("retry-after", "")
+        seconds = _number(value)
+        if seconds is None:
+            try:
+                seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
+            except (ValueError, TypeError):  # no date, or one without an offset
+                return None
+    return max(seconds, 0.0)
+
+
+def _number(text: str, unit: float = 1.0) -> float | None:
+    try:
+        number = float(text) * unit
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

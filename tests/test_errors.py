@@ -19,6 +19,7 @@ from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,
     ConfigurationError,
+    DeadlineExceeded,
     DeserializationError,
     FunctionFailed,
     GenaiError,
@@ -103,7 +104,8 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
         ProviderError: {"retry_after": None},
         RateLimited: {"retryable": True},
         Unavailable: {"retryable": True},
-        IncompleteReply: {"text": ""},
+        DeadlineExceeded: {"deadline": "", "text": "", "retryable": True},
+        IncompleteReply: {"text": "", "retryable": True},
         GenerationError: {"reason": "", "detail": ""},
         FunctionFailed: {"exception": ""},
         LimitExceeded: {"limit": ""},
@@ -118,7 +120,7 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
     assert error.fields() == {"retryable": expected["retryable"]}
 
 
-@pytest.mark.parametrize("kind", [RateLimited, Unavailable])
+@pytest.mark.parametrize("kind", [RateLimited, Unavailable, DeadlineExceeded, IncompleteReply])
 def test_what_may_pass_can_be_said_to_stay(kind: type[ProviderError]) -> None:
     assert kind("x").retryable
     assert not kind("x", retryable=False).retryable

@@ -34,6 +34,8 @@ class ProviderRequest:
     body        JSON by field name, values may be `Encoded`
     stream      whether the reply is to come as events
     headers     sent with it, beside the provider's own
+    path        where the provider serves it, from `Serve`; filled in by the host
+    query       the same, for the address's query
     """
 
     operation: Operation
@@ -42,6 +44,8 @@ class ProviderRequest:
     body: Mapping[str, Any]
     stream: bool = False
     headers: Mapping[str, str] = field(factory=dict)
+    path: str = ""
+    query: Mapping[str, str] = field(factory=dict)
 
     def data(self) -> bytes:
         """The body as JSON in UTF-8."""

@@ -1,0 +1,248 @@
+"""Providers over HTTP: what they write is an address, headers and what they serve; the
+host's transport does the rest, with its deadlines, its caps and its cancelling.
+
+The whole of a vendor whose service speaks a known dialect:
+
+    @hookimpl
+    def genai_providers():
+        yield http_provider(
+            "acme", "https://api.acme.ai/v1", {"openai-chat": Serve()}, key="ACME_API_KEY"
+        )
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from attrs import evolve, field, frozen
+
+from genai_host.api.dialects import Serve
+from genai_host.api.exchange import (
+    Limits,
+    Operation,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+)
+from genai_host.api.http import HttpRequest
+from genai_host.api.json_text import read_json
+from genai_host.api.providers import Listed, Provider, ProviderType, Services
+from genai_host.api.settings import Secret, about
+from genai_host.errors import ConfigurationError, MalformedReply, error_of_status
+
+_BEARER = "Authorization: Bearer {key}"
+_HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
+_MOST_ADDRESSES = 256
+_SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
+
+
+class HttpProvider(Provider):
+    """A provider over HTTP: a service's address, its key and headers.
+
+    base_url   the paths of the dialects are added to it; empty if it is not known yet
+    headers    sent with each request
+    key        sent with each request as well; what the service says of errors is shown
+               without it
+    header     how the key is sent
+
+    Override `authorize` to sign requests, `address` for addresses of another form.
+
+    Raises `ConfigurationError` for a base_url that is no address, or holds a password,
+    and for headers that are none.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        key: Secret | None = None,
+        header: str = _BEARER,
+    ) -> None:
+        self.services = services
+        self.base_url = _checked(base_url).rstrip("/")
+        self.headers = {
+            "Content-Type": "application/json",
+            **_checked_headers(headers or {}),
+            **key_header(header, key),
+        }
+        self._key = key.reveal().strip().encode() if key is not None else b""
+        self._addresses: dict[Any, str] = {}
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self._key)
+
+    def missing(self) -> str | None:
+        return None if self.base_url else "no address: set base_url"
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        reply = self.services.http.send(self._outgoing(request, limits), limits)
+        return self._without_key(reply)
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        reply = self.services.http.stream(self._outgoing(request, limits), limits)
+        return self._without_key(reply) if isinstance(reply, ProviderReply) else reply
+
+    def address(self, request: ProviderRequest) -> str:
+        """Where a request goes: the base address, the path with the model's id in it,
+        the query.
+
+        Raises `ConfigurationError` for a model id that would change the path.
+        """
+        path = request.path
+        if "{model}" in path:
+            path = path.replace("{model}", _path_segment(request.model_id))
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return f"{self.base_url}{path}{query}"
+
+    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+        """The last to touch a request, at each attempt: sign it, or add a token that
+        expires."""
+        return request
+
+    def get(self, path: str, limits: Limits) -> Any:
+        """The JSON that the service has at a path below its base address.
+
+        Raises what its status means, and `MalformedReply`.
+        """
+        request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
+        reply = self.services.http.send(self.authorize(request, limits), limits)
+        reply = self._without_key(reply)
+        if reply.status >= 300:
+            raise self.explain_error(reply) or error_of_status(
+                reply.status, f"the service answered with status {reply.status}"
+            )
+        try:
+            return read_json(reply.body)
+        except ValueError as error:
+            raise MalformedReply(f"the reply is malformed: {error}") from error
+
+    def _outgoing(self, request: ProviderRequest, limits: Limits) -> HttpRequest:
+        key = (request.path, request.model_id, tuple(request.query.items()))
+        address = self._addresses.get(key)
+        if address is None:
+            if len(self._addresses) >= _MOST_ADDRESSES:
+                self._addresses.clear()
+            address = self._addresses[key] = self.address(request)
+        headers = {**self.headers, **request.headers} if request.headers else self.headers
+        return self.authorize(HttpRequest("POST", address, headers, request.data()), limits)
+
+    def _without_key(self, reply: ProviderReply) -> ProviderReply:
+        """Some services repeat the key that they refuse, and errors are shown."""
+        if reply.status < 400 or len(self._key) < _SHORTEST_KEY or self._key not in reply.body:
+            return reply
+        return evolve(reply, body=reply.body.replace(self._key, b"***"))
+
+
+def http_provider(
+    name: str,
+    usual_url: str,
+    serves: Mapping[str, Serve],
+    *,
+    key: str = "",
+    header: str = _BEARER,
+    models: str = "",
+    default_models: Mapping[Operation, str] | None = None,
+) -> ProviderType[Any]:
+    """A provider type for a service over HTTP that needs no code of its own.
+
+    name             of the type; `[a-z0-9-]+`
+    usual_url        address of the service, unless an instance is given another
+    serves           the dialects it serves, best first
+    key              environment variable of the key; empty if it needs none
+    header           how the key is sent
+    models           path of its list of models, in OpenAI's form; empty if it has none
+    default_models   for an operation, the model to use where the user names none
+    """
+
+    @frozen
+    class Settings:
+        base_url: str = field(default=usual_url, metadata=about("address of the service"))
+        api_key: Secret | None = field(default=None, metadata=about("its key", env=key or ()))
+
+    class Instance(HttpProvider):
+        def __init__(self, settings: Settings, services: Services) -> None:
+            super().__init__(services, settings.base_url, key=settings.api_key, header=header)
+
+        def missing(self) -> str | None:
+            no_key = f"no key: set {key}" if key and not self.has_key else None
+            return super().missing() or no_key
+
+        def list_models(self, limits: Limits) -> Iterable[Listed]:
+            return listed_models(self.get(models, limits)) if models else ()
+
+    Instance.serves = dict(serves)
+    Instance.default_models = dict(default_models or {})
+    return ProviderType(name, Settings, Instance)
+
+
+def key_header(header: str, key: Secret | None) -> dict[str, str]:
+    """A header with a key in it: `key_header("x-api-key: {key}", key)`; none without
+    a key.
+
+    Raises `ConfigurationError` for a key that cannot stand in a header; the key is not
+    in the message.
+    """
+    value = key.reveal().strip() if key is not None else ""
+    if not value:
+        return {}
+    if not value.isascii() or not value.isprintable():
+        raise ConfigurationError("the key has characters that no key has: was it cut or wrapped?")
+    name, _, form = header.partition(":")
+    return {name: form.strip().replace("{key}", value)}
+
+
+def listed_models(data: Any) -> list[Listed]:
+    """A list of models in OpenAI's form, with the window where a server adds it. Raises
+    `MalformedReply`."""
+    try:
+        return [Listed(each["id"], window=_window(each)) for each in data["data"]]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+
+
+def _window(model: Mapping[str, Any]) -> int | None:
+    """As OpenRouter and as vLLM call it."""
+    sizes = (model.get("context_length"), model.get("max_model_len"))
+    return next((size for size in sizes if type(size) is int and size > 0), None)
+
+
+def _checked(base_url: str) -> str:
+    base_url = base_url.strip()
+    if not base_url:
+        return ""
+    try:
+        parts = urlsplit(base_url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port  # raises for one that is no number
+    except ValueError:
+        known = False
+    if "@" in base_url.partition("?")[0]:
+        raise ConfigurationError("the address of a service must not hold a user or a password")
+    if "?" in base_url or "#" in base_url:
+        raise ConfigurationError("the address of a service must not hold a query")
+    if not known:
+        raise ConfigurationError(
+            f"{base_url!r} is no address of a service", hint="as https://api.example.com/v1"
+        )
+    return base_url
+
+
+def _checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is no name of a header")
+        if not value.isascii() or not value.isprintable():
+            raise ConfigurationError(f"the header {name} has characters that none may have")
+    return headers
+
+
+def _path_segment(model_id: str) -> str:
+    if model_id in ("", ".", ".."):
+        raise ConfigurationError(f"{model_id!r} is no model id")
+    return quote(model_id, safe="")

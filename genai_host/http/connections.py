@@ -1,0 +1,188 @@
+"""Connections over HTTP, and whose they are while they are in use.
+
+requests knows proxies and certificates, urllib3 keeps the connections; what is added is
+that each connection belongs to one exchange from when it leaves its pool until it goes
+back, so that it can be cut from another thread and nobody else's is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from contextvars import ContextVar
+from typing import Any
+
+import requests
+import urllib3
+from attrs import frozen
+from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_environ_proxies
+
+from genai_host.errors import ConfigurationError
+
+_KEPT_CONNECTIONS = 256
+
+
+class Exchange:
+    """One request and its reply, while a connection is theirs.
+
+    `cut` shuts the connection down, from any thread, which ends whoever is blocked on
+    it; before there is one it waits for it. As soon as the connection goes back to its
+    pool it is no longer this exchange's: a cut that comes late must not meet the call
+    of a stranger.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._over = False
+        self.is_cut = False
+
+    def hold(self, sock: socket.socket | None) -> None:
+        with self._lock:
+            self._socket = sock
+            if self.is_cut:
+                self._shut_down()
+
+    def cut(self) -> None:
+        with self._lock:
+            if not self._over:
+                self.is_cut = True
+                self._shut_down()
+
+    def end(self) -> None:
+        """Nothing of it is the exchange's any more."""
+        with self._lock:
+            self._over = True
+            self._socket = None
+
+    def _shut_down(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                # unbound, as the method of an SSLSocket takes TLS away from its reader
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
+"""The exchange that the current thread is getting a connection for."""
+
+
+class _OwnedConnection:
+    """A connection that knows the exchange it is used by."""
+
+    exchange: Exchange | None = None
+    sock: Any
+
+    def connect(self) -> None:
+        super().connect()  # type: ignore[misc]  # mixed into a connection
+        if self.exchange is not None:
+            self.exchange.hold(self.sock)
+
+
+class _HttpConnection(_OwnedConnection, urllib3.connection.HTTPConnection):
+    pass
+
+
+class _HttpsConnection(_OwnedConnection, urllib3.connection.HTTPSConnection):
+    pass
+
+
+class _OwningPool:
+    """A pool whose connections belong to one exchange each while they are out."""
+
+    def _get_conn(self, timeout: float | None = None) -> Any:
+        connection = super()._get_conn(timeout)  # type: ignore[misc]  # mixed into a pool
+        exchange = current_exchange.get()
+        connection.exchange = exchange
+        if exchange is not None and connection.sock is not None:
+            exchange.hold(connection.sock)
+        return connection
+
+    def _put_conn(self, connection: Any) -> None:
+        if connection is not None and connection.exchange is not None:
+            exchange, connection.exchange = connection.exchange, None
+            exchange.end()
+            if exchange.is_cut:
+                connection.close()
+        super()._put_conn(connection)  # type: ignore[misc]
+
+
+class _HttpPool(_OwningPool, urllib3.HTTPConnectionPool):
+    ConnectionCls = _HttpConnection
+
+
+class _HttpsPool(_OwningPool, urllib3.HTTPSConnectionPool):
+    ConnectionCls = _HttpsConnection
+
+
+@frozen
+class Address:
+    """Where requests to one URL go: which pool of connections, and what to ask it for.
+
+    origin   scheme, host and port, for people
+    """
+
+    pool: Any
+    target: str
+    origin: str
+
+
+class Adapter(HTTPAdapter):
+    """requests' knowledge of proxies and certificates, with one TLS context for all
+    connections: to make one for each costs more than most requests."""
+
+    def __init__(self, ca_file: str | None) -> None:
+        self._ca_file = ca_file
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        super().__init__(pool_maxsize=_KEPT_CONNECTIONS, max_retries=0)
+
+    def address(self, url: str, proxy: str | None) -> Address:
+        """Raises `ConfigurationError` for what is no address."""
+        try:
+            request = requests.Request("POST", url).prepare()
+            proxies = _proxies(url, proxy)
+            pool = self.get_connection_with_tls_context(request, True, proxies)
+        except (requests.RequestException, ValueError) as error:
+            raise ConfigurationError(f"the address is not one: {type(error).__name__}") from error
+        origin = f"{pool.scheme}://{pool.host}{f':{pool.port}' if pool.port else ''}"
+        return Address(pool, self.request_url(request, proxies), origin)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+    def build_connection_pool_key_attributes(
+        self, request: requests.PreparedRequest, verify: Any, cert: Any = None
+    ) -> Any:
+        host, _ = super().build_connection_pool_key_attributes(request, verify, cert)
+        return host, {"ssl_context": self._tls()} if host["scheme"] == "https" else {}
+
+    def _tls(self) -> ssl.SSLContext:
+        with self._lock:
+            if self._context is None:
+                file = self._ca_file or DEFAULT_CA_BUNDLE_PATH
+                try:
+                    self._context = ssl.create_default_context(cafile=file)
+                except (OSError, ssl.SSLError) as error:
+                    raise ConfigurationError(
+                        f"ca_file: {file} cannot be read: {error.strerror or type(error).__name__}",
+                        file=file,
+                    ) from error
+            return self._context
+
+
+_POOLS = {"http": _HttpPool, "https": _HttpsPool}
+
+
+def _proxies(url: str, proxy: str | None) -> dict[str, str]:
+    if proxy is None:
+        return dict(get_environ_proxies(url, no_proxy=None))
+    return {"http": proxy, "https": proxy} if proxy else {}

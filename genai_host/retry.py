@@ -1,0 +1,149 @@
+"""How often a call is tried, over which routes, and how long it waits in between."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import TypeVar
+
+from attrs import frozen
+
+from genai_host.api import Clock, Delta
+from genai_host.cancellation import Cancellation
+from genai_host.errors import CircuitOpen, GenaiError, ProviderError
+from genai_host.route import Route
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+def _full_jitter(seconds: float) -> float:
+    return random.uniform(0.0, seconds)  # noqa: S311 - it protects nothing
+
+
+@frozen
+class Patience:
+    """The one owner of retries: a provider's `send` is a single attempt.
+
+    tries         of one route
+    calls         of all routes together
+    shortest      seconds: the bound of the first random wait; it doubles each time
+    longest       seconds: what that bound grows to
+    retry_after   seconds: a service that asks for a longer wait is not waited for
+    jitter        a random number of seconds between 0 and what it is given
+    """
+
+    tries: int = 3
+    calls: int = 6
+    shortest: float = 0.5
+    longest: float = 8.0
+    retry_after: float = 60.0
+    jitter: Callable[[float], float] = _full_jitter
+
+
+class Retry:
+    """Calls over several routes, best first, until one succeeds.
+
+    Repeated are failures that may pass, as long as nothing of an answer has reached
+    the caller: on the same route after a random wait ("full jitter") or the one that
+    the service asks for, then on the next one.
+    """
+
+    def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
+        self._clock = clock
+        self._patience = patience or Patience()
+
+    def call(
+        self, routes: Sequence[Route], cancellation: Cancellation, act: Callable[[Route], T]
+    ) -> T:
+        """The first result; raises the error of the last try."""
+        tries = _Tries(routes, self._patience)
+        while True:
+            try:
+                return act(tries.route)
+            except GenaiError as error:
+                self._wait(tries.seconds_after(error), cancellation)
+
+    def stream(
+        self,
+        routes: Sequence[Route],
+        cancellation: Cancellation,
+        act: Callable[[Route], Generator[Delta, None, T]],
+    ) -> Generator[Delta, None, T]:
+        """The same for an answer in pieces: once there is one, there is no other try."""
+        tries = _Tries(routes, self._patience)
+        while True:
+            with closing(act(tries.route)) as pieces:
+                try:
+                    first = next(pieces)
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                except GenaiError as error:
+                    seconds = tries.seconds_after(error)
+                else:
+                    yield first
+                    return (yield from pieces)
+            self._wait(seconds, cancellation)
+
+    def _wait(self, seconds: float, cancellation: Cancellation) -> None:
+        """Raises what ends the call meanwhile."""
+        cancellation.check()
+        if seconds > 0:
+            over = threading.Event()
+            with self._clock.call_later(seconds, over.set), cancellation.on_cancel(over.set):
+                over.wait()
+            cancellation.check()
+
+
+class _Tries:
+    """What was tried for one call, and what is to be tried next."""
+
+    def __init__(self, routes: Sequence[Route], patience: Patience) -> None:
+        self._routes = list(routes)
+        self._patience = patience
+        self._calls = 0
+        self._calls_here = 0
+
+    @property
+    def route(self) -> Route:
+        return self._routes[0]
+
+    def seconds_after(self, error: GenaiError) -> float:
+        """How long to wait until `route` is to be tried, which may be another one now.
+        Raises the error if there is no use in it."""
+        called = not isinstance(error, CircuitOpen)
+        self._calls += called
+        self._calls_here += called
+        if not error.retryable or self._calls >= self._patience.calls:
+            raise error
+        here = self.route.candidate.name
+        seconds = self._seconds_before_the_same(error)
+        if seconds is None:
+            self._turn_to_another(error)
+            _log.info("%s failed (%s): on to %s", here, error, self.route.candidate.name)
+            return 0.0
+        _log.info("%s failed (%s): again in %.1f s", here, error, seconds)
+        return seconds
+
+    def _seconds_before_the_same(self, error: GenaiError) -> float | None:
+        """None if the same route is not to be tried again."""
+        if isinstance(error, CircuitOpen) or self._calls_here >= self._patience.tries:
+            return None
+        asked = error.retry_after if isinstance(error, ProviderError) else None
+        if asked is not None:
+            return asked if asked <= self._patience.retry_after else None
+        bound = self._patience.shortest * 2.0 ** (self._calls_here - 1)
+        return self._patience.jitter(min(bound, self._patience.longest))
+
+    def _turn_to_another(self, error: GenaiError) -> None:
+        """The next route at another provider: what failed was this one."""
+        failed = self.route.info.provider
+        others = [route for route in self._routes if route.info.provider != failed]
+        if not others:
+            raise error
+        self._routes = others
+        self._calls_here = 0

@@ -1,0 +1,124 @@
+"""When a service is left alone, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from genai_host.breaker import Breaker
+from genai_host.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    CircuitOpen,
+    DeadlineExceeded,
+    GenaiError,
+    IncompleteReply,
+    MalformedReply,
+    PluginError,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.testing import ManualClock
+
+
+@pytest.fixture
+def breaker(clock: ManualClock) -> Breaker:
+    return Breaker(clock, failures=3, seconds=30)
+
+
+def call(breaker: Breaker, error: BaseException | None = None) -> str:
+    """What becomes of one call: `done`, `open`, or the error's name."""
+    try:
+        with breaker.attempt():
+            if error is not None:
+                raise error
+    except CircuitOpen:
+        return "open"
+    except BaseException as raised:  # noqa: BLE001 - any of them
+        return type(raised).__name__
+    return "done"
+
+
+def fail(breaker: Breaker, times: int) -> None:
+    for _ in range(times):
+        call(breaker, Unavailable("x"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Unavailable, DeadlineExceeded, IncompleteReply, MalformedReply,
+     lambda text: Unavailable(text, status=503)],
+)  # fmt: skip
+def test_failures_in_a_row_open_it(breaker: Breaker, make: Callable[[str], GenaiError]) -> None:
+    for _ in range(3):
+        assert call(breaker, make("x")) != "open"
+    assert call(breaker) == "open"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthenticationFailed("x", status=401),
+        RequestRefused("x", status=400),
+        RateLimited("x", status=429),
+        Unavailable("x", status=409),
+        Cancelled("x"),
+        PluginError("x"),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+    ],
+    ids=repr,
+)
+def test_what_says_nothing_against_the_service_does_not(
+    breaker: Breaker, error: BaseException
+) -> None:
+    for _ in range(10):
+        call(breaker, error)
+    assert call(breaker) == "done"
+
+
+def test_a_success_in_between_counts_anew(breaker: Breaker) -> None:
+    for _ in range(5):
+        fail(breaker, 2)
+        assert call(breaker) == "done"
+
+
+def test_it_says_when_to_come_again(breaker: Breaker, clock: ManualClock) -> None:
+    fail(breaker, 3)
+    clock.advance(10)
+    with pytest.raises(CircuitOpen) as caught, breaker.attempt():
+        pass
+    assert caught.value.retry_after == pytest.approx(20)
+
+
+def test_after_a_while_exactly_one_call_is_let_through(
+    breaker: Breaker, clock: ManualClock
+) -> None:
+    fail(breaker, 3)
+    clock.advance(30)
+    with breaker.attempt():
+        assert [call(breaker) for _ in range(5)] == ["open"] * 5
+    assert [call(breaker) for _ in range(5)] == ["done"] * 5
+
+
+def test_if_that_one_fails_it_is_open_again(breaker: Breaker, clock: ManualClock) -> None:
+    fail(breaker, 3)
+    clock.advance(30)
+    fail(breaker, 1)
+    assert call(breaker) == "open"
+    clock.advance(29)
+    assert call(breaker) == "open"
+    clock.advance(1)
+    assert call(breaker) == "done"
+
+
+def test_if_that_one_is_cancelled_the_next_decides(breaker: Breaker, clock: ManualClock) -> None:
+    fail(breaker, 3)
+    clock.advance(30)
+    assert call(breaker, Cancelled("x")) == "Cancelled"
+    assert call(breaker, RequestRefused("x", status=400)) == "RequestRefused"
+    assert call(breaker) == "done"
+    fail(breaker, 2)
+    assert call(breaker) == "done"

@@ -1,0 +1,100 @@
+"""From bytes to events, however they are cut into blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.api import StreamEvent
+from genai_host.errors import MalformedReply
+from genai_host.http import framing
+from genai_host.http.framing import read_ndjson, read_sse
+
+
+def sse(*blocks: bytes) -> list[tuple[bytes, str | None]]:
+    return [(event.data, event.name) for event in read_sse(blocks)]
+
+
+def in_pieces(data: bytes, places: list[int]) -> Iterator[bytes]:
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    for start, end in pairwise(edges):
+        yield data[start:end]
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        (b"data: a\n\ndata: b\n\n", [(b"a", None), (b"b", None)]),
+        (b"data:a\n\n", [(b"a", None)]),
+        (b"data:  a\n\n", [(b" a", None)]),
+        (b"data: a\ndata: b\n\n", [(b"a\nb", None)]),
+        (b"data\n\n", [(b"", None)]),
+        (b"event: x\ndata: a\nid: 7\nretry: 5\n\n", [(b"a", "x")]),
+        (b": a comment\n\ndata: a\n: another\n\n", [(b"a", None)]),
+        (b"event: x\n\n", []),
+        (b"\n\n\ndata: a\n\n\n", [(b"a", None)]),
+        (b"data: a\r\n\r\ndata: b\r\n\r\n", [(b"a", None), (b"b", None)]),
+        (b"data: a\r\rdata: b\r\r", [(b"a", None), (b"b", None)]),
+        (b"\xef\xbb\xbfdata: a\n\n", [(b"a", None)]),
+        ("data: a\u2028b\u0085c\n\n".encode(), [("a\u2028b\u0085c".encode(), None)]),
+        (b"data: a\n\ndata: b", [(b"a", None), (b"b", None)]),
+        (b"data: a\n\ndata: b\n", [(b"a", None), (b"b", None)]),
+        (b"event: \xff\ndata: a\n\n", [(b"a", "\ufffd")]),
+        (b"", []),
+    ],
+)
+def test_server_sent_events(text: bytes, events: list[tuple[bytes, str | None]]) -> None:
+    assert sse(text) == events
+    assert sse(*(text[at : at + 1] for at in range(len(text)))) == events
+
+
+_LINES = st.sampled_from(
+    [b"data: x", b"data:", b'data: {"a": 1}', b"event: e", b": c", b"id: 1", b"", b"odd"]
+)
+
+
+@given(
+    lines=st.lists(st.tuples(_LINES, st.sampled_from([b"\n", b"\r\n", b"\r"]))),
+    places=st.lists(st.integers(0, 1000)),
+)
+def test_where_the_blocks_are_cut_does_not_matter(
+    lines: list[tuple[bytes, bytes]], places: list[int]
+) -> None:
+    text = b"".join(line + end for line, end in lines)
+    assert sse(*in_pieces(text, places)) == sse(text)
+
+
+@given(data=st.binary(), places=st.lists(st.integers(0, 1000)))
+def test_any_bytes_are_read_the_same_in_any_pieces(data: bytes, places: list[int]) -> None:
+    assert sse(*in_pieces(data, places)) == sse(data)
+    whole = list(read_ndjson([data]))
+    assert list(read_ndjson(in_pieces(data, places))) == whole
+
+
+def test_lines_of_json() -> None:
+    blocks = [b'{"a":', b'1}\n\n  \r\n{"b":2}\r\n', b'{"c":3}']
+    assert list(read_ndjson(blocks)) == [
+        StreamEvent(b'{"a":1}'), StreamEvent(b'{"b":2}'), StreamEvent(b'{"c":3}')
+    ]  # fmt: skip
+
+
+def test_events_come_as_soon_as_they_are_whole() -> None:
+    def blocks() -> Iterator[bytes]:
+        yield b"data: a\n\nda"
+        raise AssertionError("nobody needs more for the first event")
+
+    assert next(read_sse(blocks())).data == b"a"
+
+
+@pytest.mark.parametrize("read", [read_sse, read_ndjson])
+def test_an_event_without_end_is_stopped(
+    read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(framing, "_LARGEST_EVENT", 1000)
+    endless = (b"data: " + b"x" * 50 for _ in range(10**9))
+    with pytest.raises(MalformedReply, match="longer than"):
+        list(read(endless))  # type: ignore[call-arg]

@@ -1,0 +1,318 @@
+"""Providers over HTTP: what they send, where they send it, and that nobody sees the key."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from fixtures import MakeHost
+
+from genai_host import Host
+from genai_host.api import (
+    HttpProvider,
+    HttpRequest,
+    Limits,
+    Listed,
+    Message,
+    Model,
+    NoSettings,
+    ProviderRequest,
+    ProviderType,
+    Secret,
+    Serve,
+    Services,
+    http_provider,
+)
+from genai_host.api.http_provider import key_header, listed_models
+from genai_host.api.settings import describe
+from genai_host.cancellation import Cancellation
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    GenaiError,
+    MalformedReply,
+    NoRoute,
+    Unavailable,
+)
+from genai_host.http.transport import Transport
+from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply
+
+KEY = "sk-canary-7d31"
+CHAT = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
+CHUNK = {"choices": [{"delta": {"content": "hello"}, "finish_reason": "stop"}]}
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService([json_reply(CHAT)]) as made:
+        yield made
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Services]:
+    transport = Transport(proxy="")
+    yield Services("acme", ManualClock(), tmp_path, transport)
+    transport.close()
+
+
+def asks(path: str = "/chat", model_id: str = "m", **fields: Any) -> ProviderRequest:
+    return ProviderRequest(
+        "chat", "openai-chat", model_id, {"model": model_id}, path=path, **fields
+    )
+
+
+# a vendor in a few lines
+
+
+def acme(service: FakeService, **options: Any) -> MadePlugin:
+    kind = http_provider(
+        "acme", f"{service.url}/v1", {"openai-chat": Serve()}, key="ACME_KEY", **options
+    )
+    return MadePlugin(
+        providers=[kind],
+        models=[Model("m", ["openai-chat"], capabilities={"tools"}, at={"acme": "m-1"})],
+    )
+
+
+@pytest.fixture
+def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setenv("ACME_KEY", KEY)
+    return make_host(acme=acme(service, models="/models", default_models={"chat": "m"}))
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_a_vendor_in_a_few_lines_answers(host: Host, service: FakeService, streamed: bool) -> None:
+    if streamed:
+        service.replies = [sse_reply([json.dumps(CHUNK).encode(), b"[DONE]"])]
+        events = host.open("chat", provider="acme").stream("hi")
+        assert "".join(event.text for event in events) == "hello"
+    else:
+        assert host.open("chat", provider="acme").say("hi").text == "hello"
+    (sent,) = service.requests
+    assert sent.json().get("stream", False) is streamed
+    assert (sent.method, sent.path) == ("POST", "/v1/chat/completions")
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.headers["content-type"] == "application/json"
+    assert sent.json()["model"] == "m-1"
+
+
+def test_a_whole_reply_instead_of_a_stream_is_an_answer_as_well(host: Host) -> None:
+    events = host.open("chat", "m@acme").stream("hi")
+    assert "".join(event.text for event in events) == "hello"
+
+
+def test_it_says_what_is_missing(make_host: MakeHost, service: FakeService) -> None:
+    with pytest.raises(NoRoute, match="no key: set ACME_KEY"):
+        make_host(acme=acme(service)).open("chat", "m@acme")
+
+
+def test_a_vendor_may_need_no_key(make_host: MakeHost, service: FakeService) -> None:
+    kind = http_provider("free", service.url, {"openai-chat": Serve()})
+    host = make_host(free=MadePlugin(providers=[kind]))
+    assert host.open("chat", "free/m").say("hi").text == "hello"
+    assert "authorization" not in service.requests[0].headers
+    assert [setting.env for setting in describe(kind.settings)] == [(), ()]
+
+
+def test_a_key_may_be_sent_in_another_way(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_KEY", f" {KEY}\n")
+    host = make_host(acme=acme(service, header="x-api-key: {key}"))
+    host.open("chat", "m@acme").say("hi")
+    assert service.requests[0].headers["x-api-key"] == KEY
+
+
+def test_its_models_are_listed(host: Host, service: FakeService) -> None:
+    service.replies = [
+        json_reply({"data": [{"id": "a"}, {"id": "b", "context_length": 9}, {"id": "c",
+                    "max_model_len": 8, "context_length": None}]})
+    ]  # fmt: skip
+    provider = host.instances["acme"].provider
+    assert provider.list_models(Cancellation()) == [
+        Listed("a"), Listed("b", window=9), Listed("c", window=8),
+    ]  # fmt: skip
+    (sent,) = service.requests
+    assert (sent.method, sent.path, sent.body) == ("GET", "/v1/models", b"")
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_vendor_without_a_list_lists_nothing(make_host: MakeHost, service: FakeService) -> None:
+    provider = make_host(acme=acme(service)).instances["acme"].provider
+    assert list(provider.list_models(Cancellation())) == []
+    assert not service.requests
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {}, {"data": None}, {"data": [None]}, {"data": ["x"]}, {"data": [{}]},
+             {"data": [{"id": 3}]}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_list_of_models_is_malformed(data: Any) -> None:
+    with pytest.raises(MalformedReply):
+        listed_models(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (json_reply({}, 401), AuthenticationFailed),
+        (json_reply({}, 503), Unavailable),
+        (reply(b"<html>"), MalformedReply),
+    ],
+    ids=["401", "503", "html"],
+)
+def test_a_list_that_fails_says_why(
+    host: Host, service: FakeService, answer: Any, kind: type[GenaiError]
+) -> None:
+    service.replies = [answer]
+    with pytest.raises(kind):
+        host.instances["acme"].provider.list_models(Cancellation())
+
+
+# addresses
+
+
+@pytest.mark.parametrize(
+    ("base_url", "request_", "address"),
+    [
+        ("http://x/v1", asks("/chat"), "http://x/v1/chat"),
+        (" http://x/v1/ ", asks("/chat"), "http://x/v1/chat"),
+        ("http://x", asks("/d/{model}/chat", "a/b c:1"), "http://x/d/a%2Fb%20c%3A1/chat"),
+        ("http://x", asks("/chat", ".."), "http://x/chat"),
+        ("http://x", asks(query={"v": "a b", "w": "1"}), "http://x/chat?v=a+b&w=1"),
+        ("http://[::1]:8080", asks(), "http://[::1]:8080/chat"),
+    ],
+    ids=repr,
+)
+def test_an_address_is_made(
+    services: Services, base_url: str, request_: ProviderRequest, address: str
+) -> None:
+    assert HttpProvider(services, base_url).address(request_) == address
+
+
+@pytest.mark.parametrize("model_id", ["", ".", ".."])
+def test_a_model_cannot_change_the_path(services: Services, model_id: str) -> None:
+    with pytest.raises(ConfigurationError):
+        HttpProvider(services, "http://x").address(asks("/d/{model}", model_id))
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    ["x", "ftp://x", "http://", "http://x:port", "http://[::1", f"http://me:{KEY}@x",
+     f"me:{KEY}@x", f"http://x?key={KEY}", f"http://x#{KEY}"],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(services: Services, base_url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        HttpProvider(services, base_url)
+    assert KEY not in str(caught.value)
+
+
+def test_an_address_that_is_not_known_yet_is_missing(services: Services) -> None:
+    assert HttpProvider(services, "").missing() == "no address: set base_url"
+    assert HttpProvider(services, "http://x").missing() is None
+
+
+def test_addresses_are_forgotten_before_they_are_too_many(
+    services: Services, service: FakeService
+) -> None:
+    provider = HttpProvider(services, service.url)
+    for number in range(600):
+        provider._outgoing(asks("/d/{model}", str(number)), Cancellation())
+    assert len(provider._addresses) <= 256
+
+
+# headers
+
+
+def test_the_headers_of_a_request_come_before_those_of_the_provider(
+    services: Services, service: FakeService
+) -> None:
+    provider = HttpProvider(services, service.url, {"x-a": "1", "x-b": "1"})
+    provider.send(asks(headers={"x-b": "2"}), Cancellation())
+    assert (service.requests[0].headers["x-a"], service.requests[0].headers["x-b"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("headers", [{"x y": "1"}, {"": "1"}, {"x": "a\r\nb: c"}, {"x": "é"}])
+def test_what_is_no_header_is_refused(services: Services, headers: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError):
+        HttpProvider(services, "http://x", headers)
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\r\nx: y", f"{KEY}é", f"{KEY}\x00"])
+def test_what_is_no_key_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        key_header("x: {key}", Secret(key))
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [None, Secret(""), Secret(" \n")])
+def test_no_key_is_no_header(services: Services, key: Secret | None) -> None:
+    assert key_header("x: {key}", key) == {}
+    assert not HttpProvider(services, "http://x", key=key).has_key
+
+
+class Signed(HttpProvider):
+    serves = {"openai-chat": Serve()}
+
+    def __init__(self, settings: NoSettings, services: Services) -> None:
+        super().__init__(services, "http://x")
+
+    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+        seen = f"{request.method} {request.url} {len(request.body)}"
+        return evolve(request, headers={**request.headers, "x-signature": seen})
+
+
+def test_a_request_may_be_signed(services: Services, service: FakeService) -> None:
+    provider = Signed(NoSettings(), services)
+    provider.base_url = service.url
+    provider.send(asks(), Cancellation())
+    assert service.requests[0].headers["x-signature"] == f"POST {service.url}/chat 13"
+    assert ProviderType("signed", NoSettings, Signed).open is Signed
+
+
+# keys
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500])
+def test_a_key_that_a_service_repeats_is_not_shown(
+    host: Host, service: FakeService, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    error = {"error": {"message": f"wrong key: {KEY}", "key": KEY}}
+    service.replies = [json_reply(error, status, {"x-echo": KEY})]
+    with pytest.raises(GenaiError, match=r"wrong key: \*\*\*") as caught:
+        host.open("chat", "m@acme").say("hi")
+    shown = "".join(traceback.format_exception(caught.value))
+    assert KEY not in shown + repr(caught.value) + repr(caught.value.fields()) + caplog.text
+    assert KEY.encode() not in pickle.dumps(caught.value)
+
+
+def test_a_short_key_is_left_in_what_a_service_says(
+    services: Services, service: FakeService
+) -> None:
+    service.replies = [json_reply({"error": "nothing"}, 400)]
+    provider = HttpProvider(services, service.url, key=Secret("no"))
+    assert provider.send(asks(), Cancellation()).body == b'{"error": "nothing"}'
+
+
+def test_what_a_model_says_is_left_as_it_is(host: Host, service: FakeService) -> None:
+    said = {"choices": [{"message": {"content": KEY}, "finish_reason": "stop"}]}
+    service.replies = [json_reply(said)]
+    assert host.open("chat", "m@acme").say(Message("user", "hi")).text == KEY
+
+
+def test_nothing_of_a_provider_shows_its_key(host: Host) -> None:
+    provider = host.instances["acme"].provider
+    assert isinstance(provider, HttpProvider)
+    request = provider._outgoing(asks(), Cancellation())
+    assert KEY in request.headers["Authorization"]
+    assert KEY not in repr(provider) + repr(request) + str(request)

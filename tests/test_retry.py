@@ -1,0 +1,211 @@
+"""How often a call is tried, over which routes, and how long it waits in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from genai_host import Patience
+from genai_host.api import Delta, RouteInfo
+from genai_host.cancellation import Cancellation
+from genai_host.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    CircuitOpen,
+    ContextOverflow,
+    GenaiError,
+    IncompleteReply,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.retry import Retry
+from genai_host.route import Route
+from genai_host.testing import ManualClock
+
+NO_WAIT = Patience(jitter=lambda _: 0.0)
+
+
+def routes(*providers: str) -> list[Route]:
+    return [
+        cast(
+            Route,
+            SimpleNamespace(
+                info=RouteInfo("m", name, "d"), candidate=SimpleNamespace(name=f"m@{name}")
+            ),
+        )
+        for name in providers
+    ]
+
+
+class Service:
+    """Does, call by call, what a test says: an error to raise, or an answer to give."""
+
+    def __init__(self, **outcomes: Sequence[Any]) -> None:
+        self._outcomes = {name: list(each) for name, each in outcomes.items()}
+        self.calls: list[str] = []
+
+    def call(self, route: Route) -> Any:
+        self.calls.append(route.info.provider)
+        outcomes = self._outcomes[route.info.provider]
+        outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def stream(self, route: Route) -> Generator[Delta, None, str]:
+        outcome = self.call(route)
+        for piece in outcome[:-1]:
+            yield Delta(piece)
+        if isinstance(outcome[-1], Exception):
+            raise outcome[-1]
+        return "".join(outcome[:-1])
+
+
+def attempt(service: Service, *providers: str, patience: Patience = NO_WAIT) -> Any:
+    """The answer, or the error."""
+    retry = Retry(ManualClock(), patience)
+    try:
+        return retry.call(routes(*providers), Cancellation(), service.call)
+    except GenaiError as error:
+        return error
+
+
+class TestHowOften:
+    def test_what_succeeds_is_called_once(self) -> None:
+        service = Service(a=["yes"])
+        assert attempt(service, "a") == "yes"
+        assert service.calls == ["a"]
+
+    def test_what_may_pass_is_tried_again(self) -> None:
+        service = Service(a=[Unavailable("1"), IncompleteReply("2"), "yes"])
+        assert attempt(service, "a") == "yes"
+
+    def test_three_times_a_route_and_six_calls_in_all(self) -> None:
+        down = {name: [Unavailable(name)] for name in "abc"}
+        alone = Service(**down)
+        assert attempt(alone, "a") == Unavailable("a")
+        assert alone.calls == ["a"] * 3
+        chain = Service(**down)
+        assert attempt(chain, "a", "b", "c") == Unavailable("b")
+        assert chain.calls == ["a"] * 3 + ["b"] * 3
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            RequestRefused("x", status=400),
+            AuthenticationFailed("x", status=401),
+            ContextOverflow("x", status=400),
+            Cancelled("x"),
+        ],
+        ids=repr,
+    )
+    def test_what_will_not_pass_is_called_once(self, error: GenaiError) -> None:
+        service = Service(a=[error], b=["never"])
+        assert attempt(service, "a", "b") is error
+        assert service.calls == ["a"]
+
+    def test_the_next_route_is_one_at_another_provider(self) -> None:
+        service = Service(a=[Unavailable("x")], b=["yes"])
+        assert attempt(service, "a", "a", "b") == "yes"
+        assert service.calls == ["a", "a", "a", "b"]
+
+    def test_an_open_circuit_is_no_call(self) -> None:
+        service = Service(a=[CircuitOpen("x")], b=[Unavailable("1"), "yes"])
+        assert attempt(service, "a", "b") == "yes"
+        assert service.calls == ["a", "b", "b"]
+        assert attempt(Service(a=[CircuitOpen("x", retry_after=9)]), "a").retry_after == 9
+
+
+class TestHowLong:
+    def test_the_wait_is_random_and_its_bound_doubles(self) -> None:
+        bounds: list[float] = []
+
+        def jitter(bound: float) -> float:
+            bounds.append(bound)
+            return 0.0
+
+        patience = Patience(tries=9, calls=9, longest=3.0, jitter=jitter)
+        attempt(Service(a=[Unavailable("x")]), "a", patience=patience)
+        assert bounds == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0]
+        assert {0 <= Patience().jitter(0.5) <= 0.5 for _ in range(100)} == {True}
+
+    @pytest.mark.parametrize("seconds", [2.0, 60.0])
+    def test_what_the_service_asks_for_is_waited(self, seconds: float) -> None:
+        clock, service = ManualClock(), Service(a=[RateLimited("x", retry_after=seconds), "yes"])
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(
+                Retry(clock, NO_WAIT).call, routes("a", "b"), Cancellation(), service.call
+            )
+            clock.wait_for_alarms(1)
+            clock.advance(seconds - 0.001)
+            assert service.calls == ["a"]
+            clock.advance(0.001)
+            assert pending.result(10) == "yes"
+
+    def test_nobody_waits_for_a_day(self) -> None:
+        error = RateLimited("x", retry_after=86_400)
+        service = Service(a=[error], b=["yes"])
+        assert attempt(service, "a", "b") == "yes"
+        assert attempt(Service(a=[error]), "a").retry_after == 86_400
+
+    def test_waiting_ends_when_the_call_is_cancelled(self) -> None:
+        clock, limits = ManualClock(), Cancellation()
+        service = Service(a=[RateLimited("x", retry_after=50)])
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(Retry(clock, NO_WAIT).call, routes("a"), limits, service.call)
+            clock.wait_for_alarms(1)
+            limits.cancel()
+            with pytest.raises(Cancelled):
+                pending.result(10)
+        assert service.calls == ["a"]
+        assert clock.due_in() == []
+
+
+class TestStreams:
+    def stream(self, service: Service, *providers: str) -> tuple[list[str], Any]:
+        pieces: list[str] = []
+        retry = Retry(ManualClock(), NO_WAIT)
+        running = retry.stream(routes(*providers), Cancellation(), service.stream)
+        try:
+            while True:
+                pieces.append(next(running).text)
+        except StopIteration as stop:
+            return pieces, stop.value
+        except GenaiError as error:
+            return pieces, error
+
+    @pytest.mark.parametrize("error", [Unavailable("x"), IncompleteReply("x")], ids=repr)
+    def test_before_the_first_piece_another_route_answers(self, error: GenaiError) -> None:
+        service = Service(a=[[error]], b=[["he", "llo", None]])
+        assert self.stream(service, "a", "b") == (["he", "llo"], "hello")
+        assert service.calls == ["a", "a", "a", "b"]
+
+    def test_after_the_first_piece_there_is_no_other_try(self) -> None:
+        error = IncompleteReply("x")
+        service = Service(a=[["he", error]], b=[["never", None]])
+        assert self.stream(service, "a", "b") == (["he"], error)
+        assert service.calls == ["a"]
+
+    def test_an_answer_without_pieces_is_one(self) -> None:
+        assert self.stream(Service(a=[[None]]), "a") == ([], "")
+
+    def test_leaving_it_ends_the_call(self) -> None:
+        ended: list[bool] = []
+
+        def act(_: Route) -> Generator[Delta, None, None]:
+            try:
+                yield Delta("a")
+                yield Delta("b")
+            finally:
+                ended.append(True)
+
+        running: Callable[..., Any] = Retry(ManualClock(), NO_WAIT).stream
+        pieces = running(routes("a"), Cancellation(), act)
+        next(pieces)
+        pieces.close()
+        assert ended == [True]

@@ -1,0 +1,379 @@
+"""HTTP over real sockets: what is sent, what comes back, and what ends it."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import trustme
+
+from genai_host.api import ProviderReply
+from genai_host.api.http import HttpRequest
+from genai_host.cancellation import Cancellation
+from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
+    IncompleteReply,
+    MalformedReply,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.http.transport import EventStream, Transport
+from genai_host.testing.fake_service import (
+    CUT,
+    HANG,
+    HOLD,
+    RESET,
+    FakeService,
+    Reply,
+    json_reply,
+    reply,
+    sse_reply,
+    stream_reply,
+)
+
+SECRET = "sk-canary-5f2b"
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService([json_reply({"ok": True})]) as made:
+        yield made
+
+
+@pytest.fixture
+def transport() -> Iterator[Transport]:
+    made = Transport(connect=5, total=60, proxy="")
+    yield made
+    made.close()
+
+
+def request(service: FakeService, path: str = "/v1/x", body: bytes = b"{}") -> HttpRequest:
+    headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": "application/json"}
+    return HttpRequest("POST", service.url + path, headers, body)
+
+
+def stream(transport: Transport, service: FakeService, limits: Cancellation) -> EventStream:
+    found = transport.stream(request(service), limits)
+    assert isinstance(found, EventStream)
+    return found
+
+
+class TestSending:
+    def test_a_request_goes_out_as_it_is(self, transport: Transport, service: FakeService) -> None:
+        found = transport.send(request(service, "/v1/x?a=b", b'{"a":1}'), Cancellation())
+        assert (found.status, found.body) == (200, b'{"ok": true}')
+        (sent,) = service.requests
+        assert (sent.method, sent.path, sent.body) == ("POST", "/v1/x?a=b", b'{"a":1}')
+        assert sent.headers["authorization"] == f"Bearer {SECRET}"
+        assert set(sent.headers) == {
+            "accept-encoding", "authorization", "content-length", "content-type", "host",
+            "user-agent",
+        }  # fmt: skip
+
+    def test_connections_are_used_again(self, transport: Transport, service: FakeService) -> None:
+        for _ in range(5):
+            transport.send(request(service), Cancellation())
+        assert service.connections == 1
+
+    def test_the_connection_of_a_stream_is_used_again(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [sse_reply([b"a", b"b"])]
+        for _ in range(3):
+            assert len(list(stream(transport, service, Cancellation()))) == 2
+        assert service.connections == 1
+
+    def test_a_failure_is_a_reply(self, transport: Transport, service: FakeService) -> None:
+        service.replies = [json_reply({"error": "x"}, 429, {"Retry-After": "7"})]
+        for act in (transport.send, transport.stream):
+            found = act(request(service), Cancellation())
+            assert isinstance(found, ProviderReply)
+            assert (found.status, found.body) == (429, b'{"error": "x"}')
+            assert found.headers["Retry-After"] == "7"
+
+    def test_no_redirect_is_followed(self, transport: Transport, service: FakeService) -> None:
+        with FakeService([json_reply({})]) as elsewhere:
+            service.replies = [reply(b"", 307, {"Location": elsewhere.url})]
+            with pytest.raises(RequestRefused, match="redirects") as caught:
+                transport.send(request(service), Cancellation())
+            assert caught.value.status == 307
+            assert not elsewhere.requests
+
+    def test_netrc_is_not_read(
+        self,
+        transport: Transport,
+        service: FakeService,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine 127.0.0.1 login me password other\n")
+        netrc.chmod(0o600)
+        monkeypatch.setenv("NETRC", str(netrc))
+        transport.send(request(service), Cancellation())
+        assert service.requests[0].headers["authorization"] == f"Bearer {SECRET}"
+
+    def test_the_environment_names_a_proxy(
+        self, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("http_proxy", service.url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        transport = Transport()
+        transport.send(HttpRequest("GET", "http://service.invalid/x"), Cancellation())
+        transport.close()
+        assert service.requests[0].path == "http://service.invalid/x"
+
+    def test_a_proxy_can_be_named_and_its_password_is_its_own(self, service: FakeService) -> None:
+        transport = Transport(proxy=service.url.replace("://", "://me:pass@"))
+        transport.send(HttpRequest("GET", "http://service.invalid/x"), Cancellation())
+        transport.close()
+        assert service.requests[0].headers["proxy-authorization"].startswith("Basic ")
+
+    def test_an_address_that_is_none(self, transport: Transport) -> None:
+        with pytest.raises(ConfigurationError):
+            transport.send(HttpRequest("GET", "http://"), Cancellation())
+
+    def test_nobody_there(self, transport: Transport, service: FakeService) -> None:
+        service.stop()
+        with pytest.raises(Unavailable, match=str(service.port)) as caught:
+            transport.send(request(service), Cancellation())
+        assert "Connection refused" in str(caught.value)
+        assert SECRET not in repr(caught.value.__cause__)
+
+    def test_the_repr_of_a_request_shows_no_key(self, service: FakeService) -> None:
+        assert SECRET not in repr(request(service, body=SECRET.encode()))
+
+
+class TestTrust:
+    """Certificates: those of a known authority only, one that the user names included."""
+
+    @pytest.fixture
+    def authority(self) -> trustme.CA:
+        return trustme.CA()
+
+    @pytest.fixture
+    def secure(self, authority: trustme.CA) -> Iterator[FakeService]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(context)
+        with FakeService([json_reply({"ok": True})], tls=context) as made:
+            yield made
+
+    @pytest.fixture
+    def trusting(self, authority: trustme.CA, tmp_path: Path) -> Iterator[Transport]:
+        file = tmp_path / "ca.pem"
+        authority.cert_pem.write_to_path(str(file))
+        made = Transport(proxy="", ca_file=str(file))
+        yield made
+        made.close()
+
+    def test_a_stranger_is_not_trusted(self, transport: Transport, secure: FakeService) -> None:
+        with pytest.raises(ConfigurationError, match="cannot be trusted") as caught:
+            transport.send(request(secure), Cancellation())
+        assert "ca_file" in caught.value.hint
+        assert not secure.requests
+
+    def test_an_authority_can_be_named(self, trusting: Transport, secure: FakeService) -> None:
+        for _ in range(3):
+            assert trusting.send(request(secure), Cancellation()).body == b'{"ok": true}'
+        assert secure.connections == 1
+
+    def test_the_name_must_be_the_certificates(
+        self, trusting: Transport, secure: FakeService
+    ) -> None:
+        url = secure.url.replace("localhost", "127.0.0.1")
+        with pytest.raises(ConfigurationError, match="cannot be trusted"):
+            trusting.send(HttpRequest("GET", url), Cancellation())
+
+    def test_a_file_that_is_none(self, secure: FakeService, tmp_path: Path) -> None:
+        transport = Transport(proxy="", ca_file=str(tmp_path / "none.pem"))
+        with pytest.raises(ConfigurationError, match="ca_file"):
+            transport.send(request(secure), Cancellation())
+
+    def test_a_stream_can_be_cancelled(self, trusting: Transport, secure: FakeService) -> None:
+        secure.replies = [sse_reply([b"one", HANG])]
+        limits = Cancellation()
+        events = stream(trusting, secure, limits)
+        reading = threading.Event()
+
+        def read() -> None:
+            for _ in events:
+                reading.set()
+
+        with limits.on_cancel(events.close), ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(read)
+            assert reading.wait(10)
+            limits.cancel()
+            with pytest.raises(Cancelled):
+                pending.result(timeout=10)
+        secure.wait_until_closed()
+
+
+class TestReading:
+    def test_a_compressed_reply_is_unpacked(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [reply(gzip.compress(b"hello"), headers={"Content-Encoding": "gzip"})]
+        assert transport.send(request(service), Cancellation()).body == b"hello"
+
+    def test_a_bomb_is_stopped(self, transport: Transport, service: FakeService) -> None:
+        bomb = gzip.compress(bytes(200 << 20), 9)
+        service.replies = [reply(bomb, headers={"Content-Encoding": "gzip"})]
+        with pytest.raises(MalformedReply, match="longer than"):
+            transport.send(request(service), Cancellation())
+
+    def test_wrong_compression_is_malformed(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [reply(b"not gzip", headers={"Content-Encoding": "gzip"})]
+        with pytest.raises(MalformedReply, match="compressed"):
+            transport.send(request(service), Cancellation())
+
+    @pytest.mark.parametrize("act", [CUT, RESET])
+    @pytest.mark.parametrize("length", [0, 20, 90])
+    def test_a_reply_that_is_cut_is_never_whole(
+        self, transport: Transport, service: FakeService, act: object, length: int
+    ) -> None:
+        whole = reply(b"x" * 100).steps[0]
+        assert isinstance(whole, bytes)
+        service.replies = [Reply([whole[:length] if length < 30 else whole[:-10], act])]  # type: ignore[list-item]
+        with pytest.raises((Unavailable, IncompleteReply)) as caught:
+            transport.send(request(service), Cancellation())
+        assert caught.value.retryable
+
+    @pytest.mark.parametrize("act", [CUT, RESET])
+    def test_a_stream_that_is_cut_gives_what_came(
+        self, transport: Transport, service: FakeService, act: object
+    ) -> None:
+        service.replies = [sse_reply([b"one", HOLD, act])]  # type: ignore[list-item]
+        events = iter(stream(transport, service, Cancellation()))
+        assert next(events).data == b"one"
+        service.let_go()
+        with pytest.raises(IncompleteReply):
+            next(events)
+
+    def test_a_reply_that_is_no_stream_comes_whole(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [reply(b"<html>", headers={"Content-Type": "text/html"})]
+        found = transport.stream(request(service), Cancellation())
+        assert isinstance(found, ProviderReply)
+        assert found.body == b"<html>"
+
+    def test_lines_of_json_are_events(self, transport: Transport, service: FakeService) -> None:
+        service.replies = [
+            stream_reply([b'{"a":1}\n{"b"', b":2}\n"], content_type="application/x-ndjson")
+        ]
+        events = stream(transport, service, Cancellation())
+        assert [event.data for event in events] == [b'{"a":1}', b'{"b":2}']
+
+    def test_a_stream_that_never_ends_is_stopped(
+        self, transport: Transport, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host.http.transport._LARGEST_STREAM", 1000)
+        service.replies = [sse_reply([b"x" * 300] * 10)]
+        with pytest.raises(MalformedReply, match="longer than"):
+            list(stream(transport, service, Cancellation()))
+
+
+class TestCancelling:
+    """From another thread, wherever the reply is: the caller ends, and the service sees
+    the connection closed."""
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            [HANG],
+            [b"HTTP/1.1 200 OK\r\nContent-Le", HANG],
+            [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", HANG],
+            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhalf", HANG],
+            [b"HTTP/1.0 200 OK\r\n\r\nuntil the end", HANG],
+        ],
+        ids=["awaiting headers", "in headers", "in the body", "in a chunk", "until closed"],
+    )
+    def test_a_whole_reply(
+        self, transport: Transport, service: FakeService, steps: list[object]
+    ) -> None:
+        service.replies = [Reply(steps)]  # type: ignore[arg-type]
+        limits = Cancellation()
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(transport.send, request(service), limits)
+            service.wait_for_requests(1)
+            limits.cancel()
+            with pytest.raises(Cancelled):
+                pending.result(timeout=10)
+        service.wait_until_closed()
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [[b"data: one\n\n", HANG], [b"data: one\n\ndata: tw", HANG]],
+        ids=["between events", "in an event"],
+    )
+    def test_a_stream(
+        self, transport: Transport, service: FakeService, pieces: list[bytes]
+    ) -> None:
+        service.replies = [stream_reply(pieces)]
+        limits = Cancellation()
+        events = stream(transport, service, limits)
+        reading = threading.Event()
+
+        def read() -> None:
+            for _ in events:
+                reading.set()
+
+        with limits.on_cancel(events.close), ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(read)
+            assert reading.wait(10)
+            limits.cancel()
+            with pytest.raises(Cancelled):
+                pending.result(timeout=10)
+        service.wait_until_closed()
+
+    def test_before_there_is_a_connection(self, transport: Transport, service: FakeService) -> None:
+        limits = Cancellation()
+        limits.cancel()
+        with pytest.raises(Cancelled):
+            transport.send(request(service), limits)
+
+    def test_a_stream_that_is_left_is_closed(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [sse_reply([b"one", HANG])]
+        events = iter(stream(transport, service, Cancellation()))
+        next(events)
+        del events
+        service.wait_until_closed()
+
+    def test_a_late_cancel_meets_nobody(self, transport: Transport, service: FakeService) -> None:
+        """The connection is another call's by then."""
+        for _ in range(50):
+            limits = Cancellation()
+            transport.send(request(service), limits)
+            limits.cancel()
+        assert service.connections == 1
+
+    def test_calls_that_nobody_cancels_succeed(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        """While others are cancelled at any moment, over the same few connections."""
+
+        def call(number: int) -> None:
+            limits = Cancellation()
+            if number % 2:
+                timer = threading.Timer((number % 17) / 4000, limits.cancel)
+                timer.start()
+            try:
+                transport.send(request(service), limits)
+            except Cancelled:
+                assert number % 2
+            finally:
+                if number % 2:
+                    timer.join()
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(call, range(1500)))
