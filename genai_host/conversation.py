@@ -5,28 +5,13 @@ Conversation.say → stream → _turn → Driver.run → ... → Answer
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import evolve
-
-from genai_host.agent import Agent
-from genai_host.api import (
-    Answer,
-    Checker,
-    Clock,
-    Codec,
-    Feature,
-    Message,
-    Part,
-    Turn,
-    Wait,
-    schema_of,
-)
-from genai_host.api.schema import build
+from genai_host.answers import Answers
+from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Turn, Wait, schema_of
 from genai_host.cancellation import Cancellation
 from genai_host.cast import Cast, MakeAgent
 from genai_host.driver import Caps, Driver
@@ -34,7 +19,6 @@ from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     ConversationClosed,
-    DeserializationError,
     GenaiError,
     InvalidData,
     PluginError,
@@ -44,14 +28,16 @@ from genai_host.errors import (
 from genai_host.events import Event
 from genai_host.record import (
     Changed,
+    Entry,
     Recorder,
     Retold,
     Rewound,
     TurnEnded,
     TurnStarted,
-    added,
+    plain,
 )
 from genai_host.replay import Journal
+from genai_host.telling import told
 
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
@@ -83,13 +69,10 @@ class Conversation:
         self._clock = clock
         self._codec = codec
         self._caps = caps
-        self._cast = self._casting(opened.models, opened.parameters, opened.settings, began.history)
-        self._state = began.state
-        self._turns = began.turns
-        self._marks = list(began.marks)
+        self._told = began
+        self._cast = self._casting(opened.models, opened.parameters, opened.settings)
         self._pending = _pending_in(began, record, codec)
-        self._waiting: Wait[Any] | None = None
-        self._checkers: dict[str, Checker] = {}
+        self._answers = Answers(feature.name)
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
@@ -98,7 +81,14 @@ class Conversation:
     def history(self) -> tuple[Message, ...]:
         """What was said and answered, oldest first. The agent owns it; only turns
         that succeed add to it."""
-        return self._main.history
+        return self._cast.main.history
+
+    @property
+    def last_message(self) -> Message | None:
+        """What the user said last, in a turn that can be said again: it was answered, or
+        it failed, and was not taken back."""
+        last = self._told.last
+        return None if last is None else last.message
 
     @property
     def status(self) -> str:
@@ -112,16 +102,20 @@ class Conversation:
         """
         if self._closed:
             return "closed"
-        if self._waiting is not None:
-            return "waiting"
         if self._busy.locked():
             return "running"
-        return "pending" if self._pending else "idle"
+        pending = self._pending
+        if pending is None:
+            return "idle"
+        _, journal = pending
+        return "pending" if journal.waiting() is None else "waiting"
 
     @property
     def waiting(self) -> Wait[Any] | None:
-        """What the turn waits for, if it does."""
-        return self._waiting
+        """What the turn waits for, if it does. A conversation that was made again knows
+        its kind and payload, and not yet the class of the result."""
+        pending = self._pending
+        return None if pending is None or self._busy.locked() else pending[1].waiting()
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -133,20 +127,33 @@ class Conversation:
         }
 
     def say(
-        self, message: Said, *, context: Mapping[str, Any] | None = None, returns: Any = None
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
     ) -> Answer:
         """Take a turn and wait for the answer.
 
-        message   what the user says
-        context   JSON for the feature, from whatever the user looks at
+        message   what the user says; with `again`, None for `last_message`, as it was said
+        again     in place of the last turn: the last turn stays if this one does not
+                  succeed
+        context   JSON for the feature, from whatever the user looks at; None for none, or
+                  for that of the message that is said again
         returns   a class, or a JSON Schema: `Answer.data` will be of it
 
         Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses.
         """
-        return _last(self.stream(message, context=context, returns=returns))
+        return _last(self._take(message, again, context, returns, heard=False))
 
     def stream(
-        self, message: Said, *, context: Mapping[str, Any] | None = None, returns: Any = None
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
     ) -> Generator[Event, None, None]:
         """Take a turn and hear of it as it goes; the last event has the answer.
 
@@ -155,37 +162,49 @@ class Conversation:
 
         Closing the generator, or dropping it, cancels the turn.
         """
-        with self._alone():
-            if self._pending is not None:
-                raise ConversationBusy(
-                    "the last turn has not ended",
-                    hint="go on with resume(), or drop it with undo()",
-                )
-            started = TurnStarted(
-                self._turns,
-                _message(message),
+        return self._take(message, again, context, returns, heard=True)
+
+    def _take(
+        self,
+        message: Said | None,
+        again: bool,
+        context: Mapping[str, Any] | None,
+        returns: Any,
+        *,
+        heard: bool,
+    ) -> Generator[Event, None, None]:
+        """Start a turn, and drive it.
+
+        heard   whether anybody listens to the pieces of answers
+        """
+        with self._idle():
+            started = self._told.next(
+                None if message is None else _message(message),
                 self.feature.version,
-                len(self.history),
-                context or {},
-                None if returns is None else schema_of(returns),
+                context=None if context is None else self._plain(context),
+                schema=None if returns is None else schema_of(returns),
+                again=again,
             )
-            self.record.append(started)
-            self._turns += 1
+            self._note(started)
             journal = Journal(started.turn, self.record, self._codec)
-            yield from self._turn(started, journal, returns)
+            yield from self._turn(started, journal, returns, heard)
 
     def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
         """Go on with a turn that waits, or that is on record and has not ended.
 
-        result    what a waiting turn waits for; JSON
+        result    what a waiting turn waits for; JSON. None is a result, too
         returns   the class that was given with the message, if one was
 
-        Raises `ReplayError` if there is no such turn, or the feature has changed.
+        Raises `ReplayError` if there is no such turn, or the feature has changed;
+        `InvalidData` if the result is not what the turn waits for: it waits on.
         """
-        return _last(self.resume_stream(result, returns=returns))
+        return _last(self._go_on(result, returns, heard=False))
 
     def resume_stream(self, result: Any = None, *, returns: Any = None) -> Iterator[Event]:
         """The same, heard as it goes."""
+        return self._go_on(result, returns, heard=True)
+
+    def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Iterator[Event]:
         with self._alone():
             if self._pending is None:
                 raise ReplayError("there is no turn to go on with")
@@ -196,12 +215,14 @@ class Conversation:
                     f"this is version {self.feature.version}",
                     hint="drop the turn with undo() and say it again",
                 )
-            place = journal.waiting()
-            if self._waiting is not None and place is not None:
-                journal.end(place, result)
-            self._waiting = None
+            if journal.waiting() is not None:
+                journal.give(result)
+            elif result is not None:
+                raise InvalidData(
+                    "the turn waits for no result", hint="go on with resume() without one"
+                )
             form = started.schema if returns is None else returns
-            yield from self._turn(started, journal, form)
+            yield from self._turn(started, journal, form, heard)
 
     def cancel(self) -> None:
         """End the turn under way, if there is one: it raises `Cancelled` where it is
@@ -214,23 +235,24 @@ class Conversation:
         """Take back the last turn: what it added leaves the history. What the user
         had said is returned, to be said again or otherwise."""
         with self._alone():
+            now = self._told
             if self._pending is not None:
-                started, _ = self._pending
-                self.record.append(TurnEnded(started.turn, error=Cancelled("dropped")))
-                self._pending = self._waiting = None
-                return started.message
-            if not self._marks:
+                message = self._drop()
+                self._note(Rewound(len(now.history), len(now.marks), now.state))
+                return message
+            if not now.marks:
                 return None
-            length, state = self._marks.pop()
-            gone = self.history[length:]
-            self._rewind(length, state)
-            return next((message for message in gone if message.role == "user"), None)
+            mark = now.marks[-1]
+            self._note(Rewound(mark.history, len(now.marks) - 1, mark.state))
+            return mark.started.message
 
     def reset(self) -> None:
-        """Forget all that was said; models, parameters and settings stay."""
+        """Forget all that was said, and a turn that has not ended; models, parameters and
+        settings stay."""
         with self._alone():
-            self._marks.clear()
-            self._rewind(0, None)
+            if self._pending is not None:
+                self._drop()
+            self._note(Rewound(0, 0))
 
     def use(self, model: str | None = None, **parameters: Any) -> None:
         """Go on with another model, other model parameters, or both.
@@ -238,7 +260,7 @@ class Conversation:
         model        as `Host.open` takes it
         parameters   replace those of the same name; None removes one
         """
-        with self._alone():
+        with self._idle():
             cast = self._cast
             changed = {**cast.parameters, **parameters}
             self._recast(
@@ -249,7 +271,7 @@ class Conversation:
 
     def configure(self, **settings: Any) -> None:
         """Change settings of the feature, from the next turn on."""
-        with self._alone():
+        with self._idle():
             cast = self._cast
             self._recast(cast.models, cast.parameters, {**cast.given, **settings})
 
@@ -265,40 +287,41 @@ class Conversation:
         self.close()
 
     def _turn(
-        self, started: TurnStarted, journal: Journal, form: Any
+        self, started: TurnStarted, journal: Journal, form: Any, heard: bool
     ) -> Generator[Event, None, None]:
         """Drive the turn, then commit what it adds, or leave all as it was."""
-        mark = (len(self.history), self._state)
         self._pending = (started, journal)
         with Cancellation() as self._cancellation:
             if self._closed:
                 self._cancellation.cancel()
-            driver = self._driver(started, journal, self._cancellation)
+            driver = self._driver(started, journal, self._cancellation, heard)
             try:
                 answer = yield from driver.run()
-                result = self._with_data(answer, started.schema, form)
-            except TurnWaiting:
-                self._waiting = driver.waiting
+                result = self._answers.built(answer, started.schema, form)
+            except TurnWaiting as pause:
+                if isinstance(pause.__cause__, InvalidData):
+                    raise pause.__cause__ from None
                 raise
             except BaseException as error:
-                self._pending = None
-                self.record.append(TurnEnded(started.turn, error=self._recordable(error)))
-                raise
-        self._pending = None
-        self.record.append(TurnEnded(started.turn, answer))
-        self._marks.append(mark)
-        self._main.commit(added(answer, started.message))
-        self._state = answer.state
+                failure = self._failure(error)
+                self._end(TurnEnded(started.turn, error=failure))
+                if failure is error or not isinstance(error, Exception):
+                    raise
+                raise failure from error
+        self._end(TurnEnded(started.turn, answer))
         yield Event("answer", result)
 
-    def _driver(self, started: TurnStarted, journal: Journal, cancellation: Cancellation) -> Driver:
+    def _driver(
+        self, started: TurnStarted, journal: Journal, cancellation: Cancellation, heard: bool
+    ) -> Driver:
+        history, state = self._told.before(started.again)
         turn: Turn[Any] = Turn(
             message=started.message,
-            history=self.history,
+            history=history,
             settings=self._cast.settings,
             context=started.context,
             schema=started.schema,
-            state=self._state,
+            state=state,
             roles=self._cast.roles,
         )
         return Driver(
@@ -310,30 +333,42 @@ class Conversation:
             self._clock,
             self._codec,
             self._caps,
+            heard,
         )
 
-    def _with_data(self, answer: Answer, schema: Mapping[str, Any] | None, form: Any) -> Answer:
-        """The answer with its data as the class that was asked for."""
-        if schema is None:
-            return answer
-        key = json.dumps(schema, sort_keys=True)
-        if key not in self._checkers:
-            self._checkers[key] = Checker(schema)
+    def _plain(self, context: Mapping[str, Any]) -> Any:
         try:
-            self._checkers[key].check(answer.data)
-            return evolve(answer, data=build(answer.data, form))
+            return plain(context, self._codec)
         except InvalidData as error:
-            raise DeserializationError(
-                f"the answer of {self.feature.name} is not what was asked for: {error}",
-                detail=answer.summary,
-            ) from error
+            raise InvalidData(f"the context is no JSON: {error}") from error
 
-    def _recordable(self, error: BaseException) -> GenaiError:
+    def _failure(self, error: BaseException) -> GenaiError:
+        """The error as it is put on record."""
         if isinstance(error, GenaiError):
             return error
         if isinstance(error, Exception):
-            return PluginError(f"{self.feature.name} failed: {type(error).__name__}: {error}")
+            return PluginError(
+                f"the feature {self.feature.name} failed: {told(error)}",
+                hint="this is a fault of a plugin; -v shows where",
+            )
         return Cancelled("abandoned")
+
+    def _end(self, ended: TurnEnded) -> None:
+        self._note(ended)
+        self._pending = None
+
+    def _drop(self) -> Message:
+        """End the turn that has not ended; what was said in it."""
+        assert self._pending is not None  # the caller has looked
+        started, _ = self._pending
+        self._end(TurnEnded(started.turn, error=Cancelled("dropped")))
+        return started.message
+
+    def _note(self, entry: Entry) -> None:
+        """Put on record what happens, and only then let it happen."""
+        self.record.append(entry)
+        self._told.add(entry)
+        self._cast.main.reset(self._told.history)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -346,30 +381,28 @@ class Conversation:
         finally:
             self._busy.release()
 
-    @property
-    def _main(self) -> Agent:
-        return self._cast.main
-
-    def _rewind(self, length: int, state: Any) -> None:
-        self.record.append(Rewound(length, state))
-        self._main.reset(self.history[:length])
-        self._state = state
+    @contextmanager
+    def _idle(self) -> Iterator[None]:
+        with self._alone():
+            if self._pending is not None:
+                raise ConversationBusy(
+                    "the last turn has not ended",
+                    hint="go on with resume(), or drop it with undo()",
+                )
+            yield
 
     def _recast(
         self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> None:
         """All of it, or nothing if any of it is wrong."""
-        cast = self._casting(models, parameters, settings, self.history)
-        self.record.append(Changed(cast.models, cast.parameters, cast.given))
+        cast = self._casting(models, parameters, settings)
+        self._note(Changed(cast.models, cast.parameters, cast.given))
         self._cast = cast
 
     def _casting(
-        self,
-        models: Mapping[str, str],
-        parameters: Mapping[str, Any],
-        settings: Mapping[str, Any],
-        history: Iterable[Message],
+        self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> Cast:
+        history = self._told.history
         return Cast(self.feature, self._make_agent, models, parameters, settings, history)
 
 
@@ -377,8 +410,7 @@ def _pending_in(began: Retold, recorder: Recorder, codec: Codec) -> _Pending | N
     if not began.pending:
         return None
     started, *past = began.pending
-    if not isinstance(started, TurnStarted):
-        raise ReplayError("the record has steps of no turn")
+    assert isinstance(started, TurnStarted)  # nothing else begins a turn
     return started, Journal(started.turn, recorder, codec, past)
 
 

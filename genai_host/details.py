@@ -24,19 +24,20 @@ def detail_of(
     step: Step[Any],
     result: Any,
     error: GenaiError | None,
-    history: Collection[int],
+    told: Collection[int],
     codec: Codec,
 ) -> Detail | None:
     """What is to be told of a step, made from what is on record and nothing else;
     None if nothing is.
 
-    history   identities of the messages of the history, which are not told again:
-              details grow with what is said, and not with its square
+    told   identities of the messages that are known: those of the history, and of the
+           prompts before. They are not told again: details grow with what is said, and
+           not with its square
     """
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
         return None
-    title, data = describe(step, result, history, codec)
+    title, data = describe(step, result, told, codec)
     if error is not None:
         data["error"] = codec.to_json(error)
         title += f" failed: {error}"
@@ -44,9 +45,9 @@ def detail_of(
 
 
 def _of_prompt(
-    step: Prompt, completion: Completion | None, history: Collection[int], codec: Codec
+    step: Prompt, completion: Completion | None, told: Collection[int], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
-    added = [message for message in step.messages if id(message) not in history]
+    added = [message for message in step.messages if id(message) not in told]
     data: dict[str, Any] = {
         "role": step.role,
         "messages": len(step.messages),
@@ -69,7 +70,7 @@ def _of_prompt(
 
 
 def _of_embed(
-    step: Embed, vectors: Vectors | None, history: Collection[int], codec: Codec
+    step: Embed, vectors: Vectors | None, told: Collection[int], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
     if vectors is None:
@@ -81,14 +82,14 @@ def _of_embed(
 
 
 def _of_function(
-    step: CallFunction[Any], result: Any, history: Collection[int], codec: Codec
+    step: CallFunction[Any], result: Any, told: Collection[int], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data = {"arguments": codec.to_json(step.arguments), "result": codec.to_json(result)}
     return f"call of {step.function.__qualname__}", data
 
 
 def _of_wait(
-    step: Wait[Any], result: Any, history: Collection[int], codec: Codec
+    step: Wait[Any], result: Any, told: Collection[int], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
     return f"waited for {step.kind}", data

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, get_args, get_origin
 
 import attrs
 
-from genai_host.api import Message
+from genai_host.api import Message, Text
 
 
 def digest(value: Any) -> str:
     """SHA-256, in hex, of a value's plain form."""
-    text = json.dumps(_plain(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODER.encode(_plain(value))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _plain(value: Any) -> Any:
@@ -27,10 +31,12 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Message):
-        return value.remember("digest", lambda message: digest(_fields(message)))
+        return value.remember("digest", _of_message)
     if isinstance(value, Mapping):
         return {"mapping": {_key(key): _plain(item) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
+        if value and all(type(item) is Message for item in value):
+            return {"messages": _of_messages(value)}
         return [_plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return {"set": sorted(digest(item) for item in value)}
@@ -45,13 +51,37 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a step holds {value!r}, which cannot be put on record")
 
 
+def _of_messages(messages: Iterable[Message]) -> str:
+    """A conversation is long, and is digested again with each prompt."""
+    digests = "".join([message.remember("digest", _of_message) for message in messages])
+    return hashlib.sha256(digests.encode()).hexdigest()
+
+
+def _of_message(message: Message) -> str:
+    content = message.content
+    if len(content) == 1 and type(content[0]) is Text:  # as most are
+        text = f"text\0{message.role}\0{content[0].text}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(_fields(message))
+
+
 def _key(key: Any) -> str:
     return key if isinstance(key, str) else f"{type(key).__name__} {key!r}"
 
 
 def _fields(value: Any) -> Any:
-    kind = type(value)
-    fields = {
-        field.name: _plain(getattr(value, field.name)) for field in attrs.fields(kind) if field.init
-    }
-    return {"class": f"{kind.__module__}:{kind.__qualname__}", "fields": fields}
+    """What was given to make it: a field that has its default says nothing."""
+    label, defaults = _described(type(value))  # type: ignore[arg-type]  # a class is hashable
+    fields = {}
+    for name, default in defaults:
+        found = getattr(value, name)
+        if found is not default:
+            fields[name] = _plain(found)
+    return {"class": label, "fields": fields}
+
+
+@lru_cache(maxsize=256)
+def _described(kind: type[Any]) -> tuple[str, list[tuple[str, Any]]]:
+    """The name of an attrs class, and its fields with their defaults."""
+    defaults = [(field.name, field.default) for field in attrs.fields(kind) if field.init]
+    return f"{kind.__module__}:{kind.__qualname__}", defaults

@@ -11,14 +11,14 @@ the turn.
 from __future__ import annotations
 
 import secrets
-import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
+from genai_host.account import Account
 from genai_host.agent import Agent
 from genai_host.api import (
     All,
@@ -28,7 +28,6 @@ from genai_host.api import (
     Codec,
     Completion,
     Delta,
-    Detail,
     Embed,
     Feature,
     NewId,
@@ -39,23 +38,25 @@ from genai_host.api import (
     Step,
     Story,
     Turn,
-    Usage,
-    Vectors,
     Wait,
 )
 from genai_host.cancellation import Cancellation
-from genai_host.details import detail_of
 from genai_host.errors import (
     Cancelled,
-    FunctionFailed,
     GenaiError,
+    InvalidData,
     LimitExceeded,
     NoRoute,
+    PluginError,
     TurnWaiting,
 )
 from genai_host.events import Event
-from genai_host.record import Path
+from genai_host.functions import call_function
+from genai_host.record import Path, StepEnded, plain
 from genai_host.replay import Journal
+from genai_host.telling import shown
+
+E = TypeVar("E", bound=GenaiError)
 
 Performing = Generator[Event, None, Any]
 """What does a step: it gives the news, and returns the step's result."""
@@ -66,7 +67,7 @@ class Caps:
     """What one turn may use up.
 
     round_trips   calls of models
-    steps         steps of any kind
+    steps         steps of any kind; telling how it goes is none
     seconds       time; None for no bound
     parallel      steps done at once
     """
@@ -83,10 +84,9 @@ class Driver:
     agents         by role
     journal        what is on record of this turn, and where the rest is recorded
     cancellation   ends the turn
-    waiting        what the turn has paused for, if it has
+    heard          whether anybody listens to the pieces of answers: services are asked
+                   for pieces only then
     """
-
-    waiting: Wait[Any] | None = None
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class Driver:
         clock: Clock,
         codec: Codec,
         caps: Caps,
+        heard: bool,
     ) -> None:
         self._feature = feature
         self._turn = turn
@@ -107,12 +108,8 @@ class Driver:
         self._clock = clock
         self._codec = codec
         self._caps = caps
-        self._history = frozenset(id(message) for message in turn.history)
-        self._lock = threading.Lock()
-        self._round_trips = 0
-        self._steps = 0
-        self._usage = Usage()
-        self._details: dict[Path, Detail] = {}
+        self._heard = heard
+        self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
             Embed: self._embed,
@@ -128,20 +125,30 @@ class Driver:
         """Drive the feature to its answer.
 
         Raises what the feature does not handle: a `GenaiError` for what can be
-        expected, anything else for a bug in it. Being cancelled, and running out of
-        time or steps, ends the turn without asking the feature; `TurnWaiting`
-        pauses it.
+        expected, anything else for a bug in it. Being cancelled, running out of time or
+        steps, and doing what no feature may, ends the turn without asking the feature;
+        `TurnWaiting` pauses it, caused by `InvalidData` where what it was given is not
+        what it waits for.
         """
-        story = self._feature.respond(self._turn)
+        story = self._story()
         alarm = self._limit_time()
         try:
-            answer = yield from self._follow(story)
+            answer = self._recordable((yield from self._follow(story)))
         finally:
             story.close()
             if alarm is not None:
                 alarm.release()
-        details = [self._details[path] for path in sorted(self._details)]
-        return evolve(answer, details=(*details, *answer.details), usage=self._usage)
+        account = self._account
+        return evolve(answer, details=[*account.details, *answer.details], usage=account.usage)
+
+    def _story(self) -> Story:
+        story = self._feature.respond(self._turn)
+        if not isinstance(story, Generator):
+            raise PluginError(
+                f"respond of the feature {self._feature.name} gives {_a(story)}, not a generator",
+                hint="it must `yield` its steps; one that has none: `yield from ()`",
+            )
+        return story
 
     def _limit_time(self) -> Any:
         seconds = self._caps.seconds
@@ -160,7 +167,7 @@ class Driver:
                 step = story.send(result) if failure is None else story.throw(failure)
             except StopIteration as stop:
                 if not isinstance(stop.value, Answer):
-                    raise self._wrong(f"returns {stop.value!r}, not an Answer") from None
+                    raise self._wrong(f"returns {shown(stop.value)}, not an Answer") from None
                 return stop.value
             result, failure = None, None
             try:
@@ -171,23 +178,35 @@ class Driver:
                 self._cancellation.check()
                 failure = error
             number += not isinstance(step, Progress)
+            self._account.close()
+
+    def _recordable(self, answer: Answer) -> Answer:
+        """With its state as the next turn will find it, whether reopened or not."""
+        try:
+            form = plain(answer, self._codec)
+        except InvalidData as error:
+            raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
+        return evolve(answer, state=form.get("state"))
 
     def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
         """Do a step, or give what is on record of it."""
+        cancellation.check()
         if isinstance(step, Progress):
             yield Event("progress", step)
             return None
         perform = self._performers.get(type(step))
         if perform is None:
-            raise self._wrong(f"yields {step!r}, which is no step")
-        cancellation.check()
-        begun = self._journal.start(path, step)
+            raise self._wrong(f"yields {shown(step)}, which is no step")
+        try:
+            begun = self._journal.start(path, step)
+        except TypeError as error:
+            raise self._wrong(f"yields a step that cannot be put on record: {error}") from error
         past = self._journal.past(path)
         if past is not None and (past.error is not None or not _is_composite(step)):
-            self._count(step)
-            outcome = past.error or self._journal.result(step, past)
-            self._account(step, path, outcome)
-            return self._journal.result(step, past)
+            outcome = self._recall(step, path, past)
+            if isinstance(outcome, GenaiError):
+                raise outcome
+            return outcome
         if begun and isinstance(step, Prompt):
             yield Event("void")
         try:
@@ -197,48 +216,48 @@ class Driver:
             raise
         except GenaiError as error:
             self._journal.end(path, error=error)
-            yield from self._account(step, path, error)
+            yield from self._news(step, path, error)
             raise
         if past is None:
             ended = self._journal.end(path, None if _is_composite(step) else result)
-            if isinstance(step, CallFunction):  # as it will be on replay
+            if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
                 result = self._journal.result(step, ended)
-        yield from self._account(step, path, result)
+        yield from self._news(step, path, result)
         return result
 
-    def _count(self, step: Step[Any]) -> None:
-        """Raises `LimitExceeded`: the feature may handle having no more round trips,
-        but not having no more steps."""
-        with self._lock:
-            self._steps += 1
-            self._round_trips += isinstance(step, (Prompt, Embed))
-        if self._steps > self._caps.steps:
-            error = LimitExceeded(
-                f"the turn took more than {self._caps.steps} steps", limit="steps"
-            )
-            self._cancellation.cancel(error)
-            raise error
-        if self._round_trips > self._caps.round_trips:
-            raise LimitExceeded(
-                f"the turn may call models {self._caps.round_trips} times", limit="round_trips"
-            )
+    def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
+        """The result or error on record, with all that was done for it counted and told
+        as it was then."""
+        if isinstance(step, (All, Settled)):
+            for number, each in enumerate(step.steps):
+                inner = self._journal.past((*path, number))
+                if inner is not None:
+                    self._recall(each, (*path, number), inner)
+        self._account.count_past(step)
+        try:
+            outcome = self._journal.result(step, past)
+        except GenaiError as error:
+            outcome = error
+        self._account.enter(step, path, outcome)
+        return outcome
 
-    def _account(self, step: Step[Any], path: Path, outcome: Any) -> list[Event]:
-        """Add a step to the details and the usage of the turn."""
-        error = outcome if isinstance(outcome, GenaiError) else None
-        result = None if error else outcome
-        detail = detail_of(step, result, error, self._history, self._codec)
-        with self._lock:
-            if isinstance(result, (Completion, Vectors)):
-                self._usage += result.usage
-            if detail is None:
-                return []
-            self._details[path] = detail
-        return [Event("step", detail)]
+    def _count(self, step: Step[Any]) -> None:
+        """The feature may handle having no more round trips, but not having no more
+        steps."""
+        try:
+            self._account.count(step)
+        except LimitExceeded as error:
+            raise (self._end(error) if error.limit == "steps" else error) from None
+
+    def _news(self, step: Step[Any], path: Path, outcome: Any) -> Iterator[Event]:
+        detail = self._account.enter(step, path, outcome)
+        if detail is not None:
+            yield Event("step", detail)
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
-        deltas = self._agent(step.role).stream(step, cancellation)
-        return (yield from _shown(deltas, step.show))
+        shown = step.show and self._heard and len(path) == 1
+        deltas = self._agent(step.role).stream(step, cancellation, in_pieces=shown)
+        return (yield from _shown(deltas, shown))
 
     def _embed(self, step: Embed, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
@@ -256,41 +275,23 @@ class Driver:
     def _call_function(
         self, step: CallFunction[Any], path: Path, cancellation: Cancellation
     ) -> Performing:
-        """In a thread of its own, so that cancelling need not wait for it."""
         yield from ()
-        done = threading.Event()
-        outcome: list[Any] = []
-
-        def call() -> None:
-            try:
-                outcome.append(step.function(**step.arguments))
-            except GenaiError as error:
-                outcome.append(error)
-            except Exception as error:  # noqa: BLE001 - the feature's own function: it may handle it
-                failed = FunctionFailed(
-                    f"{step.function.__qualname__} failed: {type(error).__name__}: {error}",
-                    exception=type(error).__name__,
-                )
-                failed.__cause__ = error
-                outcome.append(failed)
-            done.set()
-
-        threading.Thread(target=call, name=f"{self._feature.name}-function", daemon=True).start()
-        with cancellation.on_cancel(done.set):
-            done.wait()
-        cancellation.check()
-        if isinstance(outcome[0], GenaiError):
-            raise outcome[0]
-        return outcome[0]
+        return call_function(step, self._journal.fitting, cancellation)
 
     def _wait(self, step: Wait[Any], path: Path, cancellation: Cancellation) -> Performing:
         if len(path) > 1:
             raise self._wrong("waits within All or Settled: wait before or after")
-        self.waiting = step
-        yield Event("waiting", step)
-        raise TurnWaiting(
+        pause = TurnWaiting(
             f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
         )
+        if not self._journal.has_given(path):
+            yield Event("waiting", step)
+            raise pause
+        try:
+            return self._journal.take(path, step)
+        except InvalidData as error:
+            refused = InvalidData(f"this is not the {step.kind} that the turn waits for: {error}")
+            raise pause from refused
 
     def _all(self, step: All[Any], path: Path, cancellation: Cancellation) -> Performing:
         outcomes, events = self._at_once(step.steps, path, cancellation, stop=True)
@@ -365,8 +366,18 @@ class Driver:
         yield from ()
         return step.prefix + secrets.token_hex(12)
 
-    def _wrong(self, what: str) -> TypeError:
-        return TypeError(f"the feature {self._feature.name!r} {what}")
+    def _wrong(self, what: str) -> PluginError:
+        return self._end(PluginError(f"the feature {self._feature.name} {what}"))
+
+    def _end(self, error: E) -> E:
+        """End the turn with an error that the feature does not get to handle."""
+        self._cancellation.cancel(error)
+        return error
+
+
+def _a(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
 def _is_composite(step: Step[Any]) -> bool:

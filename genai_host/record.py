@@ -14,7 +14,9 @@ from typing import Any, Protocol
 from attrs import evolve, field, frozen
 
 from genai_host.api import Answer, Codec, Message
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, InvalidData, ReplayError
+from genai_host.telling import said
 
 SCHEMA = 1
 
@@ -52,6 +54,8 @@ class TurnStarted:
     version   of the feature that answers
     history   how many messages it saw
     schema    what `Answer.data` must satisfy
+    again     whether it stands in for the turn before, which is taken back when this
+              one is answered, and stays if it is not
     """
 
     turn: int
@@ -60,16 +64,21 @@ class TurnStarted:
     history: int
     context: Mapping[str, Any] = field(factory=dict)
     schema: Mapping[str, Any] | None = None
+    again: bool = False
 
 
 @frozen
 class StepStarted:
-    """A step is about to begin: which one, by kind and digest."""
+    """A step is about to begin: which one, by kind and digest.
+
+    asks   what a `Wait` waits for, its kind and payload, for whoever is to decide
+    """
 
     turn: int
     path: Path
     step: str
     digest: str
+    asks: Mapping[str, Any] = field(factory=dict)
 
 
 @frozen
@@ -93,9 +102,15 @@ class TurnEnded:
 
 @frozen
 class Rewound:
-    """The last turns were taken back: so many messages are left."""
+    """The last turns were taken back.
+
+    history   how many messages are left
+    turns     how many turns are left that can be taken back: those that added nothing
+              cannot be told from the history
+    """
 
     history: int
+    turns: int
     state: Any = None
 
 
@@ -159,76 +174,182 @@ class Record:
     def from_json(cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None) -> Record:
         """Raises `InvalidData` for what is no record."""
         codec = codec or Codec()
-        entries = []
-        for item in data:
-            fields = dict(item)
-            form = _FORMS.get(fields.pop("entry", ""))
-            if form is None:
-                raise InvalidData(f"unknown entry {item.get('entry')!r}")
-            entries.append(codec.from_json(fields, form))
-        return cls(entries)
+        if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
+            raise InvalidData(f"a record is a list of entries, not {type(data).__name__}")
+        return cls(_entry(item, codec) for item in data)
+
+
+def _entry(item: object, codec: Codec) -> Entry:
+    if not isinstance(item, Mapping):
+        raise InvalidData(f"an entry is an object, not {type(item).__name__}")
+    tag = item.get("entry")
+    form = _FORMS.get(tag) if isinstance(tag, str) else None
+    if form is None:
+        raise InvalidData(f"unknown entry {tag!r}")
+    fields = {name: value for name, value in item.items() if name != "entry"}
+    entry: Entry = codec.from_json(fields, form)
+    return entry
+
+
+def plain(value: Any, codec: Codec) -> Any:
+    """A value as it will be when it is read from a record. Raises `InvalidData` if it
+    has no JSON form."""
+    try:
+        return read_json(write_json(codec.to_json(value)))
+    except Exception as error:  # whatever a class raises that is asked for its form
+        raise InvalidData(said(error)) from error
 
 
 @frozen
+class Mark:
+    """A turn that can be taken back.
+
+    history   how many messages there were before it
+    state     the feature's state before it
+    started   what was said, and to whom
+    """
+
+    history: int
+    state: Any
+    started: TurnStarted
+
+
 class Retold:
-    """What a record comes to: the conversation as its last entry left it.
+    """What a record comes to: the conversation as its last entry left it. It is the same
+    whether the entries are read from a record or happen now.
 
     opened    how it began, with what was changed since
     history   messages, oldest first
     state     the feature's state
     turns     how many turns there were
-    marks     for each turn that can be taken back, the length of the history and
-              the state before it
+    marks     the turns that can be taken back
+    failed    the turn that failed since the last of them, if one did
     pending   the entries of a turn that has not ended; empty if there is none
     """
 
-    opened: Opened
-    history: tuple[Message, ...]
-    state: Any
-    turns: int
-    marks: tuple[tuple[int, Any], ...]
-    pending: tuple[Entry, ...]
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.history = opened.history
+        self.state = opened.state
+        self.turns = 0
+        self.marks: list[Mark] = []
+        self.failed: TurnStarted | None = None
+        self.pending: list[Entry] = []
+
+    @property
+    def last(self) -> TurnStarted | None:
+        """The last turn that can be said again."""
+        if self.failed is not None:
+            return self.failed
+        return self.marks[-1].started if self.marks else None
+
+    def next(
+        self,
+        message: Message | None,
+        version: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        again: bool = False,
+    ) -> TurnStarted:
+        """The turn that is taken now; nothing of it has happened yet.
+
+        message   with `again`, None for that of the last turn
+        context   None for none, or for that of the message that is said again
+        again     in place of the last turn. One that failed left nothing to be replaced,
+                  unless it was to replace another itself: then in place of that
+
+        Raises `InvalidData` if there is nothing to say.
+        """
+        last = self.last
+        if again and last is None:
+            raise InvalidData("there is no turn that could be said again")
+        if message is None:
+            if not again or last is None:
+                raise InvalidData("nothing is said", hint="give a message, or again=True")
+            message = last.message
+            context = last.context if context is None else context
+        again = again and (self.failed is None or self.failed.again)
+        seen, _ = self.before(again)
+        return TurnStarted(self.turns, message, version, len(seen), context or {}, schema, again)
+
+    def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
+        """The history and the state that a turn begins with.
+
+        again   whether it takes the place of the last
+        """
+        if not again:
+            return self.history, self.state
+        mark = self.marks[-1]
+        return self.history[: mark.history], mark.state
+
+    def add(self, entry: Entry) -> None:
+        """Raises `ReplayError` for what cannot come now."""
+        if isinstance(entry, TurnStarted):
+            self._start(entry)
+        elif isinstance(entry, TurnEnded):
+            self._end(entry)
+        elif isinstance(entry, Rewound):
+            self._rewind(entry)
+        elif isinstance(entry, Changed):
+            self.opened = evolve(
+                self.opened,
+                models=entry.models,
+                parameters=entry.parameters,
+                settings=entry.settings,
+            )
+        elif isinstance(entry, (StepStarted, StepEnded)):
+            self._started()
+            self.pending.append(entry)
+        else:
+            raise ReplayError("the record begins twice")
+
+    def _start(self, entry: TurnStarted) -> None:
+        if entry.again and not self.marks:
+            raise ReplayError("the record has a turn in place of no turn")
+        self.turns = entry.turn + 1
+        self.pending = [entry]
+
+    def _end(self, entry: TurnEnded) -> None:
+        started = self._started()
+        self.pending = []
+        if entry.answer is None:
+            self.failed = started
+            return
+        history, state = self.before(started.again)
+        if started.again:
+            self.marks.pop()
+        self.marks.append(Mark(len(history), state, started))
+        self.history = (*history, *added(entry.answer, started.message))
+        self.state = entry.answer.state
+        self.failed = None
+
+    def _rewind(self, entry: Rewound) -> None:
+        self.history = self.history[: entry.history]
+        self.state = entry.state
+        del self.marks[entry.turns :]
+        self.failed = None
+
+    def _started(self) -> TurnStarted:
+        started = self.pending[0] if self.pending else None
+        if not isinstance(started, TurnStarted):
+            raise ReplayError("the record has steps of no turn")
+        return started
 
 
 def retell(entries: Iterable[Entry]) -> Retold:
-    """Raises `ReplayError` if the entries do not begin with `Opened`, or are of a
-    newer form."""
+    """Raises `ReplayError` if the entries do not begin with `Opened`, are of a newer
+    form, or make no conversation."""
     entries = tuple(entries)
     opened = entries[0] if entries else None
     if not isinstance(opened, Opened):
         raise ReplayError("the record does not say how the conversation began")
     if opened.schema > SCHEMA:
         raise ReplayError(f"the record has form {opened.schema}, this host knows {SCHEMA}")
-    history = list(opened.history)
-    state = opened.state
-    turns = 0
-    marks: list[tuple[int, Any]] = []
-    pending: list[Entry] = []
+    retold = Retold(opened)
     for entry in entries[1:]:
-        if isinstance(entry, Rewound):
-            del history[entry.history :]
-            state = entry.state
-            marks = [mark for mark in marks if mark[0] < entry.history]
-            continue
-        if isinstance(entry, Changed):
-            opened = evolve(
-                opened,
-                models=entry.models,
-                parameters=entry.parameters,
-                settings=entry.settings,
-            )
-            continue
-        pending.append(entry)
-        if isinstance(entry, TurnStarted):
-            turns = entry.turn + 1
-        if isinstance(entry, TurnEnded):
-            started = pending[0]
-            if entry.answer is not None and isinstance(started, TurnStarted):
-                marks.append((len(history), state))
-                history.extend(added(entry.answer, started.message))
-                state = entry.answer.state
-            pending.clear()
-    return Retold(opened, tuple(history), state, turns, tuple(marks), tuple(pending))
+        retold.add(entry)
+    return retold
 
 
 def added(answer: Answer, message: Message) -> tuple[Message, ...]:

@@ -14,8 +14,8 @@ from typing import Any
 from genai_host.api import Codec, Completion, Step, Vectors
 from genai_host.api.steps import CallFunction, Embed, NewId, Now, Prompt, Wait
 from genai_host.digest import digest
-from genai_host.errors import GenaiError, StepChanged, StepInterrupted
-from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted
+from genai_host.errors import GenaiError, InvalidData, StepChanged, StepInterrupted
+from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, plain
 
 _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
@@ -41,9 +41,14 @@ class Journal:
         self._codec = codec
         self._started: dict[Path, StepStarted] = {}
         self._ended: dict[Path, StepEnded] = {}
+        self._waits: dict[Path, Wait[Any]] = {}
+        self._given: dict[Path, Any] = {}
         for entry in past:
             if isinstance(entry, StepStarted):
                 self._started[entry.path] = entry
+                if entry.step == Wait.step:
+                    asks = entry.asks
+                    self._waits[entry.path] = Wait(asks.get("kind", ""), asks.get("payload"))
             elif isinstance(entry, StepEnded):
                 self._ended[entry.path] = entry
 
@@ -51,13 +56,16 @@ class Journal:
         """Put a step on record; True if it began before, and its end is unknown.
 
         Raises `StepChanged` if another step is on record there, `StepInterrupted`
-        if it may not run again.
+        if it may not run again, `TypeError` if it cannot be put on record.
         """
         kind, mark = step.step, digest(step)
+        asks = self._asked(step) if isinstance(step, Wait) else {}
         before = self._started.get(path)
         if before is None:
-            self._started[path] = started = StepStarted(self._turn, path, kind, mark)
+            started = StepStarted(self._turn, path, kind, mark, asks)
             self._recorder.append(started)
+            self._started[path] = started
+            self._keep(path, step)
             return False
         if (before.step, before.digest) != (kind, mark):
             raise StepChanged(
@@ -65,6 +73,7 @@ class Journal:
                 f"{'another ' if before.step == kind else ''}{kind}",
                 hint="the feature changed: go on from the last turn that has ended",
             )
+        self._keep(path, step)
         if path not in self._ended and not step.repeatable():
             interrupted = StepInterrupted(
                 f"{kind} was under way when the process ended, and may have been done"
@@ -73,12 +82,33 @@ class Journal:
             raise interrupted
         return path not in self._ended
 
-    def waiting(self) -> Path | None:
-        """The place of the `Wait` that has not ended, if there is one."""
-        for path, started in self._started.items():
-            if started.step == Wait.step and path not in self._ended:
-                return path
-        return None
+    def waiting(self) -> Wait[Any] | None:
+        """The `Wait` that has not ended, if there is one. The class of its result is not
+        on record: it is known once the turn has come there again."""
+        waits = list(self._waits.items())  # another thread may look while the turn goes on
+        return next((wait for path, wait in waits if path not in self._ended), None)
+
+    def give(self, result: Any) -> None:
+        """The result of the `Wait` that has not ended: kept until the turn has come there
+        again, and put on record then."""
+        for path in self._waits.keys() - self._ended.keys():
+            self._given[path] = result
+
+    def has_given(self, path: Path) -> bool:
+        return path in self._given
+
+    def take(self, path: Path, step: Wait[Any]) -> Any:
+        """What was given, for once. Raises `InvalidData` if that is not what the step
+        waits for."""
+        return self.fitting(step, self._given.pop(path))
+
+    def fitting(self, step: CallFunction[Any] | Wait[Any], result: Any) -> Any:
+        """A result as it can be put on record. Raises `InvalidData` if it has no JSON
+        form, or is not of the class that the step returns."""
+        form = plain(result, self._codec)
+        if step.returns is not None:
+            self._codec.from_json(form, step.returns)
+        return form
 
     def past(self, path: Path) -> StepEnded | None:
         """How the step ended, if that is on record."""
@@ -95,6 +125,16 @@ class Journal:
     def end(self, path: Path, result: Any = None, error: GenaiError | None = None) -> StepEnded:
         """Put the end of a step on record, before anybody uses its result."""
         ended = StepEnded(self._turn, path, self._codec.to_json(result), error)
-        self._ended[path] = ended
         self._recorder.append(ended)
+        self._ended[path] = ended
         return ended
+
+    def _asked(self, step: Wait[Any]) -> dict[str, Any]:
+        try:
+            return {"kind": step.kind, "payload": plain(step.payload, self._codec)}
+        except InvalidData as error:
+            raise TypeError(f"what it shows to who is to decide: {error}") from error
+
+    def _keep(self, path: Path, step: Step[Any]) -> None:
+        if isinstance(step, Wait):
+            self._waits[path] = step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import pytest
 from attrs import field, frozen
 from genai_vendor_mock import MockProvider
 
-from genai_host import Conversation, Host, Image, Message, Text
+from genai_host import Conversation, Detail, Host, Image, Message, Record, Text
 from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, about
 from genai_host.errors import (
     ConfigurationError,
@@ -20,10 +21,13 @@ from genai_host.errors import (
     DeserializationError,
     GenaiError,
     IncompleteReply,
+    InvalidData,
     InvalidParameter,
     NoRoute,
+    PluginError,
     ReplayError,
 )
+from genai_host.record import retell
 from genai_host.testing import MadePlugin
 
 _FAULTS: dict[str, dict[str, Any]] = {
@@ -84,7 +88,7 @@ class TestHistory:
     def test_what_had_come_of_a_cut_answer_is_in_the_error(self, host: Host) -> None:
         conversation = scripted(host, _FAULTS["cut"])
         with pytest.raises(IncompleteReply) as caught:
-            conversation.say("hi")
+            list(conversation.stream("hi"))
         assert caught.value.text == "one two"
 
     def test_an_abandoned_turn_leaves_it_as_it_was(self, host: Host) -> None:
@@ -120,6 +124,23 @@ class TestHistory:
         assert conversation.undo() == Message("user", "one")
         assert conversation.undo() is None
 
+    def test_turns_that_added_nothing_are_taken_back_alike_live_and_reopened(
+        self, host: Host
+    ) -> None:
+        conversation = scripted(host, *"abcdef", settings={"keep_history": False})
+        for text in ("one", "two", "three"):
+            conversation.say(text)
+        assert conversation.undo() == Message("user", "three")
+        conversation.configure(keep_history=True)
+        conversation.say("four")
+        assert conversation.undo() == Message("user", "four")
+        assert isinstance(conversation.record, Record)
+        for each in (host.reopen(Record(conversation.record.entries)), conversation):
+            assert each.history == ()
+            assert each.undo() == Message("user", "two")
+            assert each.undo() == Message("user", "one")
+            assert each.undo() is None
+
     def test_a_feature_decides_what_enters_it(self, make_host: Callable[..., Host]) -> None:
         def respond(turn: Turn[None]) -> Story:
             yield from Prompt([turn.message])
@@ -148,7 +169,83 @@ class TestHistory:
         assert conversation.say("c").text == "12"
 
 
+class Untold:
+    """Has no JSON form."""
+
+
+class TestBadAnswers:
+    """What a feature answers is looked at before anything of it is kept."""
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            (lambda: Answer(123), "Answer: summary must be a string, not 123"),  # type: ignore[arg-type]
+            (lambda: Answer(None), "Answer: summary must be a string, not None"),  # type: ignore[arg-type]
+            (lambda: Answer("", adds=["hi"]), "Answer: adds must be messages"),  # type: ignore[list-item]
+            (lambda: Answer("", adds="hi"), "Answer: adds must be messages"),  # type: ignore[arg-type]
+            (lambda: Answer("", adds=Message("user", "x")), "not iterable"),  # type: ignore[arg-type]
+            (lambda: Answer("", details=[{}]), "Answer: details must be details"),  # type: ignore[list-item]
+            (lambda: Answer("", details=[Detail("a", 1)]), "Detail: title must be a string"),  # type: ignore[arg-type]
+            (lambda: Answer("", details=[Detail("a", "b", [1])]), "Detail: data must be a mapping"),  # type: ignore[arg-type]
+            (lambda: Answer("", state=Untold()), "Untold has no JSON form"),
+            (lambda: Answer("", state={"deep": [Untold()]}), "Untold has no JSON form"),
+            (lambda: Answer("", state=float("nan")), "NaN"),
+            (lambda: Answer("", data=Untold()), "Untold has no JSON form"),
+            (lambda: Answer("", details=[Detail("a", "b", {"c": Untold()})]), "no JSON form"),
+        ],
+    )
+    def test_they_are_a_bug_of_the_feature_and_leave_all_as_it_was(
+        self, make_host: Callable[..., Host], answer: Callable[[], Answer], why: str
+    ) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from ()
+            return answer() if turn.message.text == "bad" else Answer("fine", state=1)
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        conversation = host.open("f")
+        conversation.say("good")
+        before = conversation.history
+        with pytest.raises(PluginError, match="the feature f ") as caught:
+            conversation.say("bad")
+        assert why in str(caught.value)
+        assert (conversation.history, conversation.status) == (before, "idle")
+        assert isinstance(conversation.record, Record)
+        data = json.loads(json.dumps(conversation.record.to_json(), allow_nan=False))
+        assert host.reopen(Record.from_json(data)).say("good").text == "fine"
+
+    def test_a_state_is_the_same_live_and_reopened(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from ()
+            return Answer(repr(turn.state), state={1: ("a", Text("b"))})
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        conversation = host.open("f")
+        conversation.say("x")
+        data = json.loads(json.dumps(conversation.record.to_json()))  # type: ignore[attr-defined]
+        expected = "{'1': ['a', {'type': 'text', 'text': 'b'}]}"
+        for each in (host.reopen(Record.from_json(data)), conversation):
+            assert each.say("y").text == expected
+
+    def test_what_is_added_may_come_from_a_generator(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[None]) -> Story:
+            yield from ()
+            return Answer("", adds=(Message("user", text) for text in "ab"))
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        conversation = host.open("f")
+        conversation.say("x")
+        assert len(conversation.history) == 2
+        assert retell(conversation.record.entries).history == conversation.history  # type: ignore[attr-defined]
+
+
 class TestSaying:
+    def test_a_context_without_a_json_form_is_refused(self, host: Host) -> None:
+        conversation = scripted(host, "a")
+        with pytest.raises(InvalidData, match="the context"):
+            conversation.say("x", context={"page": Untold()})
+        assert conversation.status == "idle"
+        assert conversation.last_message is None
+
     def test_parts_and_messages_can_be_said(self, host: Host) -> None:
         conversation = scripted(host, *"abc")
         image = Image(b"\x89PNG", "image/png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider
 
-from genai_host import Caps, Conversation, Event, Host
+from genai_host import Caps, Conversation, Event, Host, Record
 from genai_host.api import (
     All,
     Answer,
@@ -30,10 +31,13 @@ from genai_host.api import (
 )
 from genai_host.errors import (
     Cancelled,
+    ConversationBusy,
     FunctionFailed,
     GenaiError,
+    InvalidData,
     LimitExceeded,
     NoRoute,
+    PluginError,
     RateLimited,
     TurnWaiting,
     Unavailable,
@@ -186,7 +190,7 @@ class TestSteps:
             yield wrong
             return Answer("")
 
-        with pytest.raises(TypeError, match=r"the feature 'story' yields .* which is no step"):
+        with pytest.raises(PluginError, match=r"the feature story yields .* which is no step"):
             converse(respond, roles={}).say("hi")
 
     def test_what_is_no_answer_is_a_bug_of_the_feature(self, converse: Converse) -> None:
@@ -194,12 +198,111 @@ class TestSteps:
             yield from Now()
             return "text"
 
-        with pytest.raises(TypeError, match="returns 'text', not an Answer"):
+        with pytest.raises(PluginError, match="the feature story returns 'text', not an Answer"):
+            converse(respond, roles={}).say("hi")
+
+    @pytest.mark.parametrize(
+        "given", [Answer("x"), None, iter([Now()])], ids=["answer", "none", "iterator"]
+    )
+    def test_what_is_no_generator_is_a_bug_of_the_feature(
+        self, converse: Converse, given: Any
+    ) -> None:
+        kind = type(given).__name__
+        with pytest.raises(PluginError, match=f"respond of the feature story gives .*{kind}") as e:
+            converse(lambda turn: given, roles={}).say("hi")
+        assert "yield" in e.value.hint
+
+    def test_a_step_that_cannot_be_put_on_record_is_a_bug_of_the_feature(
+        self, converse: Converse
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from CallFunction(divide, {"a": object()})
+            except GenaiError:
+                raise AssertionError("the feature is not asked") from None
+            return Answer("")
+
+        with pytest.raises(PluginError, match=r"the feature story .* cannot be put on record"):
             converse(respond, roles={}).say("hi")
 
 
 def divide(a: float, b: float) -> tuple[float, int]:
     return (a / b, 0)
+
+
+class TestFunctions:
+    """What a function does must not hang the turn, nor spoil the record."""
+
+    @staticmethod
+    def leave(kind: type[BaseException]) -> None:
+        raise kind("bye")
+
+    @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, ValueError])
+    def test_whatever_it_raises_reaches_the_feature(
+        self, converse: Converse, kind: type[BaseException]
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from CallFunction(self.leave, {"kind": kind})
+            except FunctionFailed as error:
+                return Answer(f"{error.exception} {error}")
+            raise AssertionError
+
+        text = converse(respond, roles={}).say("hi").text
+        assert text.startswith(kind.__name__)
+        assert text.endswith(f"leave failed: {kind.__name__}: bye")
+
+    def test_it_may_raise_what_cannot_say_what_it_is(self, converse: Converse) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise LookupError
+
+        def raise_it() -> None:
+            raise Mute
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from CallFunction(raise_it)
+            except FunctionFailed as error:
+                return Answer(error.exception)
+            raise AssertionError
+
+        assert converse(respond, roles={}).say("hi").text == "Mute"
+
+    def test_it_cannot_pause_the_turn(self, converse: Converse) -> None:
+        def elsewhere() -> None:
+            raise TurnWaiting("another turn waits")
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from CallFunction(elsewhere)
+            except FunctionFailed as error:
+                return Answer(error.exception)
+            raise AssertionError
+
+        assert converse(respond, roles={}).say("hi").text == "TurnWaiting"
+
+    @pytest.mark.parametrize(
+        ("result", "returns"),
+        [(object(), None), (float("nan"), None), ("text", int)],
+        ids=["object", "nan", "class"],
+    )
+    def test_a_result_that_cannot_be_put_on_record_is_a_failure_of_it(
+        self, converse: Converse, result: object, returns: Any
+    ) -> None:
+        def give() -> Any:
+            return result
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield from CallFunction(give, returns=returns)
+            except FunctionFailed as error:
+                return Answer(str(error))
+            raise AssertionError
+
+        conversation = converse(respond, roles={})
+        assert "give gave what cannot be put on record" in conversation.say("hi").text
+        json.dumps(conversation.record.to_json(), allow_nan=False)  # type: ignore[attr-defined]
 
 
 class TestFailures:
@@ -240,7 +343,16 @@ class TestFailures:
             yield from Now()
             raise LookupError("bug")
 
-        with pytest.raises(LookupError, match="bug"):
+        with pytest.raises(PluginError, match="the feature story failed: LookupError: bug") as e:
+            converse(respond, roles={}).say("hi")
+        assert isinstance(e.value.__cause__, LookupError)
+        assert "-v shows where" in e.value.hint
+
+    def test_a_bug_before_the_first_step_is_one_too(self, converse: Converse) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            raise LookupError("bug")
+
+        with pytest.raises(PluginError, match="LookupError: bug"):
             converse(respond, roles={}).say("hi")
 
     def test_an_error_after_a_handled_one_does_not_hide_it(self, converse: Converse) -> None:
@@ -324,7 +436,7 @@ class TestAtOnce:
             yield All([says("a"), 3])  # type: ignore[list-item]
             return Answer("")
 
-        with pytest.raises(TypeError, match="which is no step"):
+        with pytest.raises(PluginError, match="yields 3, which is no step"):
             converse(respond).say("hi")
 
     def test_none_of_them_may_wait(self, converse: Converse) -> None:
@@ -332,7 +444,7 @@ class TestAtOnce:
             yield from All([Wait("approval")])
             return Answer("")
 
-        with pytest.raises(TypeError, match="waits within All"):
+        with pytest.raises(PluginError, match="waits within All"):
             converse(respond, roles={}).say("hi")
 
     def test_their_answers_are_not_streamed_their_progress_is_told(
@@ -402,12 +514,31 @@ class TestCaps:
 
         thread = threading.Thread(target=run)
         thread.start()
-        clock.wait_for_alarms(1)
-        assert clock.due_in() == [60]
+        clock.wait_for_alarms(2)  # that of the turn, and that of the call
+        assert clock.due_in()[0] == 60
         clock.advance(60)
         thread.join(30)
         assert [error.limit for error in failure] == ["seconds"]  # type: ignore[attr-defined]
         assert clock.due_in() == []
+
+    def test_time_is_bounded_where_nothing_is_done_but_progress(self, converse: Converse) -> None:
+        clock = ManualClock()
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            while True:
+                try:
+                    yield from Progress("not yet")
+                except GenaiError:
+                    raise AssertionError("out of time: the feature is not asked") from None
+
+        stream = converse(respond, roles={}, clock=clock, caps=Caps(seconds=60, steps=1)).stream(
+            "x"
+        )
+        for _ in range(5):  # it is no step
+            assert next(stream).kind == "progress"
+        clock.advance(60)
+        with pytest.raises(LimitExceeded, match="60 seconds"):
+            next(stream)
 
     def test_no_alarm_is_left_behind(self, converse: Converse) -> None:
         clock = ManualClock()
@@ -452,6 +583,21 @@ class TestCancelling:
             conversation.cancel()
             thread.join(0.05)
         assert errors == [Cancelled("cancelled")]
+        assert conversation.status == "idle"
+
+    def test_cancelling_ends_a_feature_that_only_tells_how_it_goes(
+        self, converse: Converse
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            while True:
+                yield from Progress("not yet")
+
+        conversation = converse(respond, roles={})
+        stream = conversation.stream("hi")
+        next(stream)
+        conversation.cancel()
+        with pytest.raises(Cancelled):
+            next(stream)
         assert conversation.status == "idle"
 
     def test_cancelling_ends_a_function_that_will_not(self, converse: Converse) -> None:
@@ -538,6 +684,67 @@ class TestWaiting:
             conversation.say("hi")
         assert conversation.resume(Message("user", "given")).text == "given"
 
+    @pytest.mark.parametrize(
+        "wrong", ["garbage", None, 1, object()], ids=["str", "none", "int", "object"]
+    )
+    def test_what_it_does_not_wait_for_is_refused_and_it_waits_on(
+        self, converse: Converse, wrong: object
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                approved = yield from Wait("approval", {"sum": 5}, returns=bool)
+            except GenaiError:
+                raise AssertionError("the feature is not asked") from None
+            return Answer(f"approved: {approved}")
+
+        conversation = converse(respond, roles={})
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        entries = conversation.record.entries  # type: ignore[attr-defined]
+        for _ in range(2):
+            with pytest.raises(InvalidData, match="approval"):
+                conversation.resume(wrong)
+            assert conversation.status == "waiting"
+            assert conversation.waiting == Wait("approval", {"sum": 5}, returns=bool)
+            assert conversation.record.entries == entries  # type: ignore[attr-defined]
+        assert conversation.resume(True).text == "approved: True"
+
+    @pytest.mark.parametrize("wrong", [object(), float("nan")], ids=["object", "nan"])
+    def test_what_has_no_json_form_is_refused_too(self, converse: Converse, wrong: object) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            return Answer(str((yield from Wait("anything"))))
+
+        conversation = converse(respond, roles={})
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        with pytest.raises(InvalidData, match="JSON"):
+            conversation.resume(wrong)
+        assert conversation.resume((1, 2)).text == "[1, 2]"
+
+    def test_each_wait_needs_a_result_of_its_own(self, converse: Converse) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            first = yield from Wait("first")
+            second = yield from Wait("second")
+            return Answer(f"{first} {second}")
+
+        conversation = converse(respond, roles={})
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        with pytest.raises(TurnWaiting, match="waits for second"):
+            conversation.resume(1)
+        assert conversation.waiting == Wait("second")
+        assert conversation.resume(2).text == "1 2"
+
+    def test_what_is_shown_to_who_decides_must_have_a_json_form(self, converse: Converse) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            yield from Wait("approval", {"by": Answer})
+            return Answer("")
+
+        conversation = converse(respond, roles={})
+        with pytest.raises(PluginError, match="cannot be put on record"):
+            conversation.say("hi")
+        assert conversation.status == "idle"
+
     def test_a_waiting_turn_can_be_dropped(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["one", "two"])
         with pytest.raises(TurnWaiting):
@@ -546,6 +753,31 @@ class TestWaiting:
         assert conversation.status == "idle"
         with pytest.raises(TurnWaiting):
             conversation.say("second")
+
+    def test_forgetting_all_drops_it(self, converse: Converse) -> None:
+        conversation = converse(self.respond, ["one", "two"])
+        with pytest.raises(TurnWaiting):
+            conversation.say("first")
+        conversation.reset()
+        assert (conversation.status, conversation.waiting) == ("idle", None)
+        again = converse.host.reopen(Record(conversation.record.entries))  # type: ignore[attr-defined]
+        assert again.status == "idle"
+        with pytest.raises(TurnWaiting):
+            conversation.say("second")
+
+    def test_nothing_else_is_changed_meanwhile(self, converse: Converse) -> None:
+        conversation = converse(self.respond, ["one"])
+        with pytest.raises(TurnWaiting):
+            conversation.say("first")
+        for attempt in (
+            lambda: conversation.say("second"),
+            lambda: conversation.use(temperature=1),
+            conversation.configure,
+        ):
+            with pytest.raises(ConversationBusy) as caught:
+                attempt()
+            assert "resume" in caught.value.hint
+        assert conversation.resume("yes").text == "one: yes"
 
 
 def test_a_feature_without_models_uses_none(make_host: Callable[..., Host]) -> None:

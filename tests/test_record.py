@@ -109,9 +109,27 @@ def test_it_round_trips_through_json(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [[{"entry": "nonsense"}], [{}], [{"entry": "opened"}], [{"entry": "opened", "x": 1}]]
+    "data",
+    [
+        [{"entry": "nonsense"}],
+        [{}],
+        [{"entry": "opened"}],
+        [{"entry": "opened", "x": 1}],
+        [1],
+        [None],
+        [[]],
+        [["entry", "opened"]],
+        [{"entry": []}],
+        [{"entry": None}],
+        ["opened"],
+        {"entry": "opened"},
+        None,
+        7,
+        "opened",
+    ],
+    ids=repr,
 )
-def test_what_is_no_record_is_refused(data: list[dict[str, Any]]) -> None:
+def test_what_is_no_record_is_refused(data: Any) -> None:
     with pytest.raises(InvalidData):
         Record.from_json(data)
 
@@ -119,7 +137,8 @@ def test_what_is_no_record_is_refused(data: list[dict[str, Any]]) -> None:
 class TestRetelling:
     def test_history_and_state_are_those_of_the_turns_that_were_answered(self) -> None:
         told = retell([OPENED, *turn(0, state=1), *turn(1, state=2)])
-        assert (len(told.history), told.state, told.turns, told.pending) == (4, 2, 2, ())
+        assert (len(told.history), told.state, told.turns) == (4, 2, 2)
+        assert told.pending == []
 
     def test_a_failed_turn_adds_nothing(self) -> None:
         failed = [*turn(1, answer=None), TurnEnded(1, error=Cancelled("x"))]
@@ -129,12 +148,47 @@ class TestRetelling:
 
     def test_a_turn_that_has_not_ended_is_pending(self) -> None:
         begun = [*turn(1, answer=None), StepStarted(1, (0,), "prompt", "x")]
-        assert retell([OPENED, *turn(0), *begun]).pending == tuple(begun)
+        assert retell([OPENED, *turn(0), *begun]).pending == begun
 
     def test_turns_that_were_taken_back_are_gone(self) -> None:
-        told = retell([OPENED, *turn(0), *turn(1, state=5), Rewound(2, None), *turn(2, says="r")])
+        told = retell([OPENED, *turn(0), *turn(1, state=5), Rewound(2, 1), *turn(2, says="r")])
         assert [message.text for message in told.history] == ["q", "a", "r", "a"]
-        assert [mark[0] for mark in told.marks] == [0, 2]
+        assert [mark.history for mark in told.marks] == [0, 2]
+
+    def test_turns_that_added_nothing_are_taken_back_alike(self) -> None:
+        silent: list[list[Entry]] = [
+            [TurnStarted(n, Message("user", f"q{n}"), "1", 0), TurnEnded(n, Answer("a", adds=()))]
+            for n in range(3)
+        ]
+        told = retell([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])
+        assert told.history == ()
+        assert [mark.started.turn for mark in told.marks] == [0, 1]
+
+    def test_a_turn_in_place_of_the_last_counts_once_it_is_answered(self) -> None:
+        again: list[Entry] = [TurnStarted(2, Message("user", "r"), "1", 2, again=True)]
+        before = [OPENED, *turn(0, state=1), *turn(1, state=2)]
+        for told in (
+            retell([*before, *again]),
+            retell([*before, *again, TurnEnded(2, error=Cancelled("x"))]),
+        ):
+            assert (len(told.history), told.state, len(told.marks)) == (4, 2, 2)
+        told = retell([*before, *again, TurnEnded(2, Answer("b", state=3))])
+        assert [message.text for message in told.history] == ["q", "a", "r", "b"]
+        assert [(mark.history, mark.state) for mark in told.marks] == [(0, None), (2, 1)]
+        assert told.state == 3
+
+    def test_a_turn_in_place_of_none_is_refused(self) -> None:
+        with pytest.raises(ReplayError, match="in place of no turn"):
+            retell([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)])
+
+    def test_a_second_beginning_is_refused(self) -> None:
+        with pytest.raises(ReplayError, match="begins twice"):
+            retell([OPENED, OPENED])
+
+    def test_steps_of_no_turn_are_refused(self) -> None:
+        for entry in (StepStarted(0, (0,), "now", "x"), TurnEnded(0, Answer("a"))):
+            with pytest.raises(ReplayError, match="no turn"):
+                retell([OPENED, entry])
 
     def test_changes_hold_from_then_on(self) -> None:
         told = retell([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])

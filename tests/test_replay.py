@@ -32,6 +32,7 @@ from genai_host.api import (
 from genai_host.errors import (
     ConversationBusy,
     GenaiError,
+    InvalidData,
     RateLimited,
     ReplayError,
     StepChanged,
@@ -234,16 +235,63 @@ class TestGoingOn:
         assert isinstance(conversation.record, Record)
         data = json.loads(json.dumps(conversation.record.to_json()))
         elsewhere = host.reopen(Record.from_json(data))
-        assert elsewhere.status == "pending"
+        assert elsewhere.status == "waiting"
+        assert elsewhere.waiting == conversation.waiting
         with pytest.raises(ConversationBusy):
             elsewhere.say("y")
-        with pytest.raises(TurnWaiting):
-            elsewhere.resume()
-        assert elsewhere.waiting is not None
-        assert elsewhere.waiting.payload == conversation.waiting.payload  # type: ignore[union-attr]
         answer = elsewhere.resume("yes")
         assert answer.data["approved"] == "yes"
         assert [len(each.history) for each in (elsewhere, conversation)] == [2, 0]
+
+    def test_what_nobody_waits_for_is_refused_there_too(
+        self, make_host: Callable[..., Host]
+    ) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            yield from Now()
+            return Answer(str((yield from Wait("approval", returns=bool))))
+
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        with pytest.raises(TurnWaiting):
+            conversation.say("x")
+        assert isinstance(conversation.record, Record)
+        elsewhere = host.reopen(Record(conversation.record.entries))
+        with pytest.raises(InvalidData, match="expected bool"):
+            elsewhere.resume("garbage")
+        assert elsewhere.status == "waiting"
+        assert elsewhere.resume(True).text == "True"
+        pending = host.reopen(Record(conversation.record.entries[:4]))
+        assert pending.status == "pending"
+        with pytest.raises(InvalidData, match="waits for no result"):
+            pending.resume(True)
+        with pytest.raises(TurnWaiting):
+            pending.resume()
+        assert pending.resume(False).text == "False"
+
+    def test_each_wait_takes_one_resume(self, make_host: Callable[..., Host]) -> None:
+        given: list[str] = []
+
+        def give(kind: str) -> str:
+            given.append(kind)
+            return "yes"
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            first = yield from Wait("one")
+            second = yield from Wait("two")
+            return Answer(f"{first} {second}")
+
+        host = host_of(make_host, respond, roles={})
+        conversation = host.open("f")
+        with pytest.raises(TurnWaiting):
+            conversation.say("x")
+        with pytest.raises(TurnWaiting):
+            conversation.resume("yes")
+        conversation.resume("yes")
+        assert isinstance(conversation.record, Record)
+        assert replay_everywhere(host, conversation.record, give=give) == 5
+        assert given == ["one", "two", "one", "two", "two", "two"]
+        with pytest.raises(TurnWaiting):
+            replay_everywhere(host, conversation.record)
 
     def test_turns_after_a_reopening_go_on_as_usual(self, host: Host) -> None:
         conversation = host.open("chat", "mock")

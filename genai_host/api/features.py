@@ -11,15 +11,18 @@ closes the generator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from attrs import converters as convert
 from attrs import field, frozen
 
 from genai_host.api.converters import string_set
 from genai_host.api.exchange import Operation
 from genai_host.api.messages import Message, Usage
+from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
+from genai_host.api.validators import ANY_BY_NAME, CALLABLE, OPERATIONS, TEXT, Must
 
 S = TypeVar("S")
 
@@ -55,9 +58,21 @@ class Detail:
     data    JSON
     """
 
-    kind: str
-    title: str
-    data: Mapping[str, Any] = field(factory=dict)
+    kind: str = field(validator=TEXT)
+    title: str = field(validator=TEXT)
+    data: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+
+
+def _details(given: Iterable[Detail]) -> tuple[Detail, ...]:
+    return tuple(given)
+
+
+def _messages(given: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(given)
+
+
+_DETAILS = Must("details", lambda given: all(isinstance(each, Detail) for each in given))
+_MESSAGES = Must("messages", lambda given: all(isinstance(each, Message) for each in given or ()))
 
 
 @frozen
@@ -70,12 +85,16 @@ class Answer:
     adds      what enters the history; None for the message and the summary
     state     JSON to be given back in the next `Turn.state`
     usage     tokens used by all prompts of the turn; filled in by the host
+
+    Raises `TypeError` where it is made, for what is no text, detail or message.
     """
 
-    summary: str
-    details: Sequence[Detail] = ()
+    summary: str = field(validator=TEXT)
+    details: Sequence[Detail] = field(default=(), converter=_details, validator=_DETAILS)
     data: Any = None
-    adds: Sequence[Message] | None = None
+    adds: Sequence[Message] | None = field(
+        default=None, converter=convert.optional(_messages), validator=_MESSAGES
+    )
     state: Any = None
     usage: Usage = field(factory=Usage)
 
@@ -103,10 +122,10 @@ class Feature(Generic[S]):
     help       one line for lists
     """
 
-    name: str
-    settings: type[S]
-    respond: Callable[[Turn[S]], Story]
-    roles: Mapping[str, Operation] = field(factory=lambda: {"main": "chat"})
+    name: str = field(validator=TEXT)
+    settings: type[S] = field(validator=SETTINGS)
+    respond: Callable[[Turn[S]], Story] = field(validator=CALLABLE)
+    roles: Mapping[str, Operation] = field(factory=lambda: {"main": "chat"}, validator=OPERATIONS)
     optional: frozenset[str] = field(default=frozenset(), converter=string_set)
-    version: str = "1"
-    help: str = ""
+    version: str = field(default="1", validator=TEXT)
+    help: str = field(default="", validator=TEXT)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from attrs import evolve
 
 from genai_host.api import Answer
+from genai_host.conversation import Conversation
 from genai_host.errors import TurnWaiting
 from genai_host.host import Host
 from genai_host.record import Record, StepEnded, TurnEnded, TurnStarted
@@ -36,20 +37,26 @@ def replay_everywhere(
         cuts += 1
         turn = next(each.turn for each in reversed(kept.entries) if isinstance(each, TurnStarted))
         expected = _answer_of(record, turn)
-        conversation = host.reopen(kept)
-        found: Answer | None = None
-        result: object = None
-        while found is None:
-            try:
-                found = conversation.resume(result)
-            except TurnWaiting as waiting:
-                if give is None:
-                    raise
-                result = give(waiting.kind)
+        found = _gone_on(host.reopen(kept), give)
         assert _timeless(found) == _timeless(expected), (
             f"cut after entry {length} of {len(entries)}: {found.text!r} is not {expected.text!r}"
         )
     return cuts
+
+
+def _gone_on(conversation: Conversation, give: Callable[[str], object] | None) -> Answer:
+    """The answer of a turn that had not ended, with one `resume` for each of its waits."""
+    while True:
+        waiting = conversation.waiting
+        result = None
+        if waiting is not None:
+            if give is None:
+                raise TurnWaiting(f"the turn waits for {waiting.kind}", kind=waiting.kind)
+            result = give(waiting.kind)
+        try:
+            return conversation.resume(result)
+        except TurnWaiting:
+            continue
 
 
 def _is_within_a_turn(record: Record) -> bool:

@@ -1,0 +1,299 @@
+"""Saying the last message again, or another in its place, without losing what was said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from genai_host import Conversation, Host, Image, Message, Record
+from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, Wait
+from genai_host.errors import (
+    Cancelled,
+    ConversationBusy,
+    GenaiError,
+    InvalidData,
+    RateLimited,
+    TurnWaiting,
+)
+from genai_host.record import Entry, StepStarted, TurnEnded, TurnStarted
+from genai_host.testing import MadePlugin, replay_everywhere
+
+LIMITED = {"status": 429}
+
+
+def scripted(host: Host, *replies: Any, **options: Any) -> Conversation:
+    """A chat whose model says these replies."""
+    host.instances.add("script", "mock", {"replies": list(replies)})
+    return host.open("chat", provider="script", **options)
+
+
+def sent(host: Host) -> list[str]:
+    """What the model was sent last, but for the system prompt."""
+    provider: Any = host.instances["script"].provider
+    messages = provider.requests[-1]["messages"]
+    return [each["content"][0]["text"] for each in messages if each["role"] != "system"]
+
+
+def texts(conversation: Conversation) -> list[str]:
+    return [message.text for message in conversation.history]
+
+
+def recorded(conversation: Conversation) -> Record:
+    assert isinstance(conversation.record, Record)
+    return conversation.record
+
+
+def reopened(host: Host, record: Record) -> Conversation:
+    """From its JSON, as another process would."""
+    data = json.loads(json.dumps(record.to_json(host.codec)))
+    return host.reopen(Record.from_json(data, host.codec))
+
+
+def test_the_new_answer_takes_the_place_of_the_last(host: Host) -> None:
+    conversation = scripted(host, *"abc")
+    conversation.say("one")
+    conversation.say("two")
+    assert conversation.say(again=True).text == "c"
+    assert texts(conversation) == ["one", "a", "two", "c"]
+    assert sent(host) == ["one", "a", "two"]
+
+
+def test_another_message_takes_the_place_of_the_last(host: Host) -> None:
+    conversation = scripted(host, *"abc")
+    conversation.say("one")
+    conversation.say("two")
+    events = list(conversation.stream("deux", again=True))
+    assert events[-1].answer is not None
+    assert texts(conversation) == ["one", "a", "deux", "c"]
+    assert conversation.last_message == Message("user", "deux")
+
+
+def test_what_fails_takes_no_place(host: Host) -> None:
+    conversation = scripted(host, "a", "b", LIMITED, LIMITED, "c")
+    conversation.say("one")
+    conversation.say("two")
+    for _ in range(2):
+        with pytest.raises(RateLimited):
+            conversation.say(again=True)
+        assert texts(conversation) == ["one", "a", "two", "b"]
+        assert texts(reopened(host, recorded(conversation))) == ["one", "a", "two", "b"]
+    conversation.say(again=True)
+    assert texts(conversation) == ["one", "a", "two", "c"]
+
+
+def test_what_is_abandoned_takes_no_place(host: Host) -> None:
+    conversation = scripted(host, "a", "b c d")
+    conversation.say("one")
+    stream = conversation.stream(again=True)
+    next(stream)
+    stream.close()
+    assert texts(conversation) == ["one", "a"]
+
+
+def test_after_a_failed_replacement_others_go_on_as_usual(host: Host) -> None:
+    conversation = scripted(host, "a", LIMITED, "b")
+    conversation.say("one")
+    with pytest.raises(RateLimited):
+        conversation.say("un", again=True)
+    conversation.say("two")
+    assert texts(conversation) == ["one", "a", "two", "b"]
+
+
+def test_a_failed_replacement_can_be_said_again(host: Host) -> None:
+    conversation = scripted(host, "a", LIMITED, "b")
+    conversation.say("one")
+    with pytest.raises(RateLimited):
+        conversation.say("un", again=True)
+    assert conversation.last_message == Message("user", "un")
+    conversation.say(again=True)
+    assert texts(conversation) == ["un", "b"]
+
+
+def test_a_failed_turn_can_be_said_again_and_takes_nothing_back(host: Host) -> None:
+    conversation = scripted(host, "a", LIMITED, LIMITED, "b")
+    conversation.say("one")
+    with pytest.raises(RateLimited):
+        conversation.say("two")
+    assert conversation.last_message == Message("user", "two")
+    with pytest.raises(RateLimited):
+        conversation.say(again=True)
+    elsewhere = reopened(host, recorded(conversation))
+    assert elsewhere.last_message == Message("user", "two")
+    elsewhere.say(again=True)
+    assert texts(elsewhere) == ["one", "a", "two", "b"]
+
+
+@pytest.mark.parametrize("keep_history", [True, False])
+def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool) -> None:
+    settings = {"keep_history": keep_history}
+    conversation = scripted(host, *"abc", settings=settings)
+    message = Message("user", ["what is this?", Image(b"\x89PNG", "image/png")])
+    conversation.say(message)
+    for again in (conversation, reopened(host, recorded(conversation))):
+        assert again.last_message == message
+        again.say(again=True)
+        assert again.last_message == message
+        assert len(again.history) == (2 if keep_history else 0)
+        provider: Any = host.instances["script"].provider
+        first, second = provider.requests[0], provider.requests[-1]
+        assert first["messages"] == second["messages"]
+
+
+def test_its_context_is_the_same_unless_another_is_given(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        yield from ()
+        return Answer(str(turn.context.get("page")))
+
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    conversation = host.open("f")
+    conversation.say("x", context={"page": 7})
+    assert conversation.say(again=True).text == "7"
+    assert conversation.say(again=True, context={"page": 8}).text == "8"
+    assert conversation.say("y", again=True).text == "None"
+
+
+def test_the_feature_sees_what_was_there_before_the_last_turn(
+    make_host: Callable[..., Host],
+) -> None:
+    def count(turn: Turn[NoSettings]) -> Story:
+        yield from ()
+        number = (turn.state or 0) + 1
+        if turn.message.text == "fail":
+            raise GenaiError("failed")
+        return Answer(f"{number} after {len(turn.history)}", state=number)
+
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, count, roles={})]))
+    conversation = host.open("f")
+    conversation.say("a")
+    assert conversation.say("b").text == "2 after 2"
+    assert conversation.say(again=True).text == "2 after 2"
+    with pytest.raises(GenaiError, match="failed"):
+        conversation.say("fail", again=True)
+    assert conversation.say("c").text == "3 after 4"
+
+
+def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
+    history = [Message("user", "q"), Message("assistant", "a")]
+    conversation = scripted(host, history=history)
+    assert conversation.last_message is None
+    for message in (None, "x"):
+        with pytest.raises(InvalidData, match="no turn that could be said again"):
+            conversation.say(message, again=True)
+    with pytest.raises(InvalidData, match="nothing is said"):
+        conversation.say()
+    assert len(recorded(conversation).entries) == 1
+
+
+def test_what_was_taken_back_is_not_said_again(host: Host) -> None:
+    conversation = scripted(host, "a", "b", LIMITED, "c")
+    conversation.say("one")
+    conversation.say("two")
+    with pytest.raises(RateLimited):
+        conversation.say("three")
+    assert conversation.undo() == Message("user", "two")
+    for each in (conversation, reopened(host, recorded(conversation))):
+        assert each.last_message == Message("user", "one")
+    conversation.reset()
+    assert conversation.last_message is None
+
+
+def test_a_replacement_is_taken_back_as_one_turn(host: Host) -> None:
+    conversation = scripted(host, *"abc")
+    conversation.say("one")
+    conversation.say("two")
+    conversation.say("deux", again=True)
+    for each in (conversation, reopened(host, recorded(conversation))):
+        assert each.undo() == Message("user", "deux")
+        assert texts(each) == ["one", "a"]
+        assert each.undo() == Message("user", "one")
+        assert each.undo() is None
+
+
+class TestReplaying:
+    def talk(self, host: Host) -> Conversation:
+        conversation = scripted(host, *"abc", LIMITED, "d")
+        conversation.say("one")
+        conversation.say("two")
+        conversation.say(again=True)
+        with pytest.raises(RateLimited):
+            conversation.say("trois", again=True)
+        conversation.say("drei", again=True)
+        return conversation
+
+    def test_a_reopened_conversation_has_the_same_history(self, host: Host) -> None:
+        conversation = self.talk(host)
+        assert texts(conversation) == ["one", "a", "drei", "d"]
+        elsewhere = reopened(host, recorded(conversation))
+        assert elsewhere.history == conversation.history
+        assert elsewhere.last_message == conversation.last_message
+
+    def test_the_start_of_the_turn_says_how_much_it_saw(self, host: Host) -> None:
+        entries = recorded(self.talk(host)).entries
+        started = [each for each in entries if isinstance(each, TurnStarted)]
+        assert [each.history for each in started] == [0, 2, 2, 2, 2]
+        assert [each.again for each in started] == [False, False, True, True, True]
+
+    def test_it_can_be_replayed_from_any_point(self, make_host: Callable[..., Host]) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            first = yield from Prompt([*turn.history, turn.message])
+            second = yield from Prompt([*turn.history, turn.message, first.message])
+            return Answer(f"{first.text} {second.text} {turn.state}", state=(turn.state or 0) + 1)
+
+        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+        conversation = host.open("f", "mock")
+        conversation.say("one")
+        conversation.say("two")
+        conversation.say(again=True)
+        conversation.say("three", again=True)
+        assert replay_everywhere(host, recorded(conversation)) >= 12
+
+    def cut(self, host: Host, conversation: Conversation) -> Record:
+        """Up to where the last turn has begun its first step."""
+        entries = list[Entry](recorded(conversation).entries)
+        while not isinstance(entries[-1], StepStarted):
+            entries.pop()
+        return Record(entries)
+
+    def test_a_replacement_that_was_interrupted_can_be_gone_on_with(self, host: Host) -> None:
+        conversation = self.talk(host)
+        elsewhere = reopened(host, self.cut(host, conversation))
+        assert elsewhere.status == "pending"
+        assert texts(elsewhere) == ["one", "a", "two", "c"]
+        host.instances["script"].provider.script.index = 4  # type: ignore[attr-defined]
+        elsewhere.resume()
+        assert elsewhere.history == conversation.history
+        assert sent(host) == ["one", "a", "drei"]
+
+    def test_a_replacement_that_was_interrupted_can_be_dropped(self, host: Host) -> None:
+        elsewhere = reopened(host, self.cut(host, self.talk(host)))
+        assert elsewhere.undo() == Message("user", "drei")
+        for each in (elsewhere, reopened(host, recorded(elsewhere))):
+            assert texts(each) == ["one", "a", "two", "c"]
+            assert each.last_message == Message("user", "two")
+
+
+def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        approved = yield from Wait("approval")
+        return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
+
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    conversation = host.open("f")
+    with pytest.raises(TurnWaiting):
+        conversation.say("one")
+    conversation.resume(1)
+    with pytest.raises(TurnWaiting):
+        conversation.say("two", again=True)
+    with pytest.raises(ConversationBusy):
+        conversation.say(again=True)
+    assert texts(conversation) == ["one", "one 1 0"]
+    elsewhere = reopened(host, recorded(conversation))
+    assert elsewhere.resume(2).text == "two 2 0"
+    assert texts(elsewhere) == ["two", "two 2 0"]
+    assert conversation.undo() == Message("user", "two")
+    assert texts(conversation) == ["one", "one 1 0"]
+    dropped = [each for each in recorded(conversation).entries if isinstance(each, TurnEnded)]
+    assert dropped[-1].error == Cancelled("dropped")

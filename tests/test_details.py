@@ -1,0 +1,121 @@
+"""What is behind an answer: each thing told once, and the same when replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from genai_host import Caps, Conversation, Host, Message, Record
+from genai_host.api import (
+    All,
+    Answer,
+    Detail,
+    Feature,
+    NoSettings,
+    Prompt,
+    Story,
+    Turn,
+)
+from genai_host.errors import GenaiError
+from genai_host.testing import MadePlugin, replay_everywhere
+
+
+def conversing(make_host: Callable[..., Host], respond: Any, **options: Any) -> Conversation:
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    return host.open("f", "mock", **options)
+
+
+def added(details: Any) -> Iterator[list[str]]:
+    """For each prompt, what it was told to have added."""
+    for detail in details:
+        if detail.kind == "prompt":
+            yield [message["content"][0]["text"] for message in detail.data["added"]]
+
+
+def loop(rounds: int, said: str = "x" * 1000) -> Callable[[Turn[NoSettings]], Story]:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        messages = [*turn.history, turn.message]
+        for _ in range(rounds):
+            completion = yield from Prompt(messages)
+            messages += [completion.message, Message("user", said)]
+        return Answer("done")
+
+    return respond
+
+
+def test_each_message_of_a_turn_is_told_once(make_host: Callable[..., Host]) -> None:
+    answer = conversing(make_host, loop(3, "more")).say("hi")
+    assert list(added(answer.details)) == [["hi"], ["more"], ["more"]]
+    assert [detail.data["messages"] for detail in answer.details] == [1, 3, 5]
+    assert [detail.data["answer"]["content"][0]["text"] for detail in answer.details] == [
+        "hi", "more", "more",
+    ]  # fmt: skip
+
+
+def test_a_record_grows_with_the_prompts_of_a_turn_and_not_with_their_square(
+    make_host: Callable[..., Host],
+) -> None:
+    def size(rounds: int) -> int:
+        conversation = conversing(make_host, loop(rounds), caps=Caps(round_trips=100))
+        conversation.say("hi")
+        assert isinstance(conversation.record, Record)
+        return len(json.dumps(conversation.record.to_json()))
+
+    assert size(40) < 2.1 * size(20)
+
+
+def test_what_a_failed_prompt_was_told_is_not_told_again(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        for _ in range(2):
+            with suppress(GenaiError):
+                yield from Prompt([turn.message])
+        return Answer("")
+
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    host.instances.add("script", "mock", {"replies": [{"status": 429}, "a"]})
+    answer = host.open("f", provider="script").say("hi")
+    assert list(added(answer.details)) == [["hi"], []]
+
+
+def at_once(turn: Turn[NoSettings]) -> Story:
+    """Prompts at once share messages, whichever of them is done first."""
+    shared = Message("user", "shared")
+    yield from All([Prompt([turn.message, shared, Message("user", each)]) for each in "ab"])
+    try:
+        late = Message("user", "late")
+        yield from All([Prompt([shared, late], role="absent")])
+    except GenaiError:
+        pass
+    completion = yield from Prompt([shared, turn.message, late, Message("user", "end")])
+    again = yield from Prompt([shared, completion.message, turn.message])
+    return Answer(again.text)
+
+
+def test_prompts_at_once_are_told_as_if_alone(make_host: Callable[..., Host]) -> None:
+    answer = conversing(make_host, at_once).say("hi")
+    told = list(added(answer.details))
+    assert told[:2] == [["hi", "shared", "a"], ["hi", "shared", "b"]]
+    assert told[-2:] == [["end"], []]
+
+
+@pytest.mark.parametrize("respond", [loop(4), at_once])
+def test_they_are_the_same_when_replayed(make_host: Callable[..., Host], respond: Any) -> None:
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    conversation = host.open("f", "mock")
+    for message in ("one", "two"):
+        conversation.say(message)
+    assert isinstance(conversation.record, Record)
+    assert replay_everywhere(host, conversation.record) > 10
+
+
+def test_a_feature_adds_its_own(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        yield from Prompt([turn.message])
+        return Answer("", details=[Detail("note", "mine")])
+
+    answer = conversing(make_host, respond).say("hi")
+    assert [detail.kind for detail in answer.details] == ["prompt", "note"]
