@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import importlib
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import pluggy
 from attrs import frozen
 
-from genai_host.api import (
-    Command,
-    Dialect,
-    Feature,
-    Model,
-    Offering,
-    Part,
-    ProviderType,
-    hookspecs,
-)
+from genai_host.api import hookspecs
 from genai_host.config import Config
+from genai_host.declarations import Declarations, ask
 from genai_host.errors import PluginError
 from genai_host.index import Found, Outcome, PluginIndex
 from genai_host.names import API_VERSION, APP, GROUP
-from genai_host.registry import Declarations, Registry
+from genai_host.registry import Registry
+from genai_host.telling import one_line, said, shown, told
 
 
 @frozen
@@ -40,7 +33,7 @@ class Loaded:
     declared: Declarations
 
     def outcome(self) -> Outcome:
-        commands = tuple((command.name, command.help) for command in self.declared.commands)
+        commands = tuple((each.name, one_line(each.help)) for each in self.declared.commands)
         return Outcome("loaded", provides=self.declared.names(), commands=commands)
 
 
@@ -91,11 +84,8 @@ class Discovery(Protocol):
 
 
 class EntryPoints:
-    """The installed distributions: the usual `Discovery`.
-
-    Our own distribution comes first, the others by name; where two declare the
-    same name, that order decides who is refused.
-    """
+    """The installed distributions: the usual `Discovery`. Our own comes first, the
+    others by name."""
 
     def __init__(self, index: PluginIndex | None = None) -> None:
         self._index = index or PluginIndex()
@@ -142,20 +132,23 @@ class Plugins:
     results    one of `Loaded`, `Broken` and `Blocked` for each plugin
     hooks      the working ones, to be told what happens
 
+    Where two declare the same name, one of them is broken: so that a small plugin
+    does not take down a large one, the one that declares less; of two that declare
+    as much, the one that `Discovery.find` finds later. Our own is never that one.
+
     Raises `PluginError` in strict mode if a plugin is broken.
     """
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
-        self.results: list[Result] = []
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(hookspecs)
-        names: dict[str, Found] = {}
-        for found in discovery.find():
-            blocked = config.blocks(found.name, found.distribution)
-            self.results.append(
-                Blocked(found, blocked) if blocked else self._load(discovery, found, names)
-            )
+        self.results = self._admit_all(
+            [_look(discovery, config, each) for each in discovery.find()]
+        )
+        for result in self.results:
+            if isinstance(result, Loaded):
+                self.registry.add(result.declared)
         discovery.remember(
             {
                 result.found.key: result.outcome()
@@ -175,20 +168,51 @@ class Plugins:
     def hooks(self) -> Any:
         return self._manager.hook
 
-    def _load(self, discovery: Discovery, found: Found, names: dict[str, Found]) -> Loaded | Broken:
+    def _admit_all(self, results: Sequence[Result]) -> list[Result]:
+        """The same, with those broken that can have no place beside the others."""
+        admitted = list(results)
+        here: list[Loaded] = []
+        for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1])):
+            if isinstance(result, Loaded):
+                admitted[number] = self._admit(result, here)
+        return admitted
+
+    def _admit(self, loaded: Loaded, here: list[Loaded]) -> Loaded | Broken:
+        """Give a plugin its names and its place among the hooks, or neither."""
+        found = loaded.found
         try:
-            loaded = _load_alone(discovery, found)
-            _must_be_new(found, names)
-            self.registry.add(found.name, loaded.declared)
+            _must_be_new(loaded, here)
         except PluginError as error:
-            return Broken(found, str(error), error.hint or _usual_fix(found))
+            return _broken_by(error, found)
+        try:
+            self._manager.register(loaded.plugin, found.name)
+            self.registry.claim(found.name, loaded.declared)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+            if self._manager.has_plugin(found.name):
+                self._manager.unregister(name=found.name)
             return _broken_by(error, found)
-        names[found.name] = found
-        self._manager.register(loaded.plugin, found.name)
+        here.append(loaded)
         return loaded
+
+
+def _rank(result: Result) -> tuple[bool, int]:
+    """Who declares more is first to get the names that it declares."""
+    size = result.declared.size if isinstance(result, Loaded) else 0
+    return result.found.distribution != APP, -size
+
+
+def _look(discovery: Discovery, config: Config, found: Found) -> Result:
+    blocked = config.blocks(found.name, found.distribution)
+    if blocked:
+        return Blocked(found, blocked)
+    try:
+        return _load_alone(discovery, found)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+        return _broken_by(error, found)
 
 
 def _load_alone(discovery: Discovery, found: Found) -> Loaded:
@@ -205,11 +229,11 @@ def _load_alone(discovery: Discovery, found: Found) -> Loaded:
     for version in manager.hook.genai_api():
         if version != API_VERSION:
             raise PluginError(
-                f"it is written for version {version!r} of the interface, this host has "
+                f"it is written for version {shown(version)} of the interface, this host has "
                 f"{API_VERSION}",
                 hint=f"pip install --upgrade {found.distribution} {APP}",
             )
-    return Loaded(found, plugin, _declarations(manager.hook))
+    return Loaded(found, plugin, ask(manager.hook))
 
 
 def _must_be_marked(plugin: object) -> None:
@@ -219,55 +243,39 @@ def _must_be_marked(plugin: object) -> None:
             raise PluginError(f"{name} is not marked", hint="mark it with @hookimpl")
 
 
-def _declarations(hook: Any) -> Declarations:
-    return Declarations(
-        providers=_instances(hook.genai_providers, ProviderType),
-        dialects=_instances(hook.genai_dialects, Dialect),
-        models=_instances(hook.genai_models, Model),
-        offerings=_instances(hook.genai_offerings, Offering),
-        features=_instances(hook.genai_features, Feature),
-        parts=_part_classes(hook.genai_parts),
-        commands=_instances(hook.genai_commands, Command),
-    )
-
-
-def _instances(hook: Any, kind: type) -> tuple[Any, ...]:
-    found: list[Any] = []
-    for declared in hook():
-        if not isinstance(declared, Iterable):
-            raise PluginError(f"{hook.name} gives {declared!r}, which is no list")
-        found.extend(declared)
-    for item in found:
-        if not isinstance(item, kind):
-            raise PluginError(f"{hook.name} gives {item!r}, which is no {kind.__name__}")
-    return tuple(found)
-
-
-def _part_classes(hook: Any) -> tuple[type[Part], ...]:
-    found = _instances(hook, type)
-    for item in found:
-        if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
-            raise PluginError(f"{hook.name} gives {item!r}, which is no subclass of Part")
-    return found
-
-
-def _must_be_new(found: Found, names: Mapping[str, Found]) -> None:
-    other = names.get(found.name)
-    if other is not None:
-        raise PluginError(
-            f"the plugin name {found.name!r} is taken by {other.distribution} already",
-            hint=f"disable one of them: genai-host plugins disable "
-            f"{found.distribution}:{found.name}",
-        )
+def _must_be_new(loaded: Loaded, here: Sequence[Loaded]) -> None:
+    found = loaded.found
+    hint = f"disable one of them: genai-host plugins disable {found.distribution}:{found.name}"
+    for other in here:
+        if other.found.name == found.name:
+            raise PluginError(
+                f"the plugin name {found.name!r} is taken by {other.found.distribution} already",
+                hint=hint,
+            )
+        if other.plugin is loaded.plugin:
+            raise PluginError(
+                f"it is the same object as the plugin {other.found.name} of "
+                f"{other.found.distribution}",
+                hint=hint,
+            )
 
 
 def _broken_by(error: BaseException, found: Found) -> Broken:
+    try:
+        return _explained(error, found)
+    except Exception:  # noqa: BLE001 - its exception is a plugin's work as well
+        return Broken(found, told(error), _usual_fix(found))
+
+
+def _explained(error: BaseException, found: Found) -> Broken:
     """What a plugin's exception means, and the nearest fix."""
-    trace = "".join(traceback.format_exception(error))
-    reason = f"{type(error).__name__}: {error}".strip(": ")
     fix = _usual_fix(found)
+    if isinstance(error, PluginError):
+        hint: object = error.hint  # a plugin may raise one of its own
+        return Broken(found, said(error), one_line(hint) if hint and isinstance(hint, str) else fix)
+    reason = told(error)
     if isinstance(error, ModuleNotFoundError):
-        missing = (error.name or "").partition(".")[0]
+        missing = str(error.name or "").partition(".")[0]
         own = found.value.partition(":")[0].partition(".")[0]
         if missing and missing != own:
             fix = f"pip install {missing}, or: {fix}"
@@ -278,7 +286,8 @@ def _broken_by(error: BaseException, found: Found) -> Broken:
         reason = f"SyntaxError: {error.msg} ({place})"
     elif isinstance(error, pluggy.PluginValidationError):
         reason = _hook_fault(error)
-    return Broken(found, _one_line(reason), fix, trace)
+    trace = "".join(traceback.format_exception(error))
+    return Broken(found, one_line(reason), fix, trace)
 
 
 def _hook_fault(error: pluggy.PluginValidationError) -> str:
@@ -288,11 +297,6 @@ def _hook_fault(error: pluggy.PluginValidationError) -> str:
         return f"misspelt hook: {text.partition(' in plugin')[0]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"wrong signature: {'; '.join(lines[1:]) or lines[0]}"
-
-
-def _one_line(text: str, most: int = 300) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 4] + " ..."
 
 
 def _usual_fix(found: Found) -> str:

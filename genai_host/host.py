@@ -20,13 +20,14 @@ from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed
+from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute
 from genai_host.instances import Instance, Instances, Unopened
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
 from genai_host.registry import Registry
 from genai_host.resolution import Candidate, Catalog, Served
+from genai_host.retry import Patience, Retry
 from genai_host.route import Route
 
 
@@ -39,6 +40,7 @@ class Host:
     config      None to read the user's configuration file
     discovery   where plugins come from; None for the installed distributions
     clock       None for real time
+    patience    how often calls are tried; None for the usual
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -51,11 +53,13 @@ class Host:
         config: Config | None = None,
         discovery: Discovery | None = None,
         clock: Clock | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
         self._discovery = discovery or EntryPoints()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
+        self._retry = Retry(self.clock, patience)
         self._lock = threading.RLock()
         self._joined: tuple[int, Catalog] | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
@@ -151,16 +155,23 @@ class Host:
                 self._joined = (version, self._join())
             return self._joined[1]
 
+    def refresh(self) -> Catalog:
+        """The same, made anew now: keys and weights may have come since."""
+        with self._lock:
+            self._joined = None
+            return self.catalog
+
     def routes(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
-        return self.catalog.matrix()
+        return self.refresh().matrix()
 
     def explain(
         self, model: str | None, provider: str | None = None, operation: Operation = "chat"
     ) -> list[Candidate]:
         """The candidates for a name as `open` takes it, best first, with those that
         cannot run. Raises `NoRoute` for an unknown name."""
-        return self.catalog.explain(model or self.config.models.get(operation), provider, operation)
+        named = model or self.config.models.get(operation)
+        return self.refresh().explain(named, provider, operation)
 
     def close(self) -> None:
         """Close all conversations and providers. What is under way is cancelled."""
@@ -219,7 +230,7 @@ class Host:
             at = provider if role == "main" else None
             if name is None and at is None:
                 name = self.config.models.get(operation)
-            best = self.catalog.resolve(name, at, operation)[0]
+            best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
         return named
 
@@ -227,8 +238,9 @@ class Host:
         self, feature: Feature[Any], began: Retold, record: Recorder, caps: Caps | None
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
-            candidates = self.catalog.resolve(name, operation=feature.roles[role])
-            return Agent(role, [self._route(each) for each in candidates], parameters)
+            candidates = self._resolve(name, None, feature.roles[role])
+            routes = [self._route(each) for each in candidates]
+            return Agent(role, routes, parameters, retry=self._retry)
 
         conversation = Conversation(
             feature, began, make_agent, record, self.clock, self.codec, caps or Caps()
@@ -238,6 +250,15 @@ class Host:
                 raise ConversationClosed("the host is closed")
             self._conversations.add(conversation)
         return conversation
+
+    def _resolve(
+        self, name: str | None, provider: str | None, operation: Operation
+    ) -> list[Candidate]:
+        """What is missing is looked for once more before it is said to be missing."""
+        try:
+            return self.catalog.resolve(name, provider, operation)
+        except NoRoute:
+            return self.refresh().resolve(name, provider, operation)
 
     def _route(self, candidate: Candidate) -> Route:
         """Routes are made once, and shared by all conversations."""
@@ -273,13 +294,4 @@ def _served(instance: Instance) -> Served:
     provider = instance.look()
     if isinstance(provider, Unopened):
         return evolve(served, missing=provider.reason)
-    try:
-        return evolve(
-            served,
-            serves=provider.serves,
-            default_models=provider.default_models,
-            missing=provider.missing() or "",
-            missing_models=provider.missing_models(),
-        )
-    except Exception as error:  # noqa: BLE001 - a plugin's fault is its provider's alone
-        return evolve(served, missing=f"its plugin failed: {type(error).__name__}: {error}")
+    return served.asked(provider)

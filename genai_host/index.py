@@ -106,13 +106,13 @@ class PluginIndex:
         return self._data
 
     def _read(self) -> dict[str, Any] | None:
+        """What is kept; None if it is not, or is not what we write."""
         try:
             with open(self._file(), encoding="utf-8") as stream:
-                data = json.load(stream)
-        except (OSError, ValueError):
+                data: dict[str, Any] = json.load(stream)
+            return data if _is_index(data, self._path) else None
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None
-        fits = isinstance(data, dict) and data.get("form") == _FORM and data["path"] == self._path
-        return data if fits else None
 
     def _is_valid(self, data: dict[str, Any]) -> bool:
         """Whether nothing changed since. A folder that had changed just before the
@@ -169,10 +169,39 @@ class PluginIndex:
         return os.path.join(self._folder, f"{number:08x}.json")
 
 
+def _is_index(data: Any, path: list[str]) -> bool:
+    """Whether this is an index as `_scan` and `remember` make it, for this path. Raises
+    any of the errors of values that are used as what they are not."""
+    return (
+        data["form"] == _FORM
+        and data["path"] == path
+        and _are([data["scanned"]], int)
+        and data["stamps"].keys() >= set(path)
+        and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
+        and all(_are(found, str, len(Found._fields)) for found in data["plugins"])
+        and all(_is_outcome(*kept) for kept in data["outcomes"].values())
+    )
+
+
+def _is_outcome(status: Any, reason: Any, fix: Any, provides: Any, commands: Any) -> bool:
+    return (
+        status in ("loaded", "broken")
+        and _are([reason, fix], str)
+        and all(_are(names, str) for names in provides.values())
+        and all(_are(command, str, 2) for command in commands)
+    )
+
+
+def _are(values: Any, kind: type, count: int | None = None) -> bool:
+    """Whether it is a list of that kind only, and of that length."""
+    fits = isinstance(values, list) and count in (None, len(values))
+    return fits and {kind}.issuperset(map(type, values))
+
+
 def _stamp(name: str) -> list[int] | None:
     try:
         status = os.stat(name)
-    except OSError:
+    except (OSError, ValueError):  # a name with a null in it, too
         return None
     return [status.st_mtime_ns, status.st_size, status.st_ino]
 

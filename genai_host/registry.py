@@ -18,38 +18,13 @@ from genai_host.api import (
     ProviderType,
 )
 from genai_host.api.messages import PARTS
+from genai_host.declarations import Declarations
 from genai_host.errors import PluginError
-from genai_host.names import COMMANDS, PLAIN_NAME
+from genai_host.names import APP, COMMANDS, PLAIN_NAME
+from genai_host.telling import shown
 
 _PLAIN_NAME = re.compile(PLAIN_NAME)
-_MODEL_NAME = re.compile(r"[^\s\x00-\x1f\x7f]+")
-
-
-@frozen(kw_only=True)
-class Declarations:
-    """What one plugin declares, each a tuple in the plugin's order."""
-
-    providers: tuple[ProviderType[Any], ...] = ()
-    dialects: tuple[Dialect[Any, Any], ...] = ()
-    models: tuple[Model, ...] = ()
-    offerings: tuple[Offering, ...] = ()
-    features: tuple[Feature[Any], ...] = ()
-    parts: tuple[type[Part], ...] = ()
-    commands: tuple[Command, ...] = ()
-
-    def names(self) -> dict[str, list[str]]:
-        """Kind to names, for lists; kinds that are empty are left out."""
-        names = {
-            "providers": [provider.name for provider in self.providers],
-            "dialects": [dialect.name for dialect in self.dialects],
-            "models": [model.name for model in self.models],
-            "offerings": [f"{each.model} at {each.provider}" for each in self.offerings],
-            "features": [feature.name for feature in self.features],
-            "parts": [part.type for part in self.parts],
-            "commands": [command.name for command in self.commands],
-        }
-        return {kind: list(found) for kind, found in names.items() if found}
-
+_LONGEST = 200
 
 _PLAIN_KINDS: Mapping[str, Callable[[Declarations], Iterable[str]]] = {
     "provider": lambda declared: (provider.name for provider in declared.providers),
@@ -61,8 +36,8 @@ _PLAIN_KINDS: Mapping[str, Callable[[Declarations], Iterable[str]]] = {
 
 @frozen
 class Registry:
-    """All that is declared. Names are unique by kind: whoever comes second with a
-    name is refused as a whole, with the name of who has it."""
+    """All that is declared. Names are unique by kind: a plugin claims all of its names
+    before any of it is added, and gets all of them or none."""
 
     providers: dict[str, ProviderType[Any]] = field(factory=dict)
     dialects: dict[str, Dialect[Any, Any]] = field(factory=dict)
@@ -74,11 +49,11 @@ class Registry:
     _owners: dict[tuple[str, str], str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._owners.update((("message part", part.type), "genai-host") for part in PARTS)
-        self._owners.update((("command", name), "genai-host") for name in COMMANDS)
+        self._owners.update((("message part", part.type), APP) for part in PARTS)
+        self._owners.update((("command", name), APP) for name in COMMANDS)
 
-    def add(self, plugin: str, declared: Declarations) -> None:
-        """Take in all that a plugin declares, or nothing.
+    def claim(self, plugin: str, declared: Declarations) -> None:
+        """Take all the names that a plugin declares, or none.
 
         Raises `PluginError` for a name that is malformed, or taken already.
         """
@@ -91,10 +66,13 @@ class Registry:
                 raise PluginError(
                     f"the {kind} {name!r} is declared by {owner} already",
                     plugin=plugin,
-                    hint=f"disable one of them: genai-host plugins disable {plugin}",
+                    hint=_which_to_disable(plugin, owner),
                 )
             claims.add((kind, name))
         self._owners.update((claim, plugin) for claim in claims)
+
+    def add(self, declared: Declarations) -> None:
+        """Take in what a plugin declares, once it has its names."""
         self.providers.update((each.name, each) for each in declared.providers)
         self.dialects.update((each.name, each) for each in declared.dialects)
         self.models.update((each.name, each) for each in declared.models)
@@ -108,24 +86,43 @@ class Registry:
         return self._owners.get((kind, name), "")
 
 
+def _which_to_disable(plugin: str, owner: str) -> str:
+    first = f"genai-host plugins disable {plugin}"
+    if owner == APP:
+        return first
+    return f"disable one of them: {first}, or: genai-host plugins disable {owner}"
+
+
 def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
     """Every name that must be unique, with its kind."""
     for kind, names in _PLAIN_KINDS.items():
         for name in names(declared):
-            _must_match(_PLAIN_NAME, kind, name)
+            _must_be_plain(kind, name)
             yield kind, name
     for part in declared.parts:
+        _must_be_solid("message part", part.type)
         yield "message part", part.type
     for model in declared.models:
         for name in (model.name, *model.aliases):
-            _must_match(_MODEL_NAME, "model", name)
+            _must_be_solid("model", name)
             yield "model", name
         for provider in model.at:
+            _must_be_plain("provider", provider)
             yield "offering", f"{model.name} at {provider}"
     for offering in declared.offerings:
+        _must_be_solid("model", offering.model)
+        _must_be_plain("provider", offering.provider)
         yield "offering", f"{offering.model} at {offering.provider}"
 
 
-def _must_match(pattern: re.Pattern[str], kind: str, name: object) -> None:
-    if not isinstance(name, str) or not pattern.fullmatch(name):
-        raise PluginError(f"{name!r} is no name for a {kind}: it must match {pattern.pattern}")
+def _must_be_plain(kind: str, name: str) -> None:
+    if len(name) > _LONGEST or not _PLAIN_NAME.fullmatch(name):
+        raise PluginError(f"{shown(name)} is no name for a {kind}: it must match {PLAIN_NAME}")
+
+
+def _must_be_solid(kind: str, name: str) -> None:
+    if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
+        raise PluginError(
+            f"{shown(name)} is no name for a {kind}: it must be printable, without a space, "
+            f"and have at most {_LONGEST} characters"
+        )

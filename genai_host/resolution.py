@@ -12,11 +12,17 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from attrs import evolve, field, frozen
+from attrs.validators import instance_of, optional
 
-from genai_host.api import Dialect, Model, Offering, Operation, RouteInfo, Serve
+from genai_host.api import Dialect, Model, Offering, Operation, Provider, RouteInfo, Serve
+from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
 from genai_host.errors import NoRoute
+from genai_host.telling import told
 
 _OF_TRANSPORT = frozenset({"stream"})
+_SERVES = Must(
+    "a mapping of names of dialects to Serve", by_name(lambda value: isinstance(value, Serve))
+)
 
 
 @frozen
@@ -29,16 +35,33 @@ class Served:
     automatic        whether it may be chosen where the user names nothing
     missing          why it cannot run; empty if it can
     missing_models   ids of models that cannot run, and why
+    window           tokens that prompt and answer share there; None for no bound
     """
 
     name: str
     type: str
-    serves: Mapping[str, Serve] = field(factory=dict)
+    serves: Mapping[str, Serve] = field(factory=dict, validator=_SERVES)
     models: Mapping[str, str] = field(factory=dict)
-    default_models: Mapping[Operation, str] = field(factory=dict)
+    default_models: Mapping[Operation, str] = field(factory=dict, validator=FILLED_BY_NAME)
     automatic: bool = True
-    missing: str = ""
-    missing_models: Mapping[str, str] = field(factory=dict)
+    missing: str = field(default="", validator=TEXT)
+    missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    window: int | None = field(default=None, validator=optional(instance_of(int)))
+
+    def asked(self, provider: Provider) -> Served:
+        """The same with what the provider says of itself. One that fails to say it, or
+        says what it must not, cannot run for that reason."""
+        try:
+            return evolve(
+                self,
+                serves=provider.serves,
+                default_models=provider.default_models,
+                missing=provider.missing() or "",
+                missing_models=provider.missing_models(),
+                window=provider.window,
+            )
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
+            return evolve(self, missing=f"its plugin failed: {told(error)}")
 
 
 @frozen
@@ -229,7 +252,7 @@ class Catalog:
             can = can & (model.capabilities | _OF_TRANSPORT)
         parameters = {**dialect.parameters, **serve.parameters, **model.parameters}
         reason = served.missing or served.missing_models.get(offering.id, "")
-        windows = [window for window in (offering.window, model.window) if window]
+        windows = [window for window in (served.window, offering.window, model.window) if window]
         return Candidate(
             model=model,
             provider=served.name,
@@ -290,8 +313,13 @@ class Catalog:
         found: list[Candidate] = []
         for each in served:
             name = each.default_models.get(operation)
-            if name is not None and (provider or each.automatic):
+            if name is None or not (provider or each.automatic):
+                continue
+            try:
                 found += self.explain(name, each.name, operation)
+            except NoRoute:  # its default is nonsense; the others' may not be
+                if provider:
+                    raise
         if not found:
             who = f"the provider {provider} has" if provider else "there is"
             raise NoRoute(

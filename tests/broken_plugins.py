@@ -102,7 +102,7 @@ BROKEN = (
         "is no name for a provider",
         _hooks(
             "@hookimpl\ndef genai_providers():\n"
-            "    yield ProviderType('Not A Name', object, lambda *a: None)\n"
+            "    yield ProviderType('Not A Name', NoSettings, lambda *a: None)\n"
         ),
     ),
     BrokenPlugin(
@@ -117,7 +117,7 @@ BROKEN = (
         _hooks(
             f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-c')}\n"
             "@hookimpl\ndef genai_providers():\n"
-            "    yield ProviderType('mock', object, lambda *a: None)\n"
+            "    yield ProviderType('mock', NoSettings, lambda *a: None)\n"
         ),
     ),
     BrokenPlugin(
@@ -130,7 +130,7 @@ BROKEN = (
         "the feature 'chat' is declared by chat already",
         _hooks(
             "def respond(turn): yield\n"
-            "@hookimpl\ndef genai_features(): yield Feature('chat', object, respond)\n"
+            "@hookimpl\ndef genai_features(): yield Feature('chat', NoSettings, respond)\n"
         ),
     ),
     BrokenPlugin(
@@ -142,6 +142,102 @@ BROKEN = (
         "zz-duplicate-command",
         "the command 'ask' is declared by genai-host already",
         _hooks("@hookimpl\ndef genai_commands(): yield Command('ask', 'mine', 'zz:ask')\n"),
+    ),
+    BrokenPlugin(
+        "zz-mute-exception",
+        "Mute: it cannot say what is wrong",
+        "class Mute(Exception):\n    def __str__(self): return 1 / 0\nraise Mute",
+    ),
+    BrokenPlugin(
+        "zz-odd-exception",
+        "ModuleNotFoundError: no",
+        "raise ModuleNotFoundError('no', name=5)",
+    ),
+    BrokenPlugin(
+        "zz-odd-hint",
+        "PluginError of its own",
+        "from genai_host.errors import PluginError\n"
+        "raise PluginError('PluginError of its own\\n' + 'x' * 10_000, hint=object())",
+    ),
+    BrokenPlugin(
+        "zz-mute-object",
+        "which is no Model",
+        _hooks(
+            "class Mute:\n    def __repr__(self): raise SystemError\n"
+            "@hookimpl\ndef genai_models(): return [Mute()]\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-endless",
+        "genai_models gives more than 10000",
+        _hooks(f"@hookimpl\ndef genai_models():\n    while True: yield {_MODEL.format('zz-e')}\n"),
+    ),
+    BrokenPlugin(
+        "zz-model-at",
+        "Model 'zz-f': at must be a mapping",
+        _hooks("@hookimpl\ndef genai_models(): yield Model('zz-f', ['plain'], at={'mock'})\n"),
+    ),
+    BrokenPlugin(
+        "zz-model-parameters",
+        "Model 'zz-g': parameters must be a mapping",
+        _hooks("@hookimpl\ndef genai_models(): yield Model('zz-g', ['plain'], parameters=None)\n"),
+    ),
+    BrokenPlugin(
+        "zz-offering-id",
+        "Offering 'mock': id must be a string, and not empty, not None",
+        _hooks("@hookimpl\ndef genai_offerings(): yield Offering('mock', 'zz', None)\n"),
+    ),
+    BrokenPlugin(
+        "zz-serve-parameters",
+        "Serve: parameters must be a mapping",
+        _hooks("class Zz(Provider):\n    serves = {'plain': Serve(parameters=None)}\n"),
+    ),
+    BrokenPlugin(
+        "zz-dialect-capabilities",
+        "Zz 'zz-h': capabilities must be a set of strings, not ['stream']",
+        _hooks(
+            "class Zz(Dialect):\n    name = 'zz-h'\n    capabilities = ['stream']\n"
+            "    def prepare_request(self, call): pass\n"
+            "    def extract_result(self, call, reply): pass\n"
+            "@hookimpl\ndef genai_dialects(): yield Zz()\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-feature-settings",
+        "Feature 'zz-i': settings must be an attrs class",
+        _hooks(
+            "from dataclasses import dataclass\n@dataclass\nclass Settings:\n    x: int = 1\n"
+            "def respond(turn): yield\n"
+            "@hookimpl\ndef genai_features(): yield Feature('zz-i', Settings, respond)\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-provider-settings",
+        "NameError",
+        _hooks(
+            "from attrs import frozen\n@frozen\nclass Settings:\n    x: 'NotThere' = 1\n"
+            "@hookimpl\ndef genai_providers():\n"
+            "    yield ProviderType('zz-j', Settings, lambda *a: None)\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-part-fields",
+        "NameError",
+        _hooks(
+            "from attrs import frozen\n@frozen\nclass Zz(Part):\n    type = 'zz'\n"
+            "    x: 'NotThere' = 1\n"
+            "@hookimpl\ndef genai_parts(): yield Zz\n"
+        ),
+    ),
+    BrokenPlugin(
+        "zz-part-tag",
+        "is no name for a message part",
+        _hooks("class Zz(Part):\n    type = '\\x1b[2J'\n@hookimpl\ndef genai_parts(): yield Zz\n"),
+    ),
+    BrokenPlugin(
+        "zz-command-help",
+        "Command 'zz-k': help must be a string, not None",
+        _hooks("@hookimpl\ndef genai_commands(): yield Command('zz-k', None, 'zz:k')\n"),
     ),
     BrokenPlugin(
         "zz-unreadable",

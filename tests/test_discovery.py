@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 from broken_plugins import BROKEN, BrokenPlugin
 
-from genai_host.api import Command, Model, hookimpl
+from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.config import Config
 from genai_host.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
 from genai_host.errors import PluginError
@@ -107,6 +109,34 @@ def test_every_kind_of_duplicate_says_which_to_disable(site: Path) -> None:
         assert "genai-host plugins disable" in result.fix
 
 
+def test_two_entry_points_that_name_one_module_are_one_plugin(site: Path) -> None:
+    """Without a name that both declare, too."""
+    make_distribution(
+        site,
+        "twice",
+        entry_points={"one": "twice", "two": "twice"},
+        files={
+            "twice.py": "from genai_host.api import hookimpl\n"
+            "@hookimpl\ndef genai_on_change(kind, name, added): pass\n"
+        },
+    )
+    plugins = load(site)
+    [broken] = plugins.broken
+    assert broken.found.name == "two"
+    assert broken.reason == "it is the same object as the plugin one of twice"
+    assert "plugins disable twice:two" in broken.fix
+    assert len(plugins.hooks.genai_on_change.get_hookimpls()) == 1
+
+
+def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> None:
+    info = make_distribution(site, "twice", files={"twice.py": _GOOD})
+    (info / "entry_points.txt").write_text("[genai_host]\nx = twice\nx = twice\n")
+    plugins = load(site)
+    assert [type(result) for result in plugins.results] == [Loaded, Broken]
+    assert list(plugins.registry.models) == ["good"]
+    assert plugins.hooks.genai_models.get_hookimpls()
+
+
 def test_keyboard_interrupt_is_not_a_broken_plugin(site: Path) -> None:
     make_distribution(site, "slow", files={"slow.py": "raise KeyboardInterrupt"})
     with pytest.raises(KeyboardInterrupt):
@@ -146,6 +176,41 @@ def test_of_two_claims_to_a_name_the_order_of_distributions_decides(site: Path) 
     [broken] = load(site).broken
     assert broken.found.name == "zeta"
     assert "declared by alpha already" in broken.reason
+
+
+def test_of_two_claims_to_a_name_who_declares_more_keeps_it(site: Path) -> None:
+    """A distribution with one model does not take down one with many."""
+    many = "".join(f"    yield Model('many-{number}', ['plain'])\n" for number in range(9))
+    make_distribution(site, "zeta", files={"zeta.py": _GOOD + many})
+    for name in ("aaa", "squat"):
+        make_distribution(site, name, files={f"{name}.py": _GOOD})
+    plugins = load(site)
+    assert [broken.found.name for broken in plugins.broken] == ["aaa", "squat"]
+    for broken in plugins.broken:
+        assert "the model 'good' is declared by zeta already" in broken.reason
+        assert f"disable {broken.found.name}, or: genai-host plugins disable zeta" in broken.fix
+    assert len(plugins.registry.models) == 10
+    assert plugins.registry.owner("model", "good") == "zeta"
+
+
+def test_who_is_refused_takes_no_name_from_others(site: Path) -> None:
+    """It is refused for one name; its other names are free."""
+    one = "\n    yield Model('{0}', ['plain'])\n"
+    make_distribution(site, "big", files={"big.py": _GOOD + one.format("b") + one.format("c")})
+    make_distribution(site, "mid", files={"mid.py": _GOOD + one.format("free")})
+    small = _GOOD.replace("good", "free")
+    make_distribution(site, "small", files={"small.py": small})
+    plugins = load(site)
+    assert [broken.found.name for broken in plugins.broken] == ["mid"]
+    assert plugins.registry.owner("model", "free") == "small"
+
+
+def test_what_is_declared_stands_in_the_order_of_distributions(site: Path) -> None:
+    """Though who declares more is first to get its names."""
+    two = "\n    yield Model('more', ['plain'])\n"
+    make_distribution(site, "zeta", files={"zeta.py": _GOOD + two})
+    make_distribution(site, "alpha", files={"alpha.py": _GOOD.replace("good", "first")})
+    assert list(load(site).registry.models) == ["first", "good", "more"]
 
 
 def test_our_own_distribution_comes_first(site: Path) -> None:
@@ -209,3 +274,98 @@ def test_results_of_every_kind_are_told_apart() -> None:
     good, bad = MadePlugin(models=[Model("m", ["plain"])]), object()
     plugins = Plugins(Given({"good": good, "bad": bad, "off": good}), Config(disabled=["off"]))
     assert [type(result) for result in plugins.results] == [Loaded, Broken, Blocked]
+
+
+def test_plugins_that_change_their_mind_are_broken_alone() -> None:
+    """What pluggy sees when it registers a plugin for good may be another thing."""
+
+    class Fickle:
+        looks = 0
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(name)
+
+        def __dir__(self) -> list[str]:
+            self.looks += 1
+            if self.looks > 1:
+                raise RuntimeError("not today")
+            return ["genai_models"]
+
+        @hookimpl
+        def genai_models(self) -> list[Model]:
+            return [Model("fickle", ["plain"])]
+
+    good = MadePlugin(models=[Model("good", ["plain"])])
+    plugins = Plugins(Given({"fickle": Fickle(), "good": good}), Config())
+    assert [broken.reason for broken in plugins.broken] == ["RuntimeError: not today"]
+    assert list(plugins.registry.models) == ["good"]
+    assert plugins.hooks.genai_models() == [[Model("good", ["plain"])]]
+
+
+class _Muted(Dialect):  # type: ignore[type-arg]  # never called: only its data is looked at
+    name = "muted"
+    prepare_request = extract_result = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("name", 5),
+        ("operation", "speak"),
+        ("operation", ["chat"]),
+        ("endpoint", None),
+        ("capabilities", ["stream"]),
+        ("capabilities", {1}),
+        ("parameters", None),
+        ("parameters", {"temperature": 1}),
+        ("variant", None),
+        ("variant", {1: 2}),
+    ],
+)
+def test_what_a_dialect_says_of_itself_is_looked_at_when_it_is_loaded(
+    name: str, value: object
+) -> None:
+    wrong = type("Wrong", (_Muted,), {name: value})()
+    [broken] = Plugins(Given({"p": MadePlugin(dialects=[wrong])}), Config()).broken
+    assert f"{name} must be" in broken.reason
+
+
+def test_a_dialect_may_say_it_with_any_set_and_any_mapping() -> None:
+    said = {"capabilities": {"stream"}, "parameters": MappingProxyType({"n": {}, "m": False})}
+    right = type("Right", (_Muted,), said)()
+    assert not Plugins(Given({"p": MadePlugin(dialects=[right])}), Config()).broken
+
+
+def test_a_dialect_without_a_name_is_broken() -> None:
+    class Nameless(Dialect):  # type: ignore[type-arg]
+        prepare_request = extract_result = None  # type: ignore[assignment]
+
+    [broken] = Plugins(Given({"p": MadePlugin(dialects=[Nameless()])}), Config()).broken
+    assert "has no attribute 'name'" in broken.reason
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\x1b[2J", "a\n", "x" * 201, 5, None])
+def test_a_malformed_name_of_a_model_is_refused(name: Any) -> None:
+    class Declares:
+        def __init__(self, hook: str, make: Callable[[], object]) -> None:
+            self.make = make
+            setattr(self, hook, hookimpl(lambda: [make()]))
+
+    for hook, make in (
+        ("genai_models", lambda: Model(name, ["plain"])),
+        ("genai_models", lambda: Model("m", ["plain"], aliases=[name])),
+        ("genai_offerings", lambda: Offering(name, "mock", "id")),
+    ):
+        [broken] = Plugins(Given({"p": Declares(hook, make)}), Config()).broken
+        assert "is no name for a model" in broken.reason or "string" in broken.reason
+        assert len(broken.reason) <= 300
+
+
+def test_an_outcome_can_always_be_remembered(site: Path) -> None:
+    """Whatever a plugin raises: the index is JSON."""
+    with_bundled(site)
+    for broken in BROKEN:
+        broken.install(site)
+    load(site)
+    kept = [outcome.status for outcome in index(site).outcomes().values()]
+    assert (kept.count("broken"), kept.count("loaded")) == (len(BROKEN), 2)

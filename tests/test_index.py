@@ -208,13 +208,73 @@ class TestReading:
 
 
 class TestFile:
-    @pytest.mark.parametrize("content", ["", "{", "[]", '{"form": 0}', "null", "\0"])
+    @pytest.mark.parametrize(
+        "content",
+        ["", "{", "[]", '{"form": 0}', '{"form": 1}', "null", "\0", "[" * 100_000],
+        ids=lambda content: content[:12],
+    )
     def test_a_damaged_index_is_made_again(self, site: Path, cache: Path, content: str) -> None:
         make_distribution(site, "one")
         look(cache, site)
         [file] = cache.iterdir()
         file.write_text(content)
         assert look(cache, site) == ["one 1.0"]
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"path": None},
+            {"scanned": "yesterday"},
+            {"stamps": []},
+            {"stamps": {}},
+            {"stamps": {"\0": [1, 2, 3]}},
+            {"stamps": {"x": 1}},
+            {"stamps": {"x": ["1", 2, 3]}},
+            {"plugins": None},
+            {"plugins": {"a": "b"}},
+            {"plugins": [["one", "one", "one"]]},
+            {"plugins": [["one", "one", "one", "1.0", "", 5]]},
+            {"plugins": [None]},
+            {"outcomes": []},
+            {"outcomes": {"x": "loaded"}},
+            {"outcomes": {"x": ["loaded"]}},
+            {"outcomes": {"x": ["odd", "", "", {}, []]}},
+            {"outcomes": {"x": ["loaded", 1, "", {}, []]}},
+            {"outcomes": {"x": ["loaded", "", None, {}, []]}},
+            {"outcomes": {"x": ["loaded", "", "", [], []]}},
+            {"outcomes": {"x": ["loaded", "", "", {"models": "abc"}, []]}},
+            {"outcomes": {"x": ["loaded", "", "", {"models": [1]}, []]}},
+            {"outcomes": {"x": ["loaded", "", "", {}, [["only-a-name"]]]}},
+            {"outcomes": {"x": ["loaded", "", "", {}, ["ab"]]}},
+            {"outcomes": {"x": ["loaded", "", "", {}, 5]}},
+        ],
+        ids=str,
+    )
+    def test_an_index_of_another_shape_is_made_again(
+        self, site: Path, cache: Path, changed: dict[str, object]
+    ) -> None:
+        make_distribution(site, "one")
+        settle(site)
+        look(cache, site)
+        [file] = cache.iterdir()
+        whole = json.loads(file.read_text())
+        file.write_text(json.dumps({**whole, **changed}))
+        index = PluginIndex([str(site)], str(cache))
+        assert [found.name for found in index.plugins()] == ["one"]
+        assert index.outcomes() == {}
+        index.remember({index.plugins()[0].key: Outcome("loaded")})
+        assert PluginIndex([str(site)], str(cache)).outcomes()
+        for name in set(whole) - {"scanned", "outcomes"}:
+            assert json.loads(file.read_text())[name] == whole[name]
+
+    def test_an_index_that_lacks_a_part_is_made_again(self, site: Path, cache: Path) -> None:
+        make_distribution(site, "one")
+        look(cache, site)
+        [file] = cache.iterdir()
+        whole = json.loads(file.read_text())
+        for name in whole:
+            file.write_text(json.dumps({key: each for key, each in whole.items() if key != name}))
+            assert look(cache, site) == ["one 1.0"]
 
     def test_a_cache_that_cannot_be_written_costs_time_only(
         self, site: Path, tmp_path: Path

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import Dialect, Model, Offering, Serve
+from genai_host.api import (
+    Dialect,
+    Limits,
+    Model,
+    Offering,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+)
 from genai_host.api.parameters import STANDARD
 from genai_host.errors import NoRoute
 from genai_host.resolution import Candidate, Catalog, Served
@@ -234,6 +245,9 @@ class TestJoin:
         offering = Offering("claude", "second", "c", window=offered)
         [found] = catalog(SECOND, offerings=(offering,)).resolve("claude")
         assert found.window == window
+        small = evolve(SECOND, window=100)
+        [found] = catalog(small, offerings=(offering,)).resolve("claude")
+        assert found.window == 100
 
     def test_nothing_is_changed_by_resolving(self) -> None:
         joined = catalog(offerings=(LLAMA_AT_SECOND,))
@@ -327,8 +341,93 @@ class TestDefaults:
         with pytest.raises(NoRoute, match="the provider second has no default model"):
             catalog().resolve(None, "second")
 
+    def test_a_default_that_is_elsewhere_spoils_no_other(self) -> None:
+        odd = Served("a", "a", serves=FIRST.serves, default_models={"chat": "claude@first"})
+        assert catalog(odd, FIRST).resolve(None)[0].provider == "first"
+        with pytest.raises(NoRoute, match="is at first, and not at a"):
+            catalog(odd, FIRST).resolve(None, "a")
+
 
 def test_candidates_are_plain_data() -> None:
     [candidate] = catalog(offerings=(LLAMA_AT_SECOND,)).resolve("llama")
     assert candidate == catalog(offerings=(LLAMA_AT_SECOND,)).resolve("llama")[0]
     json.dumps(candidate.parameters)
+
+
+class _Speaker(Provider):
+    serves = {"chat-wire": Serve()}
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        raise NotImplementedError
+
+    stream = send
+
+
+class TestAsked:
+    """What a provider says of itself is a stranger's word."""
+
+    def test_what_it_says_is_taken_over(self) -> None:
+        class Sound(_Speaker):
+            default_models = {"chat": "claude"}
+
+            def missing(self) -> str | None:
+                return "a key"
+
+            def missing_models(self) -> dict[str, str]:
+                return {"claude-1": "no weights"}
+
+        served = Served("p", "first", models={"own": "id"}, automatic=False).asked(Sound())
+        assert served == Served(
+            "p",
+            "first",
+            serves={"chat-wire": Serve()},
+            models={"own": "id"},
+            default_models={"chat": "claude"},
+            automatic=False,
+            missing="a key",
+            missing_models={"claude-1": "no weights"},
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "value", "reason"),
+        [
+            ("serves", ["chat-wire"], "serves must be a mapping of names of dialects to Serve"),
+            ("serves", {"chat-wire": None}, "serves must be a mapping"),
+            ("serves", {1: Serve()}, "serves must be a mapping"),
+            ("serves", None, "serves must be a mapping"),
+            ("default_models", ["claude"], "default_models must be a mapping"),
+            ("default_models", {"chat": None}, "default_models must be a mapping"),
+            ("missing", lambda self: ["a key"], "missing must be a string, not ['a key']"),
+            ("missing", lambda self: True, "missing must be a string, not True"),
+            ("missing", None, "'NoneType' object is not callable"),
+            ("missing", lambda self: 1 / 0, "ZeroDivisionError"),
+            ("missing", lambda self: sys.exit("bye"), "SystemExit: bye"),
+            ("missing_models", lambda self: ["claude-1"], "missing_models must be a mapping"),
+            ("missing_models", lambda self: {"claude-1": 5}, "missing_models must be a mapping"),
+            ("missing_models", lambda self: None, "missing_models must be a mapping"),
+        ],
+    )
+    def test_a_wrong_word_is_why_it_cannot_run_and_spoils_no_other(
+        self, name: str, value: object, reason: str
+    ) -> None:
+        provider = type("Odd", (_Speaker,), {name: value})()
+        odd = Served("odd", "odd").asked(provider)
+        assert odd.missing.startswith("its plugin failed: ")
+        assert reason in odd.missing
+        joined = catalog(odd, FIRST, offerings=(Offering("claude", "odd", "c"),))
+        assert ways(joined.resolve("claude")) == [("first", "other-wire"), ("first", "chat-wire")]
+        assert joined.matrix()
+        with pytest.raises(NoRoute, match="its plugin failed"):
+            joined.resolve("claude", "odd")
+
+    def test_an_exception_that_cannot_be_told_is_named(self) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError
+
+        class Odd(_Speaker):
+            def missing(self) -> str | None:
+                raise Mute
+
+        served = Served("odd", "odd").asked(Odd())
+        assert served.missing == "its plugin failed: Mute: it cannot say what is wrong"

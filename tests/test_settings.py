@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -181,6 +182,49 @@ def test_a_description_has_what_help_needs() -> None:
     assert not any(each.required for each in found.values())
     assert all(each.required and each.default is None for each in describe(Required))
     assert describe(NoSettings) == []
+
+
+def test_a_default_that_is_no_json_is_described_as_text() -> None:
+    @frozen
+    class Odd:
+        folder: Path = Path("/tmp/x")
+        kinds: frozenset[str] = frozenset({"a"})
+        seconds: float = float("inf")
+        several: tuple[int, ...] = (1, 2)
+        nested: Any = field(default={"a": [Path("b")]})
+        fine: Any = field(default={"a": [1, None, "x"]})
+
+    found = {each.name: each.default for each in describe(Odd)}
+    assert found == {
+        "folder": "/tmp/x",
+        "kinds": "frozenset({'a'})",
+        "seconds": "inf",
+        "several": (1, 2),
+        "nested": str({"a": [Path("b")]}),
+        "fine": {"a": [1, None, "x"]},
+    }
+    json.dumps([attrs.asdict(each) for each in describe(Odd)], allow_nan=False)
+
+
+@pytest.mark.parametrize("env", [5, [5], None])
+def test_a_variable_has_a_name(env: Any) -> None:
+    with pytest.raises(TypeError):
+        about("help", env=env)
+
+
+def test_what_reads_settings_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 3 ms to make."""
+    made = []
+    init = Codec.__init__
+
+    def count(self: Codec, *given: Any) -> None:
+        made.append(self)
+        init(self, *given)
+
+    monkeypatch.setattr(Codec, "__init__", count)
+    for _ in range(3):
+        read({"retries": 1, "seconds": 2}, {"B_RETRIES": "3"})
+    assert len(made) <= 1
 
 
 def test_a_secret_comes_from_the_environment_as_it_is() -> None:

@@ -7,7 +7,9 @@ messages    roles, parts, messages, usage
 exchange    requests and replies as they pass between dialect and provider
 calls       one call of a model, free of wire formats, and what comes back
 dialects    the codec of a wire format; how a provider serves it
+http        HTTP as the host does it for plugins
 providers   transport: what carries a request
+http_provider   providers over HTTP, in a few lines
 models      models and offerings, as data
 parameters  the model parameters that all dialects call by the same name
 steps       what a feature asks of the host
@@ -48,6 +50,8 @@ from genai_host.api.exchange import (
 )
 from genai_host.api.features import Answer, Detail, Feature, Story, Turn
 from genai_host.api.hookspecs import hookimpl
+from genai_host.api.http import Framing, Http, HttpRequest
+from genai_host.api.http_provider import HttpProvider, http_provider
 from genai_host.api.messages import (
     File,
     Image,
@@ -100,6 +104,10 @@ __all__ = [
     "Feature",
     "File",
     "Finish",
+    "Framing",
+    "Http",
+    "HttpProvider",
+    "HttpRequest",
     "Image",
     "Limits",
     "Listed",
@@ -140,6 +148,7 @@ __all__ = [
     "Wait",
     "about",
     "hookimpl",
+    "http_provider",
     "schema_of",
     "standard",
 ]

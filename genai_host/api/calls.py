@@ -69,7 +69,8 @@ class ChatCall(Call):
                 depends on
         write   one message as JSON: a value, several joined by commas, or nothing
         """
-        return [Encoded(message.remember(key, write)) for message in self.messages]
+        written = [message.remember(key, write) for message in self.messages]
+        return [Encoded(b",".join(filter(None, written)))]
 
 
 @frozen(kw_only=True)

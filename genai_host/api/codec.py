@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -134,6 +135,12 @@ class Codec:
             lambda error: {"code": error.code, "message": error.message, **error.fields()},
         )
         self._converter.register_structure_hook(GenaiError, _read_error)
+
+
+@cache
+def usual_codec() -> Codec:
+    """The codec without parts of plugins: to make one takes milliseconds."""
+    return Codec()
 
 
 def _exactly(kind: type, accepted: tuple[type, ...]) -> Callable[[Any, Any], Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import field, frozen
+
+from genai_host.api.validators import ADDRESS, TEXT
 
 
 @frozen
@@ -14,6 +16,6 @@ class Command:
     load   the click command, as `package.module:name`; imported when it runs
     """
 
-    name: str
-    help: str
-    load: str
+    name: str = field(validator=TEXT)
+    help: str = field(validator=TEXT)
+    load: str = field(validator=ADDRESS)

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from attrs import field, frozen
 
 from genai_host.api.calls import Call, Delta
-from genai_host.api.converters import string_set
+from genai_host.api.converters import string_set, strings
 from genai_host.api.exchange import Operation, ProviderReply, ProviderRequest, StreamEvent
+from genai_host.api.validators import ANY_BY_NAME, SCHEMAS, TEXT, TEXT_BY_NAME, TEXT_OR_NONE
 from genai_host.errors import GenaiError
 
 C = TypeVar("C", bound=Call)
@@ -48,21 +49,28 @@ class Serve:
     install          what to `pip install` where the dialect is missing
     """
 
-    path: str = ""
-    stream_path: str | None = None
-    query: Mapping[str, str] = field(factory=dict)
-    add: Mapping[str, Any] = field(factory=dict)
-    drop: tuple[str, ...] = ()
-    header_to_body: Mapping[str, str] = field(factory=dict)
+    path: str = field(default="", validator=TEXT)
+    stream_path: str | None = field(default=None, validator=TEXT_OR_NONE)
+    query: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    add: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    drop: tuple[str, ...] = field(default=(), converter=strings)
+    header_to_body: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     lacks: frozenset[str] = field(default=frozenset(), converter=string_set)
-    parameters: Mapping[str, Any] = field(factory=dict)
-    variant: Mapping[str, Any] = field(factory=dict)
-    ids: str = "*"
-    install: str | None = None
+    parameters: Mapping[str, Any] = field(factory=dict, validator=SCHEMAS)
+    variant: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    ids: str = field(default="*", validator=TEXT)
+    install: str | None = field(default=None, validator=TEXT_OR_NONE)
 
 
 class Decoder(Protocol[R_co]):
-    """Reads the events of one streamed reply."""
+    """Reads the events of one streamed reply.
+
+    done   whether the format's own mark of the end has come: the reply is whole then,
+           whatever the transport still does
+    """
+
+    @property
+    def done(self) -> bool: ...
 
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         """The pieces that an event brings, if any. Raises `MalformedReply`."""

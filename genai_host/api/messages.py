@@ -31,12 +31,22 @@ class Part:
 
 def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
     """Parts from what is handy to write: a string, a part, or several of them."""
-    if isinstance(content, (str, Part)):
-        content = (content,)
+    if isinstance(content, str):
+        return (Text(content),)
+    if isinstance(content, Part):
+        return (content,)
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         kind = type(content).__name__
         raise InvalidData(f"a message holds parts, not {kind}", path="$.content")
-    return tuple(Text(part) if isinstance(part, str) else part for part in content)
+    return tuple([_part(each) for each in content])
+
+
+def _part(content: object) -> Part:
+    if isinstance(content, str):
+        return Text(content)
+    if isinstance(content, Part):
+        return content
+    raise InvalidData(f"a message holds parts, not {type(content).__name__}", path="$.content")
 
 
 def _result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
@@ -164,11 +174,6 @@ PARTS: tuple[type[Part], ...] = (
 """The parts that every host knows; plugins add to them."""
 
 
-def _is_part(message: Message, attribute: Attribute[Any], part: object) -> None:
-    if not isinstance(part, Part):
-        raise InvalidData(f"a message holds parts, not {type(part).__name__}", path="$.content")
-
-
 def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
     if role not in ROLES:
         raise InvalidData(f"unknown role {role!r}: it is one of {', '.join(ROLES)}", path="$.role")
@@ -186,10 +191,7 @@ class Message:
     """
 
     role: Role = field(validator=_is_role)
-    content: tuple[Part, ...] = field(
-        converter=_parts,
-        validator=must.deep_iterable(_is_part),
-    )
+    content: tuple[Part, ...] = field(converter=_parts)
     _remembered: dict[Hashable, Any] = field(factory=dict, init=False, eq=False, repr=False)
 
     @property

@@ -9,6 +9,15 @@ from attrs import field, frozen
 
 from genai_host.api.converters import string_set, strings, strings_or_none
 from genai_host.api.exchange import Operation
+from genai_host.api.validators import (
+    ANY_BY_NAME,
+    ANY_BY_NAMES,
+    FILLED,
+    FILLED_BY_NAME,
+    OPERATION,
+    SCHEMAS,
+    SIZE_OR_NONE,
+)
 
 
 @frozen
@@ -29,17 +38,17 @@ class Model:
     at             short form of `Offering`: provider type to its id there
     """
 
-    name: str
+    name: str = field(validator=FILLED)
     dialects: tuple[str, ...] = field(converter=strings)
     aliases: tuple[str, ...] = field(default=(), converter=strings)
     capabilities: frozenset[str] = field(default=frozenset(), converter=string_set)
-    window: int | None = None
-    max_output: int | None = None
-    parameters: Mapping[str, Any] = field(factory=dict)
-    defaults: Mapping[str, Any] = field(factory=dict)
-    variant: Mapping[str, Mapping[str, Any]] = field(factory=dict)
-    operation: Operation = "chat"
-    at: Mapping[str, str] = field(factory=dict)
+    window: int | None = field(default=None, validator=SIZE_OR_NONE)
+    max_output: int | None = field(default=None, validator=SIZE_OR_NONE)
+    parameters: Mapping[str, Any] = field(factory=dict, validator=SCHEMAS)
+    defaults: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    variant: Mapping[str, Mapping[str, Any]] = field(factory=dict, validator=ANY_BY_NAMES)
+    operation: Operation = field(default="chat", validator=OPERATION)
+    at: Mapping[str, str] = field(factory=dict, validator=FILLED_BY_NAME)
 
 
 @frozen
@@ -58,10 +67,10 @@ class Offering:
     window     its window there, if smaller
     """
 
-    model: str
-    provider: str
-    id: str
+    model: str = field(validator=FILLED)
+    provider: str = field(validator=FILLED)
+    id: str = field(validator=FILLED)
     dialects: tuple[str, ...] | None = field(default=None, converter=strings_or_none)
     lacks: frozenset[str] = field(default=frozenset(), converter=string_set)
-    variant: Mapping[str, Any] = field(factory=dict)
-    window: int | None = None
+    variant: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    window: int | None = field(default=None, validator=SIZE_OR_NONE)

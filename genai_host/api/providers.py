@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
+from genai_host.api.converters import string_set_or_none, strings_or_none
 from genai_host.api.dialects import Serve
 from genai_host.api.exchange import (
     Limits,
@@ -19,6 +20,9 @@ from genai_host.api.exchange import (
     Registration,
     ReplyStream,
 )
+from genai_host.api.http import Http
+from genai_host.api.settings import SETTINGS
+from genai_host.api.validators import BOOLEAN, CALLABLE, TEXT
 from genai_host.errors import GenaiError
 
 S = TypeVar("S")
@@ -33,9 +37,9 @@ class Listed:
     window         tokens that prompt and answer share; None if it does not say
     """
 
-    id: str
-    dialects: tuple[str, ...] | None = None
-    capabilities: frozenset[str] | None = None
+    id: str = field(validator=TEXT)
+    dialects: tuple[str, ...] | None = field(default=None, converter=strings_or_none)
+    capabilities: frozenset[str] | None = field(default=None, converter=string_set_or_none)
     window: int | None = None
 
 
@@ -51,10 +55,16 @@ class Provider(ABC):
     serves           the dialects that it serves, by name, and how; the order
                      breaks ties between dialects
     default_models   for an operation, the model to use where the user names none
+    bounds           where the usual ones of calls do not suit it, its own, by name:
+                     `{"first_token": 600}`; a user's configuration comes first
+    window           tokens that prompt and answer share here, where that is less than
+                     what the model can
     """
 
     serves: Mapping[str, Serve]
     default_models: Mapping[Operation, str] = {}
+    bounds: Mapping[str, float] = {}
+    window: int | None = None
 
     def missing(self) -> str | None:
         """What it lacks to run, as `no key: set X_API_KEY`; None if nothing. No I/O
@@ -114,11 +124,13 @@ class Services:
     instance   the name it is opened under
     clock      use it rather than `time`
     data_dir   folder for large files of its own, such as weights; it may not exist
+    http       how to send requests over HTTP
     """
 
     instance: str
     clock: Clock
     data_dir: Path
+    http: Http
 
 
 @frozen
@@ -132,7 +144,7 @@ class ProviderType(Generic[S]):
                 nor provider; False for stand-ins such as a mock
     """
 
-    name: str
-    settings: type[S]
-    open: Callable[[S, Services], Provider]
-    automatic: bool = True
+    name: str = field(validator=TEXT)
+    settings: type[S] = field(validator=SETTINGS)
+    open: Callable[[S, Services], Provider] = field(validator=CALLABLE)
+    automatic: bool = field(default=True, validator=BOOLEAN)

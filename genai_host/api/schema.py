@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 
 import attrs
 
-from genai_host.api.codec import Codec
+from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.errors import InvalidData
 
@@ -74,7 +74,7 @@ def build(value: Any, form: Any) -> Any:
             return form.model_validate(value)
         except ValueError as error:
             raise InvalidData(str(error)) from error
-    return Codec().from_json(value, form)
+    return usual_codec().from_json(value, form)
 
 
 def message_schema(parts: Iterable[type[Part]] = PARTS) -> dict[str, Any]:

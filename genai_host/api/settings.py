@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import hmac
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,9 @@ from typing import Any, NoReturn, TypeVar, get_args
 import attrs
 from attrs import frozen
 
-from genai_host.api.codec import Codec
+from genai_host.api.codec import usual_codec
+from genai_host.api.converters import strings
+from genai_host.api.validators import Must
 from genai_host.errors import ConfigurationError, InvalidData
 
 S = TypeVar("S")
@@ -71,7 +74,9 @@ def about(help: str, *, env: str | Sequence[str] = ()) -> dict[str, Any]:
     env    environment variables to take the value from where none is configured,
            first one first
     """
-    return {_ABOUT: (help, (env,) if isinstance(env, str) else tuple(env))}
+    if not isinstance(help, str):
+        raise TypeError(f"help is a string, not {type(help).__name__}")
+    return {_ABOUT: (help, (env,) if isinstance(env, str) else strings(env))}
 
 
 @frozen
@@ -79,7 +84,8 @@ class Setting:
     """One field of a settings class, described for help and forms.
 
     type       as it is written, such as `float | None`
-    default    None if it is required or made anew each time
+    default    None if it is required or made anew each time; JSON, or text for what
+               is none
     """
 
     name: str
@@ -94,6 +100,15 @@ class Setting:
 def describe(settings: type[Any]) -> list[Setting]:
     """The fields of a settings class, in their order."""
     return [_describe_field(field) for field in _fields(settings)]
+
+
+def _describes_itself(settings: Any) -> bool:
+    """Raises what is wrong with a class whose fields cannot be described."""
+    return isinstance(settings, type) and attrs.has(settings) and describe(settings) is not None
+
+
+SETTINGS = Must("an attrs class", _describes_itself)
+"""For `attrs` fields that hold a settings class."""
 
 
 def _fields(settings: type[Any]) -> Iterable[attrs.Attribute[Any]]:
@@ -111,8 +126,16 @@ def _describe_field(field: attrs.Attribute[Any]) -> Setting:
         env=env,
         secret=_is_secret(field.type),
         required=required,
-        default=None if required or made else field.default,
+        default=None if required or made else _as_json(field.default),
     )
+
+
+def _as_json(value: Any) -> Any:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+    return value
 
 
 def _as_written(kind: Any) -> str:
@@ -181,7 +204,7 @@ def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: 
             hint=f"set the environment variable {about.env[0]}" if about.env else "",
         )
     try:
-        return Codec().from_json(value, field.type)
+        return usual_codec().from_json(value, field.type)
     except InvalidData as error:
         raise ConfigurationError(f"{owner}: {about.name}: {error}", hint=about.help) from error
 
@@ -192,6 +215,6 @@ def _read_env(
     if about.secret:
         return Secret(text)
     try:
-        return Codec().from_text(text, field.type)
+        return usual_codec().from_text(text, field.type)
     except InvalidData as error:
         raise ConfigurationError(f"{owner}: {variable}: {error}", hint=about.help) from error

@@ -86,7 +86,8 @@ class CallFunction(Step[R_co]):
     returns      class of what it returns, so that it can be read from the record
     twice        whether it may run twice, after a crash that left its end unknown
 
-    What it raises reaches the feature as `FunctionFailed`; a `GenaiError` as it is.
+    What it raises reaches the feature as `FunctionFailed`, and so does a result that is
+    not JSON or not of its class; a `GenaiError` comes as it is.
     """
 
     step = "call_function"
@@ -105,7 +106,8 @@ class Wait(Step[R_co]):
 
     kind      what it waits for, as `approval`
     payload   JSON for whoever is to decide
-    returns   class of the result; None for plain JSON
+    returns   class of the result; None for plain JSON. Anything else that is given is
+              refused, and the turn waits on
     """
 
     step = "wait"
@@ -151,7 +153,8 @@ class NewId(Step[str]):
 
 @frozen
 class Progress(Step[None]):
-    """Tell the user how it goes. Not recorded, since nothing depends on it."""
+    """Tell the user how it goes. Neither recorded nor counted as a step, since nothing
+    depends on it."""
 
     step = "progress"
     text: str

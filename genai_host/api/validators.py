@@ -1,0 +1,103 @@
+"""What the fields of declarations must be: attrs validators that say whose field is wrong.
+
+A wrong declaration breaks the plugin that makes it, when it makes it, and not whoever
+joins it with others later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Set
+from typing import Any, get_args
+
+from genai_host.api.exchange import Operation
+from genai_host.telling import shown
+
+_OPERATIONS = get_args(Operation)
+_ADDRESS = re.compile(r"[\w.]+:[\w.]+")
+
+
+class Must:
+    """An attrs validator.
+
+    be      what the value must be, in words
+    is_so   whether it is
+    """
+
+    def __init__(self, be: str, is_so: Callable[[Any], bool]) -> None:
+        self._be = be
+        self._is_so = is_so
+
+    def __call__(self, owner: Any, field: Any, value: Any) -> None:
+        if not self._is_so(value):
+            raise self._refused(owner, field.name, value)
+
+    def check(self, owner: Any, name: str) -> None:
+        """The same for an attribute of what is no attrs class."""
+        value = getattr(owner, name)
+        if not self._is_so(value):
+            raise self._refused(owner, name, value)
+
+    def _refused(self, owner: Any, name: str, value: Any) -> TypeError:
+        called = getattr(owner, "name", None) or getattr(owner, "model", None)
+        whose = f"{type(owner).__name__} {called!r}" if isinstance(called, str) else ""
+        return TypeError(
+            f"{whose or type(owner).__name__}: {name} must be {self._be}, not {shown(value)}"
+        )
+
+
+def by_name(is_so: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether something is a mapping from strings to values that are so."""
+
+    def is_mapping(value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        return all(isinstance(name, str) and is_so(each) for name, each in value.items())
+
+    return is_mapping
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_any(value: Any) -> bool:
+    return True
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (Mapping, bool))
+
+
+def _is_operation(value: Any) -> bool:
+    return isinstance(value, str) and value in _OPERATIONS
+
+
+TEXT = Must("a string", _is_text)
+TEXT_OR_NONE = Must("a string or None", lambda value: value is None or _is_text(value))
+FILLED = Must("a string, and not empty", lambda value: _is_text(value) and bool(value))
+BOOLEAN = Must("True or False", lambda value: isinstance(value, bool))
+CALLABLE = Must("something to call", callable)
+SIZE_OR_NONE = Must(
+    "a whole number above 0, or None", lambda value: value is None or _is_size(value)
+)
+STRING_SET = Must(
+    "a set of strings", lambda value: isinstance(value, Set) and all(map(_is_text, value))
+)
+TEXT_BY_NAME = Must("a mapping of strings to strings", by_name(_is_text))
+FILLED_BY_NAME = Must(
+    "a mapping of strings to strings that are not empty",
+    by_name(lambda value: _is_text(value) and bool(value)),
+)
+ANY_BY_NAME = Must("a mapping with strings for keys", by_name(_is_any))
+ANY_BY_NAMES = Must("a mapping of names to mappings", by_name(by_name(_is_any)))
+SCHEMAS = Must("a mapping of names to JSON Schemas", by_name(_is_schema))
+OPERATION = Must(f"one of {', '.join(_OPERATIONS)}", _is_operation)
+OPERATIONS = Must(f"a mapping of names to one of {', '.join(_OPERATIONS)}", by_name(_is_operation))
+ADDRESS = Must(
+    "as `package.module:name`", lambda value: _is_text(value) and bool(_ADDRESS.fullmatch(value))
+)

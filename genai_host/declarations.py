@@ -1,0 +1,121 @@
+"""What one plugin declares: asked for once, and looked at before anybody relies on it.
+
+Declarations that are attrs classes look at their fields themselves, when they are made;
+here is what those cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import (
+    Codec,
+    Command,
+    Dialect,
+    Feature,
+    Model,
+    Offering,
+    Part,
+    ProviderType,
+    Serve,
+)
+from genai_host.api.messages import PARTS
+from genai_host.api.validators import ANY_BY_NAME, OPERATION, SCHEMAS, STRING_SET, TEXT, Must
+from genai_host.errors import PluginError
+from genai_host.telling import shown
+
+_MOST = 10_000
+
+
+@frozen(kw_only=True)
+class Declarations:
+    """What one plugin declares, each a tuple in the plugin's order."""
+
+    providers: tuple[ProviderType[Any], ...] = ()
+    dialects: tuple[Dialect[Any, Any], ...] = ()
+    models: tuple[Model, ...] = ()
+    offerings: tuple[Offering, ...] = ()
+    features: tuple[Feature[Any], ...] = ()
+    parts: tuple[type[Part], ...] = ()
+    commands: tuple[Command, ...] = ()
+
+    def names(self) -> dict[str, list[str]]:
+        """Kind to names, for lists; kinds that are empty are left out."""
+        names = {
+            "providers": [provider.name for provider in self.providers],
+            "dialects": [dialect.name for dialect in self.dialects],
+            "models": [model.name for model in self.models],
+            "offerings": [f"{each.model} at {each.provider}" for each in self.offerings],
+            "features": [feature.name for feature in self.features],
+            "parts": [part.type for part in self.parts],
+            "commands": [command.name for command in self.commands],
+        }
+        return {kind: list(found) for kind, found in names.items() if found}
+
+    @property
+    def size(self) -> int:
+        """How much it declares."""
+        return sum(map(len, self.names().values()))
+
+
+def ask(hook: Any) -> Declarations:
+    """Ask a plugin that is alone behind these hooks.
+
+    Raises `PluginError` and `TypeError` for what is not what the hooks say, and
+    whatever the plugin raises.
+    """
+    return Declarations(
+        providers=_instances(hook.genai_providers, ProviderType),
+        dialects=_dialects(hook.genai_dialects),
+        models=_instances(hook.genai_models, Model),
+        offerings=_instances(hook.genai_offerings, Offering),
+        features=_instances(hook.genai_features, Feature),
+        parts=_part_classes(hook.genai_parts),
+        commands=_instances(hook.genai_commands, Command),
+    )
+
+
+def _instances(hook: Any, kind: type) -> tuple[Any, ...]:
+    found: list[Any] = []
+    for declared in hook():
+        if not isinstance(declared, Iterable):
+            raise PluginError(f"{hook.name} gives {shown(declared)}, which is no list")
+        found.extend(islice(declared, _MOST + 1))  # it may be endless
+    if len(found) > _MOST:
+        raise PluginError(f"{hook.name} gives more than {_MOST}")
+    for item in found:
+        if not isinstance(item, kind):
+            raise PluginError(f"{hook.name} gives {shown(item)}, which is no {kind.__name__}")
+    return tuple(found)
+
+
+_OF_DIALECTS = {
+    "name": TEXT,
+    "operation": OPERATION,
+    "endpoint": Must("a Serve", lambda value: isinstance(value, Serve)),
+    "capabilities": STRING_SET,
+    "parameters": SCHEMAS,
+    "variant": ANY_BY_NAME,
+}
+
+
+def _dialects(hook: Any) -> tuple[Dialect[Any, Any], ...]:
+    found = _instances(hook, Dialect)
+    for dialect in found:
+        for name, must in _OF_DIALECTS.items():
+            must.check(dialect, name)
+    return found
+
+
+def _part_classes(hook: Any) -> tuple[type[Part], ...]:
+    found = _instances(hook, type)
+    for item in found:
+        if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
+            raise PluginError(f"{hook.name} gives {shown(item)}, which is no subclass of Part")
+    if found:
+        Codec((*PARTS, *found))  # raises for fields that have no JSON form
+    return found

@@ -1,0 +1,37 @@
+"""What went wrong in a plugin, in words, whatever its author wrote: neither the `repr`
+of what a plugin hands over, nor the text of its exceptions, is sure to be one."""
+
+from __future__ import annotations
+
+import reprlib
+
+_MOST = 300
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 100
+
+
+def told(error: BaseException) -> str:
+    """`ValueError: what it says`, on one line; an exception that cannot say it is named."""
+    return one_line(f"{type(error).__name__}: {said(error)}").strip(": ")
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, without its class, on one line."""
+    try:
+        return one_line(str(error))
+    except Exception:  # noqa: BLE001 - any code may stand there
+        return "it cannot say what is wrong"
+
+
+def shown(value: object) -> str:
+    """A value in an error, shortened."""
+    try:
+        return one_line(_short.repr(value))
+    except Exception:  # noqa: BLE001 - any code may stand there
+        return f"a {type(value).__name__}"
+
+
+def one_line(text: str) -> str:
+    line = " ".join(text[: 10 * _MOST].split())
+    return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."

@@ -1,0 +1,99 @@
+"""Plugins that load and then say what they must not: each costs itself, and nobody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from genai_host import Host
+from genai_host.api import (
+    Limits,
+    Model,
+    NoSettings,
+    Offering,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Serve,
+    Services,
+)
+from genai_host.api.settings import describe
+from genai_host.errors import NoRoute
+from genai_host.testing import MadePlugin
+
+
+class _Speaker(Provider):
+    serves = {"plain": Serve()}
+
+    def __init__(self, settings: Any, services: Services) -> None:
+        pass
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        raise NotImplementedError
+
+    stream = send
+
+
+def _raise(*_: Any) -> Any:
+    raise RuntimeError("oh")
+
+
+def _open(**said: Any) -> Callable[[Any, Services], Provider]:
+    return type("Odd", (_Speaker,), said)
+
+
+@pytest.mark.parametrize(
+    "open",
+    [
+        _open(serves=["plain"]),
+        _open(serves={"plain": None}),
+        _open(serves=property(_raise)),
+        _open(default_models=["mock"]),
+        _open(default_models={"chat": "mock@mock"}),
+        _open(default_models={"chat": object()}),
+        _open(missing=lambda self: ["a", "b"]),
+        _open(missing=_raise),
+        _open(missing_models=lambda self: ["mock"]),
+        _open(bounds=["first_token"]),
+        _open(bounds={"first_token": "soon"}),
+        _open(__init__=_raise),
+        lambda settings, services: None,
+        lambda: None,
+    ],
+)
+def test_the_others_run_and_it_says_why_it_does_not(
+    make_host: Callable[..., Host], open: Any
+) -> None:
+    odd = MadePlugin(
+        providers=[ProviderType("odd", NoSettings, open)],
+        models=[Model("own", ["plain"], at={"odd": "o"})],
+        offerings=[Offering("mock", "odd", "m")],
+    )
+    host = make_host(aaa=odd)
+    assert not host.plugins.broken
+    assert host.open("chat", model="mock@mock").say("hi").text == "hi"
+    assert host.open("chat", provider="mock").say("hi").text == "hi"
+    assert {each.provider for each in host.routes()} == {"mock", "odd"}
+    assert host.catalog.served["mock"].missing == ""
+    with pytest.raises(NoRoute, match=r"no default model|odd"):
+        host.open("chat")
+    if host.catalog.served["odd"].missing:
+        assert {each.provider for each in host.catalog.resolve("mock")} == {"mock"}
+        with pytest.raises(NoRoute):
+            host.open("chat", model="own")
+
+
+def test_whatever_the_settings_are_they_are_listed_as_json(make_host: Callable[..., Host]) -> None:
+    @attrs.frozen
+    class Settings:
+        odd: Any = attrs.field(default=_raise)
+
+    plugin = MadePlugin(providers=[ProviderType("odd", Settings, _open())])
+    host = make_host(odd=plugin)
+    for instance in host.instances:
+        json.dumps([attrs.asdict(each) for each in describe(instance.type.settings)])

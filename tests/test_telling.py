@@ -1,0 +1,54 @@
+"""Words for what strangers' code does, whatever it says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from genai_host.telling import one_line, said, shown, told
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
+class Wrong(Exception):
+    def __str__(self) -> str:
+        return 5  # type: ignore[return-value]  # so does a stranger
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (ValueError("a\n\n  b\t"), "ValueError: a b"),
+        (SystemExit(3), "SystemExit: 3"),
+        (Mute(), "Mute: it cannot say what is wrong"),
+        (Wrong(), "Wrong: it cannot say what is wrong"),
+    ],
+)
+def test_an_exception_is_told_in_one_line(error: BaseException, text: str) -> None:
+    assert told(error) == text
+
+
+def test_what_it_says_goes_without_its_class() -> None:
+    assert said(ValueError("no\nway")) == "no way"
+    assert said(Mute()) == "it cannot say what is wrong"
+
+
+def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:
+    assert shown(["plain"]) == "['plain']"
+    assert len(shown("x" * 10_000_000)) < 200
+    assert len(shown([["x" * 1000] * 1000] * 1000)) <= 300
+    assert "Mute" in shown(Mute())
+    assert "Mute" in shown([Mute()])
+
+
+def test_a_line_is_one_and_not_long() -> None:
+    assert one_line(" a\r\nb ") == "a b"
+    assert len(one_line("word " * 1000)) == 300
+    assert one_line("word " * 1000).endswith(" ...")
+    assert len(one_line("x" * 10_000_000)) == 300
