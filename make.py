@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,9 +33,11 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if arguments else 2
-    if arguments[0] == "test":
-        return test(arguments[1:])
-    return run(arguments)
+    try:
+        return test(arguments[1:]) if arguments[0] == "test" else run(arguments)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
 
 
 def run(command: list[str]) -> int:
@@ -42,7 +45,16 @@ def run(command: list[str]) -> int:
     python = _environment(ROOT / ".venv", [str(ROOT), *map(str, _plugins())], stamp=_sources())
     host = [str(python), "-m", "genai_host"]
     pulled = subprocess.run([*host, "local", "pull"], stdout=subprocess.DEVNULL)
-    return pulled.returncode or subprocess.run([*host, *command]).returncode
+    return pulled.returncode or _hand_over([*host, *command])
+
+
+def _hand_over(command: list[str], is_posix: bool = os.name == "posix") -> int:
+    """Run the command in place of this process, or else wait for it: what Ctrl-C does
+    is its own matter, as in a chat."""
+    if is_posix:
+        os.execv(command[0], command)  # noqa: S606 - it needs no shell
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return subprocess.run(command).returncode
 
 
 def test(options: list[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mimetypes
 import os
-import re
 import urllib.parse
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from genai_host.errors import ConfigurationError, Unavailable
 MOST_BYTES = 20 * 1024 * 1024
 _SECONDS = (5.0, 30.0)  # to connect; between two blocks
 _BLOCK = 1 << 16
-_USER = re.compile(r"//[^/\s@]*@")
 
 _PDF = "application/pdf"
 _SIGNATURES = {
@@ -33,7 +31,7 @@ def attachment(source: str | os.PathLike[str]) -> Part:
     20 MiB, `Unavailable` if an address cannot be read.
     """
     name = os.fspath(source)
-    if name.lower().startswith(("http://", "https://")):
+    if _is_address(name):
         data, media_type = _fetch(name)
         return part_of(data, _last_of(name), media_type)
     try:
@@ -90,6 +88,25 @@ def _last_of(address: str) -> str:
     return urllib.parse.unquote(path.rpartition("/")[2])
 
 
+def shown(source: str) -> str:
+    """A file or an address as it may be shown: an address without its user, its
+    password and its query, which may be a signature."""
+    if not _is_address(source):
+        return source
+    try:
+        parts = urllib.parse.urlsplit(source)
+        _ = parts.port
+    except ValueError:  # as where a password has a slash in it
+        return "the address"
+    if "@" in parts.query + parts.fragment:
+        return "the address"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _is_address(source: str) -> bool:
+    return source.lower().startswith(("http://", "https://"))
+
+
 def _fetch(address: str) -> tuple[bytes, str]:
     """The body and its media type. The environment's proxies hold, its netrc does not."""
     import requests
@@ -103,7 +120,7 @@ def _fetch(address: str) -> tuple[bytes, str]:
                 status = reply.status_code
                 if status >= 400:
                     raise Unavailable(
-                        _shown(f"{address} cannot be read: it answered with status {status}"),
+                        f"{shown(address)} cannot be read: it answered with status {status}",
                         status=status,
                         retryable=status >= 500 or status == 429,
                     )
@@ -111,15 +128,22 @@ def _fetch(address: str) -> tuple[bytes, str]:
                 for block in reply.iter_content(_BLOCK):
                     data += block
                     if len(data) > MOST_BYTES:
-                        raise _too_large(_shown(address))
+                        raise _too_large(shown(address))
                 return bytes(data), reply.headers.get("Content-Type", "")
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
-        raise Unavailable(_shown(f"{address} cannot be read: {error}")) from error
+        # from None: the libraries quote addresses whole
+        raise Unavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
 
 
-def _shown(text: str) -> str:
-    """Without the user and the password that an address may hold."""
-    return _USER.sub("//", text)
+def _reason(error: BaseException) -> str:
+    """What the system said, as `Connection refused`, or what kind of error it is."""
+    reason = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            reason = cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return reason
 
 
 def _too_large(name: str) -> ConfigurationError:

@@ -18,6 +18,7 @@
     enabled = true
     models = { my-model = "/models/my-model.gguf" }   # name to id there
     threads = 2                      # and the settings of its type
+    calls = { first_token = 120 }    # what bounds its calls, see `genai_host.bounds`
 
 It is imported to list plugins, so it imports nothing heavy itself.
 """
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 VERSION = 1
+_SECONDS = 10.0  # to wait for another process that changes the file
 
 
 class InstanceConfig(NamedTuple):
@@ -48,12 +50,14 @@ class InstanceConfig(NamedTuple):
     enabled   whether it may be used
     models    model name to its id there
     settings  the settings of the type, unchecked
+    calls     what bounds its calls, unchecked
     """
 
     type: str
     enabled: bool = True
     models: Mapping[str, str] = {}
     settings: Mapping[str, Any] = {}
+    calls: Mapping[str, Any] = {}
 
 
 class Config(NamedTuple):
@@ -88,20 +92,20 @@ class Config(NamedTuple):
 
 
 def read_config(file: str | os.PathLike[str] | None = None) -> Config:
-    """The configuration; the defaults if there is no file.
+    """The configuration; the defaults if none is named and there is no file.
 
-    Raises `ConfigurationError` if the file cannot be read, is not TOML, has an
-    unknown key or a value of another type.
+    Raises `ConfigurationError` if a named file is missing, if the file cannot be
+    read, is not TOML, has an unknown key or a value of another type.
     """
     path = os.fspath(file or paths.config_file())
-    try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except FileNotFoundError:
-        return Config()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}", file=path) from error
-    return _Reader(path).config(_parse(text, path))
+    text = _text(path)
+    if text is not None:
+        return _checked(text, path)
+    if file or paths.named_config_file():
+        raise ConfigurationError(
+            f"there is no {path}", file=path, hint="correct its name, or GENAI_HOST_CONFIG"
+        )
+    return Config()
 
 
 @contextlib.contextmanager
@@ -112,25 +116,34 @@ def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocu
             document["defaults"]["model"] = "smollm2"
 
     One process at a time; what was read is checked before and after, and written
-    whole or not at all. Raises `ConfigurationError`, and leaves the file alone, if
-    it is not in order.
+    whole or not at all. Where there is no file, one is made. Raises
+    `ConfigurationError`, and leaves the file alone, if it is not in order or cannot
+    be written.
     """
-    import tomlkit
-    from filelock import FileLock
-
-    path = os.fspath(file or paths.config_file())
-    os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-    with FileLock(path + ".lock"):
-        read_config(path)
-        document = tomlkit.document()
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as stream:
-                document = tomlkit.parse(stream.read())
-        document.setdefault("version", VERSION)
+    path = os.path.realpath(file or paths.config_file())  # a link to it stays one
+    with _alone(path):
+        document = _document(_text(path) or "", path)
         yield document
-        text = tomlkit.dumps(document)
-        _Reader(path).config(_parse(text, path))
-        _write_whole(path, text)
+        with _changing(path):
+            text = document.as_string()
+        _checked(text, path)
+        with _writing(path):
+            _write_whole(path, text)
+
+
+def _text(path: str) -> str | None:
+    """What a file holds; None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}", file=path) from error
+
+
+def _checked(text: str, path: str) -> Config:
+    return _Reader(path).config(_parse(text, path))
 
 
 def _parse(text: str, path: str) -> dict[str, Any]:
@@ -143,6 +156,68 @@ def _parse(text: str, path: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(
             f"{path} is not TOML: {error}", file=path, hint="correct it; it was not changed"
+        ) from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path} is nested too deeply", file=path) from error
+
+
+def _document(text: str, path: str) -> TOMLDocument:
+    """What a file says, to be changed. It is checked as it is when it is only read."""
+    import tomlkit
+
+    _checked(text, path)
+    with _changing(path):
+        document = tomlkit.parse(text)
+    document.setdefault("version", VERSION)
+    return document
+
+
+@contextlib.contextmanager
+def _changing(path: str) -> Iterator[None]:
+    """What keeps the layout of a file reads and writes less than what reads it."""
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        yield
+    except (TOMLKitError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{path} cannot be changed: {error}", file=path, hint="edit it yourself"
+        ) from error
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """While it lasts, no other process changes the file."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(f"{path}.lock", timeout=_SECONDS)
+    with _writing(path):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        # a lock would be waited for as well where no file can be made
+        os.close(os.open(lock.lock_file, os.O_RDWR | os.O_CREAT, 0o600))
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise ConfigurationError(
+                f"another process has been changing {path} for {_SECONDS:g} s",
+                file=path,
+                hint="try again when it is done",
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be written: {error.strerror or error}",
+            file=path,
+            hint="name another file: --config FILE, or GENAI_HOST_CONFIG",
         ) from error
 
 
@@ -198,12 +273,13 @@ class _Reader:
         if "type" not in table:
             raise self._wrong(where, "has no type")
         models = self._table(table, "models", f"{where}.models")
-        own = ("type", "enabled", "models")
+        own = ("type", "enabled", "models", "calls")
         return InstanceConfig(
             type=self._of(str, table, where, "type", ""),
             enabled=self._of(bool, table, where, "enabled", True),
             models={model: self._of(str, models, f"{where}.models", model, "") for model in models},
             settings={key: value for key, value in table.items() if key not in own},
+            calls=self._table(table, "calls", f"{where}.calls"),
         )
 
     def _table(self, data: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:

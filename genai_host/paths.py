@@ -1,7 +1,8 @@
 """Where the host keeps its files: the platform's usual places.
 
 `GENAI_HOST_HOME` moves all of them below one folder; `GENAI_HOST_CONFIG` names the
-configuration file alone. None of the files or folders need exist.
+configuration file alone, which must exist then. None of the others need exist. All
+paths are absolute.
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ _XDG = {
 
 
 def config_file() -> str:
-    """The configuration file."""
-    return os.environ.get("GENAI_HOST_CONFIG") or os.path.join(_folder("config"), "config.toml")
+    """The configuration file: the one that is named, else the usual one."""
+    return named_config_file() or os.path.join(_folder("config"), "config.toml")
+
+
+def named_config_file() -> str:
+    """The configuration file that the environment names; empty if it names none."""
+    named = os.environ.get("GENAI_HOST_CONFIG")
+    return os.path.abspath(named) if named else ""
 
 
 def cache_dir() -> str:
@@ -43,13 +50,13 @@ def state_dir() -> str:
 def _folder(kind: str, platform: str = sys.platform) -> str:
     home = os.environ.get("GENAI_HOST_HOME")
     if home:
-        return os.path.join(home, kind)
+        return os.path.abspath(os.path.join(home, kind))
     if platform.startswith("linux"):
         variable, usual = _XDG[kind]
         base = os.environ.get(variable, "")
         if not os.path.isabs(base):
             base = os.path.join(os.path.expanduser("~"), usual)
-        return os.path.join(base, APP)
+        return os.path.abspath(os.path.join(base, APP))
     return _folder_of_platform(kind)
 
 

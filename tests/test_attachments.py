@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import socket
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -250,6 +252,54 @@ def test_a_password_in_an_address_is_not_told(web: Web) -> None:
     assert "canary" not in str(caught.value)
 
 
+_SECRETS = ("user", "p@ss", "canary", "sig", "fragment")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("a.txt", "a.txt"),
+        ("what?sig=x@y.txt", "what?sig=x@y.txt"),
+        ("https://example.org/a.txt", "https://example.org/a.txt"),
+        ("https://example.org:8080/@a/b.txt?x=1#y", "https://example.org:8080/@a/b.txt"),
+        ("https://user:p@ssw0rd@example.org/a@b", "https://example.org/a@b"),
+        ("HTTP://user@[::1]:80/a", "http://[::1]:80/a"),
+        # where the password breaks the address, nobody knows where it ends
+        ("https://user:p/ss@example.org/a", "the address"),
+        ("https://user:p@ss?@example.org/a", "the address"),
+        ("https://user:p@ss#@example.org/a", "the address"),
+        ("http://user:canary@[bad/a?sig=x", "the address"),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(source: str, shown: str) -> None:
+    assert attachments.shown(source) == shown
+
+
+@pytest.mark.parametrize("status", [404, 200, 302])
+@pytest.mark.usefixtures("small")
+def test_no_secret_of_an_address_is_told(web: Web, status: int) -> None:
+    """Whether it refuses, is too large or leads round in a circle."""
+    target = "/a.txt?sig=canary"
+    address = web.page(target, b"x" * 2_000, status, Location=target)
+    with pytest.raises(GenaiError) as caught:
+        attachment(address.replace("//", "//user:p@ss@") + "#fragment")
+    assert "/a.txt " in caught.value.message
+    assert not any(secret in _all_said(caught.value) for secret in _SECRETS)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "http://[bad", "http://127.0.0.1:x"])
+def test_no_secret_of_an_address_that_cannot_be_asked_is_told(address: str) -> None:
+    with pytest.raises(GenaiError, match="cannot be read: ") as caught:
+        attachment(address.replace("//", "//user:p@ss@") + "/a.txt?sig=canary#fragment")
+    assert not any(secret in _all_said(caught.value) for secret in _SECRETS)
+
+
+def _all_said(error: BaseException) -> str:
+    """What a traceback of it says, its source lines left out."""
+    lines = traceback.format_exception(error)
+    return "".join(line for line in lines if not line.startswith(("  File", "    ")))
+
+
 @pytest.mark.parametrize("target", ["/loop", "file:///etc/hostname", "ftp://127.0.0.1/x"])
 def test_a_redirect_may_not_lead_anywhere(web: Web, target: str) -> None:
     with pytest.raises(Unavailable, match="cannot be read"):
@@ -301,8 +351,9 @@ def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
 def test_an_address_where_nobody_listens_cannot_be_read() -> None:
     with socket.socket() as bound:  # and does not listen
         bound.bind(("127.0.0.1", 0))
-        with pytest.raises(Unavailable, match="cannot be read") as caught:
+        with pytest.raises(Unavailable, match="/a cannot be read: ") as caught:
             attachment(f"http://127.0.0.1:{bound.getsockname()[1]}/a")
+    assert caught.value.message.endswith(os.strerror(errno.ECONNREFUSED))
     assert caught.value.retryable
 
 

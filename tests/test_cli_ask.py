@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +22,25 @@ def test_words_are_joined_and_what_is_piped_in_is_added(terminal: Terminal) -> N
     assert terminal("ask", "-p", "mock", "a", "b")[1] == "a b\n"
     assert terminal("ask", "-p", "mock", stdin="from stdin\n")[1] == "from stdin\n"
     assert terminal("ask", "-p", "mock", "sum up:", stdin="text\n")[1] == "sum up:\n\ntext\n"
+
+
+def test_without_an_input_only_words_are_asked(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "genai_host.cli.terminal.sys", SimpleNamespace(stdin=None, stdout=sys.stdout)
+    )
+    assert terminal("ask", "-p", "mock", "hi") == (0, "hi\n", "")
+    assert terminal("ask", "-p", "mock")[0] == 2
+    code, _, err = terminal("ask", "-p", "mock", "-a", "-")
+    assert (code, err) == (1, "error: standard input is closed\n")
+
+
+def test_what_is_piped_in_must_be_text(terminal: Terminal) -> None:
+    code, out, err = terminal("ask", "-p", "mock", "what is it?", stdin=_PNG)
+    assert (code, out) == (1, "")
+    assert "standard input is no text" in err
+    assert "--attach" in err
 
 
 def test_with_nothing_to_ask_it_says_how(terminal: Terminal) -> None:
@@ -168,8 +189,10 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("reply", "says"),
         [
-            ({"status": 401}, "status 401"),
-            ({"fault": "refused"}, "the connection was refused"),
+            ({"status": 401}, "status 401 (mock@script)\n  check the key: genai-host doctor\n"),
+            ({"status": 429, "retry_after": 61.5}, "\n  wait 62 s, then try again\n"),
+            ({"status": 503, "retry_after": 61}, "\n  is it running? genai-host doctor\n"),
+            ({"status": 400}, "error: the service answered with status 400 (mock@script)\n"),
             ({"text": "a b c", "fault": "cut", "pieces": 2}, "cut before its end"),
             ({"fault": "crash"}, "RuntimeError: the mock was told to crash"),
             ({"fault": "filtered", "text": "no"}, "stopped because of content_filter"),
@@ -188,7 +211,26 @@ class TestErrors:
         self, terminal: Terminal, script: Any
     ) -> None:
         script([{"text": "a b c", "fault": "cut", "pieces": 2}])
-        assert terminal("ask", "-p", "script", "x")[1] == "a b"
+        code, out, err = terminal("ask", "-p", "script", "x")
+        assert (code, out) == (1, "a b\n")
+        assert err.startswith("error: ")
+
+    def test_a_connection_that_is_refused_each_time_is_told(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        script([{"status": 503, "retry_after": 0}] * 2 + [{"status": 503, "retry_after": 61}])
+        code, _, err = terminal("ask", "-p", "script", "x")
+        assert (code, err.count("status 503")) == (1, 1)
+
+    @pytest.mark.parametrize("depth", [300, 900, 5_000])
+    def test_a_schema_that_is_nested_too_deeply_is_none(
+        self, terminal: Terminal, script: Any, depth: int
+    ) -> None:
+        script(["1", "1", "1", "1"])
+        schema = '{"not": ' * depth + "{}" + "}" * depth
+        code, out, err = terminal("ask", "-p", "script", "x", "--schema", schema)
+        assert (code, out) == (2, "")
+        assert "nested too deeply" in err
 
     def test_a_bug_is_a_traceback(
         self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support import Terminal
 
+from genai_host import Host
+from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Text, Turn
 from genai_host.cli.ask import answered
-from genai_host.cli.chat import Chat
+from genai_host.cli.chat import Chat, _with_words, _words
+from genai_host.testing import MadePlugin
 
 
 def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
@@ -25,10 +31,62 @@ def test_each_line_is_answered(terminal: Terminal, script: Any) -> None:
 
 
 def test_an_error_does_not_end_it(terminal: Terminal, script: Any) -> None:
-    script(["one", {"status": 503}, "three"])
+    script(["one", {"status": 400}, "three"])
     out, err = chat(terminal, "a", "b", "c")
     assert out == "one\nthree\n"
-    assert "status 503" in err
+    assert "status 400" in err
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": 401}, {"status": 429, "retry_after": 90}, {"fault": "garbage"}, {"fault": "crash"}],
+)
+def test_no_fault_of_a_plugin_ends_it(
+    terminal: Terminal, script: Any, fault: dict[str, Any]
+) -> None:
+    script([fault, "two"])
+    out, err = chat(terminal, "a", "b")
+    assert out == "two\n"
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_no_bug_of_a_feature_ends_it(
+    make_host: Callable[..., Host], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        yield from ()
+        return Answer(str(1 / int(turn.message.text)))
+
+    feature = Feature("odd", NoSettings, respond, roles={})
+    with make_host(odd=MadePlugin(features=[feature])).open("odd") as conversation:
+        lines = Chat(conversation)
+        assert lines.take("0")
+        assert lines.take("1")
+    captured = capsys.readouterr()
+    assert captured.out == "1.0\n"
+    assert "ZeroDivisionError" in captured.err
+
+
+def test_what_follows_a_cut_answer_has_a_line_of_its_own(terminal: Terminal, script: Any) -> None:
+    script([{"text": "a b c", "fault": "cut", "pieces": 2}, "two"])
+    assert chat(terminal, "a", "b")[0] == "a b\ntwo\n"
+
+
+def test_without_an_input_it_has_ended(
+    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script([])
+    monkeypatch.setattr("genai_host.cli.terminal.sys", SimpleNamespace(stdin=None))
+    monkeypatch.setattr("genai_host.cli.chat.sys", SimpleNamespace(stdin=None))
+    assert chat(terminal, "a") == ("", "")
+
+
+def test_an_input_that_is_no_text_is_an_error(terminal: Terminal, script: Any) -> None:
+    script(["one"])
+    code, out, err = terminal("chat", "-p", "script", stdin=b"a\n" + b"b" * 20_000 + b"\n\xff\n")
+    assert (code, out) == (1, "one\n")
+    assert "standard input is no text in utf-8" in err
 
 
 def test_quit_ends_it(terminal: Terminal, script: Any) -> None:
@@ -74,17 +132,120 @@ def test_the_last_message_can_be_answered_again(terminal: Terminal, script: Any)
     assert "there is nothing to retry" in err
 
 
+REFUSED = {"status": 400}
+
+
+def texts(file: Path) -> list[str]:
+    return [message["content"][0]["text"] for message in json.loads(file.read_text())]
+
+
+def test_a_retry_that_fails_takes_nothing_away(
+    terminal: Terminal, script: Any, tmp_path: Path
+) -> None:
+    script(["one", "two", REFUSED, REFUSED, "again"])
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    chat(terminal, "a", "b", "/retry", "/retry", f"/save {before}", "/retry", f"/save {after}")
+    assert texts(before) == ["a", "one", "b", "two"]
+    assert texts(after) == ["a", "one", "b", "again"]
+
+
+def test_a_message_that_failed_can_be_retried(
+    terminal: Terminal, script: Any, tmp_path: Path
+) -> None:
+    script(["one", REFUSED, REFUSED, "two", "three"])
+    (tmp_path / "a.txt").write_text("content of a")
+    file = tmp_path / "saved.json"
+    chat(
+        terminal, "a", f"/attach {tmp_path / 'a.txt'}", "b", "/retry", "/retry", "c",
+        f"/save {file}",
+    )  # fmt: skip
+    assert texts(file) == ["a", "one", "b", "two", "c", "three"]
+    contents = [len(message["content"]) for message in json.loads(file.read_text())]
+    assert contents == [1, 1, 2, 1, 1, 1]
+
+
+def test_what_is_not_kept_can_be_retried(terminal: Terminal, script: Any) -> None:
+    script(["one", "again"])
+    assert chat(terminal, "a", "/retry", options=("--set", "keep_history=false"))[0] == (
+        "one\nagain\n"
+    )
+
+
 def test_the_last_message_can_be_edited(
     terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edits = iter(["better", None])
+    edits = iter(["better", None, " "])
     monkeypatch.setattr("click.edit", lambda text: next(edits))
     script(["one", "two"])
-    out, err = chat(terminal, "/edit", "a", "/edit", "/edit", "/details")
+    out, err = chat(terminal, "/edit", "a", "/edit", "/edit", "/edit", "/details")
     assert out == "one\ntwo\n"
     assert "there is nothing to edit" in err
-    assert "nothing was sent" in err
+    assert err.count("nothing was sent") == 2
     assert "better" in err
+
+
+def test_an_edit_that_fails_takes_nothing_away(
+    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited: list[str] = []
+
+    def edit(text: str) -> str:
+        edited.append(text)
+        return text + "!"
+
+    monkeypatch.setattr("click.edit", edit)
+    script(["one", "two", REFUSED, "again"])
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    chat(terminal, "a", "b", "/edit", f"/save {before}", "/edit", f"/save {after}")
+    assert edited == ["b", "b!"]
+    assert texts(before) == ["a", "one", "b", "two"]
+    assert texts(after) == ["a", "one", "b!!", "again"]
+
+
+def test_only_what_was_typed_is_edited(
+    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.edit", lambda text: f"not {text}")
+    (tmp_path / "a.txt").write_text("content of a")
+    (tmp_path / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    script(["one", "two"])
+    file = tmp_path / "saved.json"
+    files = [option for name in ("a.txt", "b.png") for option in ("-a", str(tmp_path / name))]
+    chat(terminal, "this", "/edit", f"/save {file}", options=tuple(files))
+    typed, text, image = json.loads(file.read_text())[0]["content"]
+    assert typed["text"] == "not this"
+    assert text["text"] == "a.txt:\n\ncontent of a"
+    assert image["type"] == "image"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="false is a program of POSIX")
+def test_an_editor_that_fails_ends_nothing(
+    terminal: Terminal, script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", "false")
+    monkeypatch.setenv("VISUAL", "false")
+    script(["one", "two"])
+    file = tmp_path / "saved.json"
+    out, err = chat(terminal, "a", "/edit", "b", f"/save {file}")
+    assert out == "one\ntwo\n"
+    assert "nothing was sent: false: Editing failed" in err
+    assert texts(file) == ["a", "one", "b", "two"]
+
+
+@pytest.mark.parametrize(
+    ("message", "edited"),
+    [
+        (Message("user", "old"), Message("user", "new")),
+        (Message("user", []), Message("user", "new")),
+        (
+            Message("user", [Image(b"x", "image/png")]),
+            Message("user", ["new", Image(b"x", "image/png")]),
+        ),
+    ],
+)
+def test_a_message_without_words_can_get_some(message: Message, edited: Message) -> None:
+    assert _with_words(message, "new") == edited
+    assert _words(message) == message.text
 
 
 def test_turns_can_be_taken_back_and_forgotten(
@@ -126,11 +287,29 @@ def test_files_go_along_with_the_next_message(
     assert "not-there cannot be read" in err
 
 
+def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
+    terminal: Terminal, script: Any
+) -> None:
+    script([])
+    code, _, err = terminal("chat", "-p", "script", "-a", "-", stdin="a")
+    assert (code, "standard input is what you say here" in err) == (2, True)
+    assert "FILE|URL|-" not in terminal("chat", "--help")[1]
+
+
+def test_no_secret_of_an_attached_address_is_shown(
+    terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genai_host.attachments.attachment", lambda source: Text("content"))
+    script([])
+    _, err = chat(terminal, "/attach https://user:canary@host/a.txt?sig=canary")
+    assert err == "attached to the next message: https://host/a.txt\n"
+
+
 def test_what_was_attached_is_kept_if_the_message_fails(
     terminal: Terminal, script: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("content of a")
-    script([{"status": 503}, "two"])
+    script([REFUSED, "two"])
     saved = tmp_path / "saved.json"
     chat(terminal, "x", "y", f"/save {saved}", options=("-a", str(tmp_path / "a.txt")))
     assert len(json.loads(saved.read_text())[0]["content"]) == 2

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from genai_vendor_mock import MockProvider
 from support import Terminal
 
 from genai_host import __version__
+from genai_host.cli.app import App
+from genai_host.cli.doctor import _nearest
 from genai_host.cli.main import _COMMANDS, cli, commands, run
 from genai_host.config import read_config
+from genai_host.errors import Unavailable
 from genai_host.names import COMMANDS
 
 _BUNDLED = {"dialects", "mock", "local", "models-open", "chat"}
@@ -22,6 +28,12 @@ def listed(terminal: Terminal, *arguments: str) -> Any:
     code, out, err = terminal(*arguments)
     assert code == 0, err
     return json.loads(out)
+
+
+def configure(home: Path, text: str) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
 
 
 def test_the_names_that_plugins_may_not_take_are_those_of_the_commands() -> None:
@@ -90,6 +102,20 @@ class TestPlugins:
         assert "there is no plugin 'moc'" in err
         assert "did you mean mock?" in err
 
+    def test_one_that_is_disabled_twice_is_enabled(self, terminal: Terminal, home: Path) -> None:
+        configure(home, '[plugins]\ndisabled = ["mock", "chat", "mock"]\n')
+        assert terminal("plugins", "enable", "mock")[0] == 0
+        assert list(read_config().disabled) == ["chat"]
+
+    def test_where_no_file_can_be_written_it_says_what_to_do(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        home.write_text("no folder")
+        code, _, err = terminal("plugins", "disable", "mock")
+        assert code == 1
+        assert "cannot be written" in err
+        assert "--config FILE" in err
+
     def test_what_is_not_disabled_cannot_be_enabled(self, terminal: Terminal) -> None:
         code, _, err = terminal("plugins", "enable", "mock")
         assert (code, "mock is not disabled" in err) == (1, True)
@@ -131,16 +157,21 @@ class TestProviders:
     def test_an_instance_of_an_unknown_type_is_listed_as_failed(
         self, terminal: Terminal, home: Path
     ) -> None:
-        file = home / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text('[providers.odd]\ntype = "nonexistent"\n')
+        configure(home, '[providers.odd]\ntype = "nonexistent"\n')
         rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
         assert rows["odd"]["status"] == "failed"
         assert "nonexistent" in rows["odd"]["reason"]
+        code, out, _ = terminal("providers", "odd")
+        assert (code, "no plugin brings the provider type 'nonexistent'" in out) == (0, True)
+        code, _, err = terminal("models", "--at", "odd")
+        assert (code, "no plugin brings the provider type 'nonexistent'" in err) == (1, True)
 
     def test_an_unknown_one_is_an_error(self, terminal: Terminal) -> None:
-        code, _, err = terminal("providers", "nonsense")
-        assert (code, "there is no provider 'nonsense'" in err) == (1, True)
+        for command in (["providers"], ["models", "--at"]):
+            code, _, err = terminal(*command, "nonsense")
+            assert (code, "there is no provider 'nonsense'" in err) == (1, True)
+            assert re.search(r"there are: .*\bmock\b", err)
+            assert "did you mean mock?" in terminal(*command, "mok")[2]
 
 
 class TestModels:
@@ -160,6 +191,35 @@ class TestModels:
         rows = listed(terminal, "models", "--at", "mock", "--json")
         assert [row["id"] for row in rows] == ["mock", "mock-embed"]
         assert terminal("models", "--at", "mock")[1].startswith("mock\tplain")
+
+    @pytest.mark.parametrize(
+        ("listed", "says"),
+        [
+            (KeyError("models"), "mock cannot list its models: KeyError: 'models'"),
+            (Unavailable("nobody is there"), "nobody is there (mock)"),
+            (None, "mock cannot list its models: TypeError"),
+            ([3], "mock cannot list its models: AttributeError"),
+        ],
+    )
+    def test_a_provider_that_cannot_list_them_says_so(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, listed: Any, says: str
+    ) -> None:
+        def list_models(*_: object) -> Any:
+            if isinstance(listed, Exception):
+                raise listed
+            return listed
+
+        monkeypatch.setattr(MockProvider, "list_models", list_models)
+        code, _, err = terminal("models", "--at", "mock")
+        assert (code, says in err) == (1, True)
+        assert "Traceback" not in err
+
+    def test_a_provider_that_is_asked_can_be_configured_away(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        configure(home, '[providers.mock]\ntype = "mock"\nenabled = false\n')
+        code, _, err = terminal("models", "--at", "mock")
+        assert (code, "the provider 'mock' is disabled" in err) == (1, True)
 
 
 def test_features_are_listed_with_roles_and_settings(terminal: Terminal) -> None:
@@ -190,7 +250,7 @@ class TestRoutes:
         assert "the weights of smollm2-135m are missing" in out
         assert "mock does not offer smollm2-135m" in out
         rows = listed(terminal, "routes", "explain", "mock", "--json")
-        assert [row["runs"] for row in rows] == [True, False]
+        assert [row["runs"] for row in rows] == [True, *[False] * (len(rows) - 1)]
         [row] = listed(terminal, "routes", "explain", "mock-embed@mock", "--for", "embed", "--json")
         assert row["dialect"] == "plain-embed"
 
@@ -209,17 +269,27 @@ class TestDoctor:
         assert code == 1
 
     def test_all_is_well_with_a_default_that_runs(self, terminal: Terminal, home: Path) -> None:
-        file = home / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text('[defaults]\nmodel = "mock"\n')
+        configure(home, '[defaults]\nmodel = "mock"\n')
         code, out, _ = terminal("doctor")
         assert code == 0
         assert "chat with mock@mock" in out
 
+    def test_a_home_that_is_no_absolute_path_is_one(
+        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("GENAI_HOST_HOME", "rel/x")
+        assert f"cache\tok\t{tmp_path / 'rel' / 'x' / 'cache'}\n" in terminal("doctor")[1]
+
+    def test_where_nothing_exists_it_looks_no_further(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As on a drive that is not there."""
+        monkeypatch.setattr("os.path.exists", lambda path: False)
+        assert _nearest(os.path.join(os.sep, "a", "b")) == os.sep
+
     def test_a_wrong_configuration_does_not_stop_it(self, terminal: Terminal, home: Path) -> None:
-        file = home / "config" / "config.toml"
-        file.parent.mkdir(parents=True)
-        file.write_text("nonsense = 1")
+        configure(home, "nonsense = 1")
         code, out, _ = terminal("doctor", "--json")
         checks = {check["what"]: check for check in json.loads(out)}
         assert code == 1
@@ -234,17 +304,19 @@ def test_completion_scripts_are_printed(terminal: Terminal, shell: str) -> None:
     assert "_GENAI_HOST_COMPLETE" in out
 
 
-def test_names_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_completed() -> None:
     from click.shell_completion import ShellComplete
 
-    completer = ShellComplete(cli, {}, "genai-host", "_X")
     for words, typed, expected in (
         (["ask", "--provider"], "mo", "mock"),
         (["ask", "--model"], "mock-", "mock-embed"),
         (["ask", "--feature"], "", "chat"),
+        (["local"], "pu", "pull"),
         ([], "plug", "plugins"),
     ):
-        values = [item.value for item in completer.get_completions(words, typed)]
+        with App() as app:
+            completer = ShellComplete(cli, {"obj": app}, "genai-host", "_X")
+            values = [item.value for item in completer.get_completions(words, typed)]
         assert expected in values, (words, typed)
 
 

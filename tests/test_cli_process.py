@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -99,6 +100,52 @@ class TestPipes:
             process.stdout.close()
             assert process.stderr.read() == b""
             assert process.wait() == 1
+
+
+@_posix
+class TestStreams:
+    """Standard streams that are closed, or take nothing: one line, and no traceback."""
+
+    def shell(self, line: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A command line whose streams a shell has changed."""
+        return subprocess.run(
+            ["sh", "-c", f'exec "$@" {line}', "sh", *_RUN, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @pytest.mark.parametrize("command", ["ask", "chat"])
+    def test_no_input_is_one_that_has_ended(self, command: str) -> None:
+        words = ["hi"] if command == "ask" else []
+        done = self.shell("<&-", command, "-p", "mock", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == ("hi\n" if words else "")
+
+    @pytest.mark.parametrize(
+        "arguments", [["plugins"], ["plugins", "--json"], ["ask", "-p", "mock", "x"], ["doctor"]]
+    )
+    @pytest.mark.parametrize(
+        ("line", "why"), [(">&-", "it is closed"), (">/dev/full", os.strerror(errno.ENOSPC))]
+    )
+    def test_an_output_that_takes_nothing_is_told(
+        self, line: str, why: str, arguments: list[str]
+    ) -> None:
+        if "full" in line and not os.path.exists("/dev/full"):
+            pytest.skip("there is no /dev/full here")
+        done = self.shell(line, *arguments)
+        assert (done.returncode, done.stderr) == (1, f"error: standard output: {why}\n")
+
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+    @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["local", "list"]])
+    def test_what_click_prints_is_told_as_well(self, arguments: list[str]) -> None:
+        done = self.shell(">/dev/full", *arguments)
+        assert (done.returncode, done.stderr) == (1, f"error: {os.strerror(errno.ENOSPC)}\n")
+
+    def test_nobody_need_be_told(self) -> None:
+        done = self.shell("2>&-", "ask", "-p", "mock", "--details", "hi")
+        assert (done.returncode, done.stdout) == (0, "hi\n")
 
 
 @_posix
@@ -227,6 +274,21 @@ class TestChat:
         child.expect(_PROMPT)
         child.sendeof()
         child.expect(pexpect.EOF)
+
+    def test_where_nothing_can_be_kept_it_is_no_error(
+        self, spawn: Any, script: Any, home: Path
+    ) -> None:
+        script(["an answer"])
+        (home / "state").write_text("no folder")
+        child = spawn("chat", "-p", "script")
+        child.expect(_PROMPT)
+        child.send("words\r")
+        child.expect("an answer")
+        child.expect(_PROMPT)
+        child.send("/quit\r")
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert child.exitstatus == 0
 
     def test_ctrl_c_at_the_prompt_drops_what_was_typed(self, spawn: Any, script: Any) -> None:
         script(["an answer"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from genai_host import paths
 from genai_host.config import Config, InstanceConfig, edit_config, read_config
@@ -109,6 +111,40 @@ def test_a_file_that_is_no_toml_is_never_overwritten(file: Path, content: bytes)
     assert file.read_bytes() == content
 
 
+def test_a_file_that_is_named_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "typo.toml"
+    with pytest.raises(ConfigurationError, match="there is no"):
+        read_config(missing)
+    monkeypatch.setenv("GENAI_HOST_CONFIG", str(missing))
+    with pytest.raises(ConfigurationError, match="there is no") as caught:
+        read_config()
+    assert caught.value.file == str(missing)
+    assert "GENAI_HOST_CONFIG" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 3_000, "a" + ".a" * 3_000 + " = 1"])
+def test_what_is_nested_too_deeply_is_told(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=re.escape(str(file))):
+        read_config()
+    with pytest.raises(ConfigurationError, match=re.escape(str(file))), edit_config():
+        pytest.fail("it was opened for editing")
+
+
+@pytest.mark.parametrize("depth", range(50, 1_000, 50))
+def test_however_deep_it_is_nested_it_can_be_changed_or_not(file: Path, depth: int) -> None:
+    """Reading it and changing it do not go the same way: one may take more than the other."""
+    text = f"[providers.x]\ntype = 'y'\na = {'[' * depth}{']' * depth}\n"
+    file.write_text(text)
+    try:
+        with edit_config() as document:
+            document["version"] = 1
+    except ConfigurationError:
+        assert file.read_text() == text
+
+
 def test_a_folder_in_its_place_is_a_clear_error(file: Path) -> None:
     file.mkdir()
     with pytest.raises(ConfigurationError, match="cannot be read"):
@@ -158,10 +194,63 @@ class TestEditing:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="No space"), edit_config() as document:
+        cannot = "cannot be written: No space"
+        with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
             document["defaults"]["model"] = "b"
         assert file.read_text() == _WHOLE
         assert not list(file.parent.glob("*.new"))
+
+    @pytest.mark.parametrize("name", ["a-file/config.toml", "a-file/folder/config.toml"])
+    def test_where_no_file_can_be_it_says_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        (tmp_path / "a-file").touch()
+        monkeypatch.setenv("GENAI_HOST_CONFIG", str(tmp_path / name))
+        cannot = "cannot be written: "
+        with pytest.raises(ConfigurationError, match=cannot) as caught, edit_config():
+            pytest.fail("it was opened for editing")
+        assert "GENAI_HOST_CONFIG" in caught.value.hint
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder of Linux")
+    def test_a_folder_that_takes_no_files_is_not_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GENAI_HOST_CONFIG", "/proc/config.toml")
+        with pytest.raises(ConfigurationError, match="cannot be written: "), edit_config():
+            pytest.fail("it was opened for editing")
+
+    def test_who_changes_it_for_too_long_is_not_waited_for(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host.config._SECONDS", 0.01)
+        theirs = FileLock(f"{file}.lock")
+        another = "another process"
+        with theirs, pytest.raises(ConfigurationError, match=another), edit_config():
+            pytest.fail("it was opened for editing")
+        with edit_config():
+            pass
+
+    def test_a_named_file_may_be_made_by_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        named = tmp_path / "new" / "mine.toml"
+        monkeypatch.setenv("GENAI_HOST_CONFIG", str(named))
+        with edit_config() as document:
+            document["defaults"] = {"feature": "x"}
+        assert read_config().feature == "x"
+
+    @pytest.mark.parametrize("exists", [True, False])
+    def test_a_link_stays_one(self, file: Path, tmp_path: Path, exists: bool) -> None:
+        target = tmp_path / "dotfiles" / "config.toml"
+        target.parent.mkdir()
+        if exists:
+            target.write_text("# mine\n")
+        file.symlink_to(target)
+        with edit_config() as document:
+            document["defaults"] = {"feature": "x"}
+        assert file.is_symlink()
+        assert target.read_text().startswith("# mine\n" if exists else "version = 1")
+        assert read_config().feature == "x"
 
     def test_processes_that_change_it_at_once_lose_nothing(self, home: Path) -> None:
         code = (

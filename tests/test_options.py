@@ -17,6 +17,7 @@ from genai_vendor_mock import MockProvider
 from genai_host import Host
 from genai_host.cli.app import App
 from genai_host.cli.options import (
+    attach_option,
     conversation_options,
     named_values,
     open_conversation,
@@ -29,6 +30,7 @@ DEEP = 100_000
 
 @click.command()
 @conversation_options
+@attach_option("FILE|-", "Send it along.")
 def command(**given: Any) -> None:
     """Prints what it gets."""
     click.echo(json.dumps(given, sort_keys=True))
@@ -108,9 +110,12 @@ def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path, text: str) -> None
 
 @pytest.mark.parametrize(
     "given",
-    ["{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000],
+    [
+        "{", "{} and more", "missing.json", "", ".", "[]", '{"a":' * DEEP, "nul\0", "x" * 5_000,
+        '{"type": 5}', '{"pattern": "["}', '{"not": ' * 900 + "{}" + "}" * 900,
+    ],
     ids=lambda given: repr(given[:12]),
-)
+)  # fmt: skip
 def test_what_is_no_schema_is_a_wrong_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
@@ -244,5 +249,6 @@ def test_names_are_completed(
     host: Host, monkeypatch: pytest.MonkeyPatch, option: str, typed: str, names: list[str]
 ) -> None:
     monkeypatch.setattr(App, "host", host)
-    found = ShellComplete(command, {}, "command", "_COMPLETE").get_completions([option], typed)
+    completer = ShellComplete(command, {"obj": App()}, "command", "_COMPLETE")
+    found = completer.get_completions([option], typed)
     assert [item.value for item in found] == names

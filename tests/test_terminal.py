@@ -7,13 +7,33 @@ import json
 import re
 import unicodedata
 from contextlib import redirect_stdout
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.cli.terminal import echo, echo_json, echo_table, note, safe, show_error
-from genai_host.errors import Cancelled, NoRoute, RequestRefused
+from genai_host.cli.terminal import (
+    echo,
+    echo_json,
+    echo_table,
+    is_terminal,
+    note,
+    piped_lines,
+    piped_text,
+    safe,
+    show_error,
+)
+from genai_host.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    CircuitOpen,
+    GenaiError,
+    NoRoute,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
 
 # C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9)
 REORDERS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -177,3 +197,74 @@ def test_an_error_without_more_is_one_line(
 ) -> None:
     show_error(error)
     assert capsys.readouterr().err == "error: stop\n"
+
+
+PLACE: Any = {"model": "mock", "provider": "script"}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RequestRefused("stop", **PLACE), "stop (mock@script)"),
+        (RequestRefused("stop", provider="script"), "stop (script)"),
+        (RequestRefused("stop", model="mock"), "stop (mock)"),
+        (RequestRefused("script stops", **PLACE), "script stops (mock@script)"),
+        (RequestRefused("mock@script stops", **PLACE), "mock@script stops"),
+        (RequestRefused("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
+        (AuthenticationFailed("stop"), "stop\n  check the key: genai-host doctor"),
+        (AuthenticationFailed("stop", hint="set X_KEY"), "stop\n  set X_KEY"),
+        (RateLimited("stop"), "stop\n  wait a while, then try again"),
+        (RateLimited("stop", retry_after=4.2), "stop\n  wait 5 s, then try again"),
+        (RateLimited("stop", retry_after=0.0), "stop\n  wait 0 s, then try again"),
+        (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
+        (
+            Unavailable("stop", provider="script"),
+            "stop (script)\n  is it running? genai-host doctor",
+        ),
+        (
+            Unavailable("https://example.org/a cannot be read"),
+            "https://example.org/a cannot be read",
+        ),
+    ],
+)
+def test_an_error_says_where_and_what_next(
+    capsys: pytest.CaptureFixture[str], error: GenaiError, told: str
+) -> None:
+    show_error(error)
+    assert capsys.readouterr().err == f"error: {told}\n"
+
+
+class Full(io.StringIO):
+    """A stream that takes nothing."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_an_output_that_takes_nothing_is_named() -> None:
+    with redirect_stdout(Full()), pytest.raises(OSError, match="No space left") as caught:
+        echo("x")
+    assert caught.value.filename == "standard output"
+
+
+@pytest.mark.parametrize("stream", [Full(), None])
+def test_nothing_is_wrong_where_nobody_can_be_told(
+    monkeypatch: pytest.MonkeyPatch, stream: Any
+) -> None:
+    monkeypatch.setattr("sys.stderr", stream)
+    note("x")
+
+
+def test_a_closed_stream_is_no_terminal() -> None:
+    assert not is_terminal(None)
+    assert not is_terminal(io.StringIO())
+    assert is_terminal(Screen())
+
+
+def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = io.TextIOWrapper(io.BytesIO(b"a\r\n\nb\nc"), "utf-8")
+    monkeypatch.setattr("sys.stdin", source)
+    lines = piped_lines()
+    assert [next(lines), next(lines), next(lines)] == ["a", "", "b"]
+    del lines
+    assert piped_text() == "c"

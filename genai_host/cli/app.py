@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -9,15 +10,19 @@ import click
 from genai_host.cli.terminal import note
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from genai_host.host import Host
+    from genai_host.instances import Instance
 
 
 class App:
-    """The state of one run of the command line."""
+    """The state of one run of the command line: as a context, it closes its host."""
 
-    def __init__(self, verbose: int = 0) -> None:
-        self.verbose = verbose
+    def __init__(self) -> None:
+        self._verbose = 0
         self._host: Host | None = None
+        self._end_log: Callable[[], None] | None = None
 
     @property
     def host(self) -> Host:
@@ -29,11 +34,45 @@ class App:
             for broken in self._host.plugins.broken:
                 note(f"warning: {broken.line()}", fg="yellow")
                 note(f"  {broken.fix}")
-                if self.verbose and broken.trace:
+                if self._verbose and broken.trace:
                     note(broken.trace)
         return self._host
 
-    def close(self) -> None:
+    def instance(self, name: str) -> Instance:
+        """The provider instance of that name. Raises `NoRoute` if there is none."""
+        from genai_host.errors import NoRoute
+
+        instances = self.host.instances
+        if name in instances:
+            return instances[name]
+        if name in instances.unknown:
+            raise NoRoute(f"there is no provider {name!r}: {instances.unknown[name]}")
+        import difflib
+
+        known = sorted(each.name for each in instances)
+        near = difflib.get_close_matches(name, known, 1)
+        there_are = f"there are: {', '.join(known) or 'none'}"
+        raise NoRoute(
+            f"there is no provider {name!r}",
+            suggestions=near,
+            hint=f"did you mean {near[0]}?" if near else there_are,
+        )
+
+    def show_log(self, verbose: int) -> None:
+        """Show what happens, until `end_log`; twice for more."""
+        from genai_host.cli.log import show_log
+
+        self._verbose = verbose
+        self._end_log = show_log(verbose)
+
+    def end_log(self) -> None:
+        if self._end_log is not None:
+            self._end_log()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         if self._host is not None:
             self._host.close()
 

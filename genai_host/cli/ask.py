@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import conversation_options, open_conversation, read_schema
-from genai_host.cli.terminal import echo, echo_json, note
+from genai_host.cli.options import (
+    attach_option,
+    conversation_options,
+    open_conversation,
+    read_schema,
+)
+from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
+from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
     from genai_host.api import Answer, Part
-    from genai_host.conversation import Conversation
+    from genai_host.conversation import Conversation, Said
     from genai_host.events import Event
 
 
 @click.command(name="ask")
 @click.argument("words", nargs=-1)
 @conversation_options
+@attach_option("FILE|URL|-", "Send a file along; - is standard input.")
 @click.option(
     "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
 )
@@ -67,13 +73,13 @@ def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part
 
     parts: list[str | Part] = []
     asked = [" ".join(words)] if words else []
-    if "-" not in attach and not sys.stdin.isatty():
-        piped = sys.stdin.read().strip()
+    if "-" not in attach:
+        piped = piped_text().strip()
         asked += [piped] if piped else []
     if asked:
         parts.append("\n\n".join(asked))
     for source in attach:
-        parts.append(part_of(sys.stdin.buffer.read()) if source == "-" else attachment(source))
+        parts.append(part_of(piped_bytes()) if source == "-" else attachment(source))
     if not parts:
         raise click.UsageError('there is nothing to ask: genai-host ask "..."')
     return parts
@@ -81,21 +87,30 @@ def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part
 
 def answered(
     conversation: Conversation,
-    parts: list[str | Part],
+    message: Said | None,
     returns: Any = None,
     *,
+    again: bool = False,
     whole: bool = False,
     raw: bool = False,
 ) -> Answer:
-    """The answer, printed as it is written, unless it is wanted whole."""
+    """The answer, printed as it is written, unless it is wanted whole.
+
+    again   whether this takes the place of the last message and its answer; no message
+            stands for the same one
+    """
     printing = Printing(raw)
     answer: Answer | None = None
-    for event in conversation.stream(parts, returns=returns):
-        if event.kind == "progress":
-            note(event.data.text, dim=True)
-        elif not whole:
-            printing.hear(event)
-        answer = event.answer
+    try:
+        for event in conversation.stream(message, again=again, returns=returns):
+            if event.kind == "progress":
+                note(event.data.text, dim=True)
+            elif not whole:
+                printing.hear(event)
+            answer = event.answer
+    except (GenaiError, KeyboardInterrupt):
+        printing.break_off()
+        raise
     assert answer is not None  # the last event of a turn that does not raise
     if not whole:
         printing.finish(answer.text)
@@ -130,6 +145,11 @@ class Printing:
             echo(text[len(self._printed) :], raw=self._raw)
         else:
             echo(f"\n{text}", raw=self._raw)
+
+    def break_off(self) -> None:
+        """What is printed next begins a line of its own."""
+        if self._printed and not self._printed.endswith("\n"):
+            echo("")
 
     def _print(self, text: str) -> None:
         echo(text, end="", raw=self._raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,19 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import answered, show_details
-from genai_host.cli.options import conversation_options, open_conversation
-from genai_host.cli.terminal import note, show_error
+from genai_host.cli.options import attach_option, conversation_options, open_conversation
+from genai_host.cli.terminal import is_terminal, note, piped_lines, show_error
 
 if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
     from genai_host.api import Answer, Message, Part
-    from genai_host.conversation import Conversation
+    from genai_host.conversation import Conversation, Said
 
 
 @click.command(name="chat")
 @conversation_options
+@attach_option("FILE|URL", "Send a file along with the first message.")
 @pass_app
 def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
     """Converse, turn by turn, until /quit or the end of the input.
@@ -28,15 +32,17 @@ def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
     back what was typed before. Ctrl-C stops an answer, not the chat. /help lists the
     commands. Piped in, each line is a message.
     """
+    if "-" in attach:
+        raise click.BadParameter("standard input is what you say here", param_hint="--attach")
     with open_conversation(app, **chosen) as conversation:
         chat = Chat(conversation)
         for source in attach:
             chat.attach(source)
-        if sys.stdin.isatty():
+        if is_terminal(sys.stdin):
             note(f"{_described(conversation)}. /help lists the commands.", dim=True)
             lines = typed_lines(sorted(chat.commands))
         else:
-            lines = (line.rstrip("\n") for line in sys.stdin)
+            lines = piped_lines()
         for line in lines:
             if not chat.take(line):
                 break
@@ -44,14 +50,9 @@ def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
 
 def typed_lines(commands: list[str]) -> Iterator[str]:
     """What is typed at the terminal, with a history that outlives the chat."""
-    import os
-
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.history import FileHistory
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-    from genai_host import paths
 
     keys = KeyBindings()
 
@@ -63,12 +64,8 @@ def typed_lines(commands: list[str]) -> Iterator[str]:
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
-    folder = paths.state_dir()
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    file = os.path.join(folder, "chat.history")
-    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     session: PromptSession[str] = PromptSession(
-        history=FileHistory(file),
+        history=_typed_before(),
         key_bindings=keys,
         multiline=True,
         completer=WordCompleter(commands, sentence=True),
@@ -81,6 +78,23 @@ def typed_lines(commands: list[str]) -> Iterator[str]:
             continue  # what was typed is dropped
         except EOFError:
             return
+
+
+def _typed_before() -> History:
+    """What was typed in earlier chats, which only the user can read; where that cannot
+    be kept, what is typed in this one."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    from genai_host import paths
+
+    folder = paths.state_dir()
+    file = os.path.join(folder, "chat.history")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(file)
 
 
 class Chat:
@@ -125,21 +139,26 @@ class Chat:
 
     def attach(self, source: str) -> None:
         """send a file or an address along with the next message"""
-        from genai_host.attachments import attachment
+        from genai_host.attachments import attachment, shown
 
         if not source:
             note("/attach FILE or /attach URL")
             return
         self._attached.append(attachment(source))
-        note(f"attached to the next message: {source}")
+        note(f"attached to the next message: {shown(source)}")
 
     def _say(self, text: str) -> None:
-        parts: list[str | Part] = [text, *self._attached]
-        self._last = answered(self._conversation, parts)
-        self._attached.clear()
+        self._answer([text, *self._attached])
 
-    def _say_again(self, message: Message) -> None:
-        self._last = answered(self._conversation, list(message.content))
+    def _say_again(self, message: Message | None = None) -> None:
+        """In place of the last message, which stays if this one fails; None for itself."""
+        self._answer(message, again=True)
+
+    def _answer(self, message: Said | None, *, again: bool = False) -> None:
+        self._last = answered(self._conversation, message, again=again)
+        sent = self._conversation.last_message
+        assert sent is not None  # it has just been answered
+        self._attached = [part for part in self._attached if part not in sent.content]
 
     def _help(self, _: str) -> None:
         """list the commands"""
@@ -159,23 +178,26 @@ class Chat:
 
     def _edit(self, _: str) -> None:
         """change your last message in an editor, and send it again"""
-        message = self._conversation.undo()
+        message = self._conversation.last_message
         if message is None:
             note("there is nothing to edit")
             return
-        edited = click.edit(message.text)
-        if edited is None or not edited.strip():
-            note("nothing was sent; what you had said is taken back")
+        try:
+            text = click.edit(_words(message))
+        except click.ClickException as error:
+            note(f"nothing was sent: {error.format_message()}")
             return
-        self._say(edited.strip())
+        if text is None or not text.strip():
+            note("nothing was sent")
+            return
+        self._say_again(_with_words(message, text.strip()))
 
     def _retry(self, _: str) -> None:
         """have your last message answered again"""
-        message = self._conversation.undo()
-        if message is None:
+        if self._conversation.last_message is None:
             note("there is nothing to retry")
             return
-        self._say_again(message)
+        self._say_again()
 
     def _undo(self, _: str) -> None:
         """take back your last message and its answer"""
@@ -207,6 +229,28 @@ class Chat:
     def _quit(self, _: str) -> None:
         """end the chat"""
         self._is_over = True
+
+
+def _words(message: Message) -> str:
+    """What the user typed: the first text. Others are files that were sent along."""
+    from genai_host.api import Text
+
+    return next((part.text for part in message.content if isinstance(part, Text)), "")
+
+
+def _with_words(message: Message, text: str) -> Message:
+    """The same message with other words, and all that was sent along with them."""
+    from attrs import evolve
+
+    from genai_host.api import Text
+
+    parts = list(message.content)
+    typed = next((place for place, part in enumerate(parts) if isinstance(part, Text)), None)
+    if typed is None:
+        parts.insert(0, Text(text))
+    else:
+        parts[typed] = Text(text)
+    return evolve(message, content=parts)
 
 
 def _described(conversation: Conversation) -> str:

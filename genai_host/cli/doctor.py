@@ -71,15 +71,19 @@ def _checks() -> Iterator[Check]:
 
 def _check_folders() -> Iterator[Check]:
     for what, folder in (("cache", paths.cache_dir()), ("data", paths.data_dir(""))):
-        nearest = folder
-        while not os.path.exists(nearest):
-            nearest = os.path.dirname(nearest)
-        if os.access(nearest, os.W_OK):
+        if os.access(_nearest(folder), os.W_OK):
             yield Check(what, "ok", folder)
         else:
             yield Check(
                 what, "warning", f"{folder} cannot be written", "set GENAI_HOST_HOME to a folder"
             )
+
+
+def _nearest(folder: str) -> str:
+    """The folder itself, or else the nearest above it that exists."""
+    while not os.path.exists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _check_plugins(host: Host) -> Iterator[Check]:
@@ -112,4 +116,5 @@ def _check_default(host: Host) -> Iterator[Check]:
             models = ", ".join(conversation.models.values()) or "no model"
             yield Check("default", "ok", f"{conversation.feature.name} with {models}")
     except GenaiError as error:
-        yield Check("default", "failed", str(error), error.hint)
+        reasons = [each for each in getattr(error, "reasons", ()) if each not in str(error)]
+        yield Check("default", "failed", "; ".join([str(error), *reasons]), error.hint)

@@ -1,21 +1,26 @@
 """`genai-host`: the group of all commands, and what becomes of errors.
 
 Exit codes: 0 done, 1 an error that was expected (or nobody reads the output, which is
-no news to anyone), 2 a wrong use, 130 interrupted. Bugs are tracebacks.
+no news to anyone), 2 a wrong use, 130 interrupted. What the system refuses is expected
+as well. Bugs are tracebacks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host import __version__
 from genai_host.names import APP
+
+if TYPE_CHECKING:
+    from genai_host.cli.app import App
 
 _COMMANDS = {
     "ask": "Ask one question and print the answer.",
@@ -56,20 +61,61 @@ class Commands(click.Group):
 
 
 def _plugin_commands() -> dict[str, str]:
-    """Name and help of the commands that plugins brought when they were last loaded."""
+    """Name and help of the commands that plugins brought when they were last loaded,
+    those left out that are not to be loaded now."""
+    from genai_host.cli.terminal import safe
+    from genai_host.config import Config, read_config
+    from genai_host.errors import ConfigurationError
     from genai_host.index import PluginIndex
 
-    outcomes = PluginIndex().outcomes().values()
-    found = {name: help for outcome in outcomes for name, help in outcome.commands}
-    return {name: help for name, help in found.items() if name not in _COMMANDS}
+    try:
+        config = read_config()
+    except ConfigurationError:  # help is there whatever is wrong
+        config = Config()
+    index = PluginIndex()
+    outcomes = index.outcomes()
+    commands: dict[str, str] = {}
+    for found in index.plugins():
+        if found.key in outcomes and not config.blocks(found.name, found.distribution):
+            commands.update(outcomes[found.key].commands)
+    return {name: safe(help) for name, help in commands.items() if name not in _COMMANDS}
 
 
+def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -> None:
+    if file is not None:
+        # for what this command starts, too, wherever it starts that
+        os.environ["GENAI_HOST_CONFIG"] = os.path.abspath(file)
+
+
+def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+    if verbose and not ctx.resilient_parsing:
+        from genai_host.cli.app import App
+
+        ctx.ensure_object(App).show_log(verbose)
+
+
+# its options hold before a command is looked up, since a plugin may bring it
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=APP)
-@click.option("--config", metavar="FILE", help="Use this configuration file.")
-@click.option("-v", "--verbose", count=True, help="Say what happens; twice for more.")
-@click.pass_context
-def cli(ctx: click.Context, config: str | None, verbose: int) -> None:
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    is_eager=True,
+    expose_value=False,
+    callback=_use_config,
+    help="Use this configuration file.",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_log,
+    help="Say what happens; twice for more.",
+)
+def cli() -> None:
     """Converse with any model on any provider, through any feature.
 
     \b
@@ -77,22 +123,6 @@ def cli(ctx: click.Context, config: str | None, verbose: int) -> None:
     git diff | genai-host ask "Write a commit message"
     genai-host chat --model smollm2
     """
-    from genai_host.cli.app import App
-
-    if config is not None:
-        os.environ["GENAI_HOST_CONFIG"] = config  # for what this command starts, too
-    if verbose:
-        _log_to_stderr(verbose)
-    ctx.obj = App(verbose=verbose)
-    ctx.call_on_close(ctx.obj.close)
-
-
-def _log_to_stderr(verbose: int) -> None:
-    import logging
-
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    level = logging.INFO if verbose == 1 else logging.DEBUG
-    logging.getLogger("genai_host").setLevel(level)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,9 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    from genai_host.cli.app import App
+
+    app = App()
     try:
-        code = cli.main(arguments, prog_name=APP, standalone_mode=False)
-        sys.stdout.flush()
+        return _run(app, arguments)
+    finally:
+        app.end_log()
+
+
+def _run(app: App, arguments: Sequence[str] | None) -> int:
+    try:
+        with app:
+            code = cli.main(arguments, prog_name=APP, standalone_mode=False, obj=app)
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -115,8 +157,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # nobody reads any more: keep the interpreter from flushing into the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except Exception as error:  # noqa: BLE001 - bugs are raised again there
         return _expected(error)
@@ -124,14 +165,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _expected(error: Exception) -> int:
     """Print an expected error; raise any other."""
+    from genai_host.cli.log import log_error
+    from genai_host.cli.terminal import note, show_error
     from genai_host.errors import GenaiError
 
-    if not isinstance(error, GenaiError):
+    if isinstance(error, GenaiError):
+        show_error(error)
+    elif isinstance(error, OSError):
+        log_error(error)
+        what = f"{error.filename}: " if error.filename else ""
+        note(f"error: {what}{error.strerror or error}", fg="red")
+        _drop_output()
+    else:
         raise error
-    from genai_host.cli.terminal import show_error
-
-    show_error(error)
     return 1
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from flushing, in the end, into what takes nothing."""
+    if sys.stdout is not None:
+        with contextlib.suppress(OSError, ValueError):  # as where it is captured
+            number = sys.stdout.fileno()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def commands() -> Iterable[tuple[str, Any]]:

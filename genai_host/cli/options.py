@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from genai_host.api import Checker
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
+from genai_host.errors import InvalidData
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation
@@ -20,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-        host = App().host
+        host = ctx.ensure_object(App).host
         names: Mapping[str, list[str]] = {
             "models": sorted({each.model.name for each in host.routes() if each.runs}),
             "providers": sorted(instance.name for instance in host.instances),
@@ -61,14 +63,6 @@ _OPTIONS = (
         metavar="NAME=VALUE",
         help="A setting of the feature, as history_turns=3.",
     ),
-    click.option(
-        "--attach",
-        "-a",
-        "attach",
-        multiple=True,
-        metavar="FILE|URL|-",
-        help="Send a file along; - is standard input.",
-    ),
 )
 
 
@@ -77,6 +71,11 @@ def conversation_options(function: F) -> F:
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
+
+
+def attach_option(sources: str, help: str) -> Callable[[F], F]:
+    """The option `attach` of a command: what it takes, and what it does with it."""
+    return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
 
 
 def open_conversation(
@@ -134,4 +133,8 @@ def read_schema(given: str) -> dict[str, Any]:
         raise click.BadParameter(f"it is not JSON: {error}", param_hint="--schema") from error
     if not isinstance(schema, dict):
         raise click.BadParameter("it is not a JSON object", param_hint="--schema")
+    try:
+        Checker(schema)
+    except InvalidData as error:
+        raise click.BadParameter(str(error), param_hint="--schema") from error
     return schema

@@ -99,7 +99,8 @@ def enable(names: tuple[str, ...]) -> None:
     with edit_config() as document:
         disabled = document["plugins"]["disabled"]
         for name in names:
-            disabled.remove(name)
+            while name in disabled:
+                disabled.remove(name)
     note(f"enabled: {', '.join(names)}")
 
 

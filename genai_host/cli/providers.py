@@ -11,7 +11,6 @@ from genai_host.api import Provider
 from genai_host.api.settings import describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table
-from genai_host.errors import NoRoute
 from genai_host.instances import Instance
 
 
@@ -21,25 +20,21 @@ from genai_host.instances import Instance
 @pass_app
 def command(app: App, name: str | None, as_json: bool) -> None:
     """List the provider instances; with NAME, the settings of one."""
-    instances = list(app.host.instances)
-    if name is not None:
-        instances = [instance for instance in instances if instance.name == name]
-        if not instances:
-            known = ", ".join(sorted(each.name for each in app.host.instances)) or "none"
-            raise NoRoute(f"there is no provider {name!r}", hint=f"there are: {known}")
-    rows = [_row(app, instance) for instance in instances]
-    rows += [
-        {"name": absent, "type": "", "status": "failed", "reason": reason}
-        for absent, reason in app.host.instances.unknown.items()
-        if name in (None, absent)
-    ]
+    absent = app.host.instances.unknown
+    if name is None:
+        rows = [_row(app, instance) for instance in app.host.instances]
+        rows += [_row_of_none(unknown, reason) for unknown, reason in absent.items()]
+    elif name in absent:
+        rows = [_row_of_none(name, absent[name])]
+    else:
+        rows = [_row(app, app.instance(name))]
     if as_json:
         echo_json(rows)
     elif name is not None:
         _show(rows[0])
     else:
         columns = ("name", "type", "status", "dialects", "reason")
-        echo_table(columns, [[row.get(column) for column in columns] for row in rows])
+        echo_table(columns, [[row[column] for column in columns] for row in rows])
 
 
 def _row(app: App, instance: Instance) -> dict[str, Any]:
@@ -58,15 +53,28 @@ def _row(app: App, instance: Instance) -> dict[str, Any]:
     }
 
 
+def _row_of_none(name: str, reason: str) -> dict[str, Any]:
+    """A configured instance of a type that no plugin brings."""
+    return {
+        "name": name,
+        "type": "",
+        "plugin": "",
+        "status": "failed",
+        "reason": reason,
+        "dialects": [],
+        "default_models": {},
+        "settings": [],
+    }
+
+
 def _show(row: dict[str, Any]) -> None:
     for key in ("name", "type", "plugin", "status", "reason"):
-        if row.get(key):
+        if row[key]:
             echo(f"{key + ':':<10}{row[key]}")
-    echo(f"{'dialects:':<10}{', '.join(row['dialects'])}")
-    echo("")
-    columns = ("setting", "type", "default", "environment", "what it is")
-    settings = row["settings"]
-    echo_table(
-        columns,
-        [[s["name"], s["type"], s["default"], s["env"], s["help"]] for s in settings],
-    )
+    if row["dialects"]:
+        echo(f"{'dialects:':<10}{', '.join(row['dialects'])}")
+    if row["settings"]:
+        echo("")
+        columns = ("setting", "type", "default", "environment", "what it is")
+        keys = ("name", "type", "default", "env", "help")
+        echo_table(columns, [[setting[key] for key in keys] for setting in row["settings"]])

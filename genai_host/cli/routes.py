@@ -10,7 +10,7 @@ import click
 
 from genai_host.api import Operation
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note
 from genai_host.resolution import Candidate
 
 
@@ -26,7 +26,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     if as_json:
         echo_json([_row(candidate) for candidate in candidates])
         return
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         echo_table((), [_line(candidate) for candidate in candidates if candidate.id])
         return
     offered = {each.model.name for each in candidates if each.id}

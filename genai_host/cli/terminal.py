@@ -1,16 +1,20 @@
 """What reaches the terminal: tables, colours, errors, and nothing that drives it.
 
 Text of models and plugins is hostile: at a terminal its control characters are
-shown, not obeyed. Where the output is piped it is exact.
+shown, not obeyed. Where the output is piped it is exact. Any of the three standard
+streams may be closed, and is None then.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
 
 # C0 but tab and newline, DEL, C1, and what reorders text (Unicode TR9)
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
+
+
+_OUTPUT = "standard output"
 
 
 def safe(text: str) -> str:
@@ -33,24 +40,80 @@ def _sign(character: str) -> str:
     return "\u2421" if code == 0x7F else f"<{code:04X}>"
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal."""
+    return stream is not None and stream.isatty()
+
+
 def echo(text: str, *, end: str = "\n", raw: bool = False) -> None:
     """Print to standard output, at once.
 
     raw   exactly as it is, at a terminal too
+
+    Raises `OSError` that names standard output if it takes no more.
     """
-    exact = raw or not sys.stdout.isatty()
+    output: TextIO | None = sys.stdout
+    if output is None:
+        raise OSError(errno.EBADF, "it is closed", _OUTPUT)
+    exact = raw or not output.isatty()
     text = (text if exact else safe(text)) + end
     try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:  # half a surrogate pair, or a terminal of few letters
-        encoding = sys.stdout.encoding
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
+        try:
+            output.write(text)
+        except UnicodeEncodeError:  # half a surrogate pair, or a terminal of few letters
+            output.write(text.encode(output.encoding, "backslashreplace").decode(output.encoding))
+        output.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, _OUTPUT) from error
 
 
 def note(text: str, **style: Any) -> None:
-    """Print to standard error: what is said about the output, and no part of it."""
-    click.secho(safe(text), err=True, **style)
+    """Print to standard error: what is said about the output, and no part of it. That
+    nobody can be told is no reason to stop."""
+    with contextlib.suppress(OSError):
+        click.secho(safe(text), err=True, **style)
+
+
+def piped_text() -> str:
+    """All that is piped in; nothing at a terminal. Raises `ConfigurationError` if it is
+    no text."""
+    source: TextIO | None = sys.stdin
+    if source is None or source.isatty():
+        return ""
+    with _decoding():
+        return source.read()
+
+
+def piped_lines() -> Iterator[str]:
+    """What is piped in, line by line. Raises `ConfigurationError` where it is no text."""
+    source: TextIO | None = sys.stdin
+    with _decoding():
+        for line in source or ():
+            yield line.rstrip("\n")
+
+
+@contextlib.contextmanager
+def _decoding() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        from genai_host.errors import ConfigurationError
+
+        raise ConfigurationError(
+            f"standard input is no text in {error.encoding}",
+            hint="a file can be sent along: --attach FILE",
+        ) from error
+
+
+def piped_bytes() -> bytes:
+    """All of standard input, whatever it is. Raises `ConfigurationError` if there is
+    none."""
+    source: TextIO | None = sys.stdin
+    if source is None:
+        from genai_host.errors import ConfigurationError
+
+        raise ConfigurationError("standard input is closed")
+    return source.buffer.read()
 
 
 def echo_json(value: Any) -> None:
@@ -61,7 +124,7 @@ def echo_json(value: Any) -> None:
 def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; where it is piped, tab-separated lines without a head."""
     lines = [[_cell(value) for value in row] for row in rows]
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         for line in lines:
             echo("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line))
         return
@@ -99,10 +162,38 @@ def _cell(value: object) -> str:
 
 
 def show_error(error: GenaiError) -> None:
-    """One line for what is wrong, then the reasons, then the next step."""
-    note(f"error: {error}", fg="red")
+    """One line for what is wrong and where, then the reasons, then the next step; at -v
+    what caused it before."""
+    from genai_host.cli.log import log_cause
+
+    log_cause(error)
+    note(f"error: {error}{_place(error)}", fg="red")
     for reason in getattr(error, "reasons", ()):
         if reason not in str(error):
             note(f"  - {reason}")
-    if error.hint:
-        note(f"  {error.hint}")
+    hint = error.hint or _usual_hint(error)
+    if hint:
+        note(f"  {hint}")
+
+
+def _place(error: GenaiError) -> str:
+    """Which model and which provider, unless the message says so itself."""
+    names = [name for name in (error.model, error.provider) if name]
+    if all(name in str(error) for name in names):
+        return ""
+    return f" ({'@'.join(names)})"
+
+
+def _usual_hint(error: GenaiError) -> str:
+    """The next step after an error that tells none itself."""
+    from genai_host.errors import AuthenticationFailed, CircuitOpen, RateLimited, Unavailable
+
+    after = getattr(error, "retry_after", None)
+    wait = "wait a while" if after is None else f"wait {math.ceil(after)} s"
+    if isinstance(error, AuthenticationFailed):
+        return "check the key: genai-host doctor"
+    if isinstance(error, (RateLimited, CircuitOpen)):
+        return f"{wait}, then try again"
+    if isinstance(error, Unavailable) and error.provider:
+        return "is it running? genai-host doctor"
+    return ""

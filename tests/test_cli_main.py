@@ -1,0 +1,250 @@
+"""`genai-host` itself: the options before a command, and what becomes of errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from support import Terminal
+
+from genai_host.cli.app import App
+from genai_host.cli.log import log_cause, log_error, show_log
+from genai_host.errors import GenaiError, PluginError, Unavailable
+from genai_host.index import Found, Outcome, PluginIndex
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A configuration file that is not where one is looked for."""
+    return tmp_path / "mine.toml"
+
+
+class TestConfig:
+    def test_it_decides_which_commands_there_are(self, terminal: Terminal, mine: Path) -> None:
+        mine.write_text('[plugins]\ndisabled = ["local"]\n')
+        assert terminal("local", "list")[0] == 0
+        code, _, err = terminal("--config", str(mine), "local", "list")
+        assert (code, "No such command 'local'" in err) == (2, True)
+
+    def test_it_holds_for_the_commands_of_plugins(self, terminal: Terminal, mine: Path) -> None:
+        mine.write_text("nonsense = 1")
+        code, _, err = terminal("--config", str(mine), "local", "list")
+        assert (code, "nonsense is not known" in err) == (1, True)
+
+    def test_one_host_is_made_and_closed(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[str] = []
+        usual = App.__init__
+
+        def make(self: App) -> None:
+            made.append("made")
+            usual(self)
+
+        monkeypatch.setattr(App, "__init__", make)
+        monkeypatch.setattr("genai_host.host.Host.close", lambda self: made.append("closed"))
+        assert terminal("local", "list")[0] == 0
+        assert terminal("-v", "nonsense")[0] == 2
+        assert terminal("plugins")[0] == 0
+        assert made == ["made", "closed", "made", "closed", "made"]
+
+    @pytest.mark.parametrize("name", ["typo.toml", "."])
+    @pytest.mark.parametrize("command", [["ask", "hi"], ["plugins"], ["plugins", "disable", "x"]])
+    def test_one_that_is_none_is_a_wrong_use(
+        self, terminal: Terminal, tmp_path: Path, command: list[str], name: str
+    ) -> None:
+        code, out, err = terminal("--config", str(tmp_path / name), *command)
+        assert (code, out) == (2, "")
+        assert "Invalid value for '--config'" in err
+
+    def test_its_name_holds_wherever_something_is_started(
+        self, terminal: Terminal, mine: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mine.write_text("")
+        monkeypatch.chdir(mine.parent)
+        terminal("--config", mine.name, "--version")
+        terminal("--config", mine.name, "plugins")
+        assert os.environ["GENAI_HOST_CONFIG"] == str(mine)
+
+    def test_one_that_the_environment_names_must_be_there(
+        self, terminal: Terminal, mine: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GENAI_HOST_CONFIG", str(mine))
+        code, _, err = terminal("ask", "-p", "mock", "x")
+        assert (code, f"there is no {mine}" in err) == (1, True)
+        assert terminal("plugins")[0] == 0
+
+
+class TestHelp:
+    @pytest.fixture
+    def remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two plugins with commands, as an index that somebody else wrote has them."""
+        found = [Found("one", "x", "dist-one"), Found("two", "x", "dist-two")]
+        commands = {
+            "one": [("first", "The \x1b[2Jfirst\x9b command.")],
+            "two": [("second", "The second command."), ("ask", "Ask someone else.")],
+        }
+        outcomes = {each.key: Outcome("loaded", commands=commands[each.name]) for each in found} | {
+            "gone:gone::": Outcome("loaded", commands=[("third", "The third command.")])
+        }
+        monkeypatch.setattr(PluginIndex, "plugins", lambda self: found)
+        monkeypatch.setattr(PluginIndex, "outcomes", lambda self: outcomes)
+
+    @pytest.mark.usefixtures("remembered")
+    def test_what_plugins_say_of_their_commands_is_safe(self, terminal: Terminal) -> None:
+        out = terminal("--help")[1]
+        assert "The ␛[2Jfirst<009B> command." in out
+        assert "The second command." in out
+        assert "Ask someone else." not in out
+        assert "third" not in out
+
+    @pytest.mark.usefixtures("remembered")
+    def test_commands_of_disabled_plugins_are_left_out(
+        self, terminal: Terminal, mine: Path
+    ) -> None:
+        mine.write_text('[plugins]\ndisabled = ["dist-one:one"]\n')
+        out = terminal("--config", str(mine), "--help")[1]
+        assert "first" not in out
+        assert "second" in out
+
+    @pytest.mark.usefixtures("remembered")
+    def test_it_is_there_whatever_the_configuration_is(
+        self, terminal: Terminal, mine: Path
+    ) -> None:
+        mine.write_text("[[[")
+        code, out, err = terminal("--config", str(mine), "--help")
+        assert (code, "first" in out, err) == (0, True, "")
+
+
+class TestVerbose:
+    def test_the_cause_of_an_error_is_shown_with_its_place(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        """As the hint promises."""
+        script([{"fault": "crash"}, {"fault": "crash"}])
+        code, _, err = terminal("ask", "-p", "script", "x")
+        assert (code, "-v shows where" in err) == (1, True)
+        assert "Traceback" not in err
+        code, _, err = terminal("-v", "ask", "-p", "script", "x")
+        assert code == 1
+        assert "Traceback" in err
+        assert "provider.py" in err
+        assert "RuntimeError: the mock was told to crash" in err
+
+    def test_in_a_chat_as_well(self, terminal: Terminal, script: Any) -> None:
+        script([{"fault": "crash"}, "two"])
+        code, out, err = terminal("-v", "chat", "-p", "script", stdin="one\ntwo\n")
+        assert (code, out) == (0, "two\n")
+        assert err.count("Traceback") == 1
+
+    def test_twice_shows_each_call(self, terminal: Terminal) -> None:
+        assert "calling mock@mock" in terminal("-vv", "ask", "-p", "mock", "x")[2]
+        assert "calling" not in terminal("-v", "ask", "-p", "mock", "x")[2]
+
+    def test_it_ends_with_its_command(self, terminal: Terminal, script: Any) -> None:
+        terminal("-vv", "plugins")
+        assert terminal("ask", "-p", "mock", "x")[2] == ""
+        assert not logging.getLogger("genai_host").handlers
+
+
+@pytest.fixture
+def log() -> Iterator[None]:
+    end = show_log(1)
+    yield
+    end()
+
+
+def caught(error: Exception, cause: Exception) -> Exception:
+    """An error as it is when it is caught: raised, because of another."""
+    with pytest.raises(type(error)) as raised:
+        try:
+            raise cause
+        except type(cause) as first:
+            raise error from first
+    return raised.value
+
+
+@pytest.mark.usefixtures("log")
+class TestLog:
+    def test_what_libraries_say_of_a_call_is_not_repeated(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """They quote addresses and headers, where keys are."""
+        inner = caught(ValueError("Invalid header value b'Bearer canary'"), KeyError("canary"))
+        log_cause(caught(Unavailable("it broke"), inner))
+        err = capsys.readouterr().err
+        assert "canary" not in err
+        assert err.index("KeyError\n") < err.index("ValueError\n")
+        assert "test_cli_main.py" in err
+
+    def test_what_a_plugin_says_is(self, capsys: pytest.CaptureFixture[str]) -> None:
+        log_cause(caught(PluginError("it broke"), KeyError("the key of a mapping")))
+        assert "KeyError: 'the key of a mapping'" in capsys.readouterr().err
+
+    def test_an_error_without_a_cause_adds_nothing(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        log_cause(GenaiError("alone"))
+        assert capsys.readouterr().err == ""
+
+    def test_it_drives_no_terminal(self, capsys: pytest.CaptureFixture[str]) -> None:
+        log_cause(caught(GenaiError("a"), ValueError("\x1b[2J")))
+        log_error(ValueError("\x1b[3J"))
+        logging.getLogger("genai_host.x").warning("\x1b]0;title\x07")
+        assert "\x1b" not in capsys.readouterr().err
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "line"),
+        [
+            (OSError(28, "No space left on device", "/x/y"), "/x/y: No space left on device"),
+            (OSError(28, "No space left on device"), "No space left on device"),
+            (PermissionError("just so"), "just so"),
+        ],
+    )
+    def test_what_the_system_refuses_is_one_line(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: OSError, line: str
+    ) -> None:
+        def refused(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("genai_host.host.Host.open", refused)
+        assert terminal("ask", "-p", "mock", "x") == (1, "", f"error: {line}\n")
+        assert "Traceback" in terminal("-v", "ask", "-p", "mock", "x")[2]
+
+    def test_without_an_output_there_is_nobody_to_answer(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "stdout", None)
+        for command in (["plugins"], ["plugins", "--json"], ["ask", "-p", "mock", "x"], ["routes"]):
+            code, _, err = terminal(*command)
+            assert (code, err) == (1, "error: standard output: it is closed\n"), command
+        assert terminal("plugins", "check", "--help")[0] == 0
+
+
+def test_a_command_of_a_plugin_that_cannot_be_imported_breaks_no_other(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "genai_vendor_local.cli", None)
+    code, _, err = terminal("local", "list")
+    assert code == 1
+    assert "the command local of the plugin local cannot be loaded" in err
+    assert "genai-host plugins show local" in err
+
+
+def test_what_a_plugin_calls_a_command_must_be_one(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import genai_vendor_local.cli
+
+    monkeypatch.setattr(genai_vendor_local.cli, "local", print)
+    code, _, err = terminal("local", "list")
+    assert (code, "is no command" in err) == (1, True)
+    assert not isinstance(print, click.Command)
