@@ -11,11 +11,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+import contextvars
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from genai_host.api import Answer, Message
 from genai_host.conversation import Conversation, Said
+from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.events import Event
 from genai_host.host import Host
 
@@ -33,12 +39,11 @@ class AsyncHost:
 
     async def open(self, *arguments: Any, **named: Any) -> AsyncConversation:
         """As `Host.open`."""
-        conversation = await asyncio.to_thread(self.host.open, *arguments, **named)
-        return AsyncConversation(conversation)
+        return AsyncConversation(await _in_thread(lambda: self.host.open(*arguments, **named)))
 
     async def close(self) -> None:
         """As `Host.close`."""
-        await asyncio.to_thread(self.host.close)
+        await _in_thread(self.host.close)
 
     async def __aenter__(self) -> AsyncHost:
         return self
@@ -57,6 +62,7 @@ class AsyncConversation:
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
+        self._turn: _Turn | None = None
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -64,27 +70,46 @@ class AsyncConversation:
         return self.conversation.history
 
     async def say(
-        self, message: Said, *, context: Mapping[str, Any] | None = None, returns: Any = None
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
     ) -> Answer:
         """As `Conversation.say`."""
-        return await self._in_thread(
-            lambda: self.conversation.say(message, context=context, returns=returns)
+        turn = await self._begin(_Turn(self.conversation))
+        return await turn.wait_for(
+            lambda: self.conversation.say(message, again=again, context=context, returns=returns)
         )
 
     async def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
         """As `Conversation.resume`."""
-        return await self._in_thread(lambda: self.conversation.resume(result, returns=returns))
+        turn = await self._begin(_Turn(self.conversation))
+        return await turn.wait_for(lambda: self.conversation.resume(result, returns=returns))
 
-    async def stream(
-        self, message: Said, *, context: Mapping[str, Any] | None = None, returns: Any = None
-    ) -> AsyncIterator[Event]:
-        """As `Conversation.stream`."""
-        events = self.conversation.stream(message, context=context, returns=returns)
-        try:
-            while (event := await self._in_thread(lambda: next(events, None))) is not None:
-                yield event
-        finally:
-            await asyncio.to_thread(_close, events)
+    def stream(
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
+    ) -> AsyncGenerator[Event, None]:
+        """As `Conversation.stream`.
+
+        A stream that is left before its end is over with the next turn. To end it, and
+        its turn, where it is left:
+
+            async with contextlib.aclosing(conversation.stream("hi")) as events:
+                async for event in events:
+                    ...
+        """
+        events = self.conversation.stream(message, again=again, context=context, returns=returns)
+        turn = _Turn(self.conversation, events)
+        stream = self._stream(turn)
+        turn.stream = weakref.ref(stream)
+        return stream
 
     def cancel(self) -> None:
         """As `Conversation.cancel`."""
@@ -93,6 +118,7 @@ class AsyncConversation:
     async def close(self) -> None:
         """As `Conversation.close`."""
         self.conversation.close()
+        await self._end_what_was_left()
 
     async def __aenter__(self) -> AsyncConversation:
         return self
@@ -100,20 +126,103 @@ class AsyncConversation:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Wait for a thread; being cancelled meanwhile cancels the turn, and waits for
-        the thread to have noticed."""
-        waiting = asyncio.ensure_future(asyncio.to_thread(work))
+    async def _stream(self, turn: _Turn) -> AsyncGenerator[Event, None]:
+        await self._begin(turn)
+        try:
+            while (event := await turn.next_event()) is not None:
+                yield event
+        finally:
+            await turn.end()
+
+    async def _begin(self, turn: _Turn) -> _Turn:
+        """Raises `ConversationBusy` here, before there is a thread: cancelling who was
+        refused must not cancel the turn of another."""
+        last = self._turn
+        await self._end_what_was_left()
+        if self._turn is not last or (last is not None and not last.is_left()):
+            raise ConversationBusy("a turn is under way", hint="wait for it, or cancel() it")
+        self._turn = turn
+        return turn
+
+    async def _end_what_was_left(self) -> None:
+        if self._turn is not None and self._turn.is_left():
+            with suppress(Exception):  # how it ends is nobody's concern any more
+                await self._turn.end()
+
+
+class _Turn:
+    """One turn, and whether anybody still wants it.
+
+    events   what a streamed one brings; None for one that is awaited whole
+    stream   gives the asynchronous stream of them, as long as somebody holds it
+    """
+
+    def __init__(
+        self, conversation: Conversation, events: Generator[Event, None, None] | None = None
+    ) -> None:
+        self.stream: Callable[[], object] = lambda: None
+        self._conversation = conversation
+        self._events = events
+        self._is_awaited = False
+        self._task: asyncio.Task[Any] | None = None
+        self._ending: asyncio.Future[None] | None = None
+
+    def is_left(self) -> bool:
+        """Whether nobody will hear more of it: it is over, its stream was dropped, or who
+        heard it last does something else now."""
+        if self._is_awaited:
+            return False
+        if self._ending is not None or self.stream() is None:
+            return True
+        return self._task is asyncio.current_task()
+
+    async def next_event(self) -> Event | None:
+        """None at the end. Raises `Cancelled` if another turn was taken meanwhile."""
+        events = self._events
+        if events is None or self._ending is not None:
+            raise Cancelled("the stream was left, and another turn taken")
+        return await self.wait_for(lambda: next(events, None))
+
+    async def wait_for(self, work: Callable[[], T]) -> T:
+        """Wait for a part of it, or for the whole; being cancelled meanwhile cancels it,
+        and waits for the thread to have noticed."""
+        self._task, self._is_awaited = asyncio.current_task(), True
+        waiting = _in_thread(work)
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             while not waiting.done():  # the turn may not have begun when it is cancelled
-                self.conversation.cancel()
+                self._conversation.cancel()
                 await asyncio.wait([waiting], timeout=0.05)
             if not waiting.cancelled():
                 waiting.exception()  # it is looked at: the caller learns that it cancelled
             raise
+        finally:
+            self._is_awaited = False
+
+    async def end(self) -> None:
+        """End what is left of a stream; whoever comes first does, the others wait."""
+        if self._events is not None and self._ending is None:
+            self._ending = _in_thread(self._events.close)
+        if self._ending is not None:
+            await asyncio.shield(self._ending)
 
 
-def _close(events: Generator[Event, None, None]) -> None:
-    events.close()
+def _in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Do something in a thread of its own.
+
+    asyncio's pool will not do: it has a few threads, and where each of them waits for
+    an answer, none is left for what would end that.
+    """
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            outcome.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="genai-host-call", daemon=True).start()
+    return asyncio.wrap_future(outcome)

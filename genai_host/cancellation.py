@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 import itertools
+import logging
 import threading
 from collections.abc import Callable
 
 from genai_host.errors import Cancelled, GenaiError
+
+_log = logging.getLogger(__name__)
 
 
 class Cancellation:
@@ -33,7 +36,7 @@ class Cancellation:
             wakers = list(self._wakers.values())
             self._wakers.clear()
         for wake in wakers:
-            wake()
+            _call(wake)
 
     def is_cancelled(self) -> bool:
         return self._error is not None
@@ -51,7 +54,7 @@ class Cancellation:
             if not ended:
                 self._wakers[number] = wake
         if ended:
-            wake()
+            _call(wake)
         return Registration(self, number)
 
     def release(self) -> None:
@@ -87,3 +90,12 @@ class Registration:
 
     def __exit__(self, *exc: object) -> None:
         self.release()
+
+
+def _call(wake: Callable[[], None]) -> None:
+    """Wakers are plugins' as well: one that raises must neither keep the others from
+    being woken nor trouble whoever cancels."""
+    try:
+        wake()
+    except Exception:  # noqa: BLE001 - see above
+        _log.warning("what was to be woken by a cancellation failed", exc_info=True)

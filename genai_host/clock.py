@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import heapq
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
 
 _LONGEST_WAIT = 3600.0  # systems cannot wait for as long as one can ask
 
@@ -59,7 +62,7 @@ class SystemClock:
                 if self._closed:
                     return
                 alarm = heapq.heappop(self._alarms)[2]
-            alarm.ring()
+            _ring(alarm)
 
     def _seconds_to_wait(self) -> float | None:
         if not self._alarms:
@@ -105,3 +108,11 @@ class Alarm:
 
     def __exit__(self, *exc: object) -> None:
         self.release()
+
+
+def _ring(alarm: Alarm) -> None:
+    """There is one thread for the alarms of all: none of them may end it."""
+    try:
+        alarm.ring()
+    except BaseException:  # noqa: BLE001 - whatever it is, the next alarm must ring
+        _log.warning("what was to be done at its time failed", exc_info=True)

@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from genai_host import AsyncHost, Host
-from genai_host.api import Answer, Feature, NoSettings, Story, Turn, Wait
-from genai_host.errors import RateLimited, TurnWaiting
+from genai_host.aio import AsyncConversation
+from genai_host.api import (
+    Answer,
+    CallFunction,
+    Feature,
+    Limits,
+    NoSettings,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Serve,
+    Story,
+    Turn,
+    Wait,
+)
+from genai_host.errors import (
+    Cancelled,
+    ConversationBusy,
+    ConversationClosed,
+    RateLimited,
+    TurnWaiting,
+)
 from genai_host.testing import MadePlugin
+
+LONG = 30.0
 
 
 def run(coroutine: Any) -> Any:
@@ -24,6 +51,18 @@ def test_a_turn_can_be_awaited(make_host: Callable[..., Host]) -> None:
             async with await host.open("chat", model="mock") as conversation:
                 answer = await conversation.say("hi there")
             assert answer.text == "hi there"
+            assert len(conversation.history) == 2
+
+    run(main())
+
+
+def test_a_message_can_be_said_again(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            await conversation.say("x")
+            assert (await conversation.say(again=True)).text == "x"
+            heard = [event.text async for event in conversation.stream(again=True)]
+            assert "".join(heard) == "x"
             assert len(conversation.history) == 2
 
     run(main())
@@ -96,17 +135,251 @@ def test_cancelling_the_task_cancels_the_turn(
     run(main())
 
 
-def test_leaving_a_stream_ends_the_turn(make_host: Callable[..., Host]) -> None:
+class Crowd(Provider):
+    """Answers nobody until so many ask at once, or until they are cancelled."""
+
+    serves = {"plain": Serve(lacks={"stream"})}
+
+    def __init__(self, size: int) -> None:
+        self._barrier = threading.Barrier(size)
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        with limits.on_cancel(self._barrier.abort):
+            self._barrier.wait(LONG)
+        return ProviderReply(b'{"message": {"role": "assistant", "content": []}}')
+
+    stream = send
+
+
+class Stage:
+    """A feature that stops in a function until it is told to go on; made where a loop runs.
+
+    all_there   set as soon as so many turns have got there
+    """
+
+    def __init__(self, size: int = 1) -> None:
+        self.all_there = asyncio.Event()
+        self.go_on = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self._missing = itertools.count(size - 1, -1)
+        self.plugin = MadePlugin(features=[Feature("stage", NoSettings, self._respond, roles={})])
+
+    def _respond(self, turn: Turn[NoSettings]) -> Story:
+        yield from CallFunction(self._stop)
+        return Answer("done")
+
+    def _stop(self) -> None:
+        if next(self._missing) == 0:
+            self._loop.call_soon_threadsafe(self.all_there.set)
+        self.go_on.wait(LONG)
+
+
+@asynccontextmanager
+async def no_free_thread() -> AsyncIterator[None]:
+    """asyncio's own pool is full."""
+    occupied = threading.Event()
+    pool = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(pool)
+    pool.submit(occupied.wait, LONG)
+    try:
+        yield
+    finally:
+        occupied.set()
+
+
+def test_any_number_of_turns_is_taken_at_once(make_host: Callable[..., Host]) -> None:
+    size = 50
+    crowd = ProviderType("crowd", NoSettings, lambda *_: Crowd(size))
+
     async def main() -> None:
-        async with AsyncHost(make_host()) as host:
-            conversation = await host.open("chat", "mock")
-            events = conversation.stream("a b c")
-            async for event in events:
+        plugin = MadePlugin(providers=[crowd])
+        async with AsyncHost(make_host(crowd=plugin)) as host, no_free_thread():
+            conversations = [await host.open("chat", "crowd/x") for _ in range(size)]
+            answers = await asyncio.gather(*(each.say("x") for each in conversations))
+            assert len(answers) == size
+
+    run(main())
+
+
+def test_ending_a_turn_takes_no_thread_that_others_wait_for(
+    make_host: Callable[..., Host],
+) -> None:
+    async def main() -> None:
+        stage = Stage(12)
+        host = AsyncHost(make_host(stage=stage.plugin))
+        async with no_free_thread():
+            conversations = [await host.open("stage") for _ in range(12)]
+            tasks = [asyncio.create_task(each.say("x")) for each in conversations]
+            await asyncio.wait_for(stage.all_there.wait(), LONG)
+            tasks[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(tasks[0], LONG)
+            conversations[1].cancel()
+            with pytest.raises(Cancelled):
+                await asyncio.wait_for(tasks[1], LONG)
+            await asyncio.wait_for(host.close(), LONG)
+            rest = await asyncio.gather(*tasks[2:], return_exceptions=True)
+            assert rest == [Cancelled("cancelled")] * 10
+
+    run(main())
+
+
+def test_cancelling_who_was_refused_leaves_the_turn_alone(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        stage = Stage()
+        async with AsyncHost(make_host(stage=stage.plugin)) as host:
+            conversation = await host.open("stage")
+            first = asyncio.create_task(conversation.say("x"))
+            await asyncio.wait_for(stage.all_there.wait(), LONG)
+            second = asyncio.create_task(conversation.say("x"))
+            await asyncio.sleep(0)
+            second.cancel()
+            with pytest.raises((asyncio.CancelledError, ConversationBusy)):
+                await second
+            stage.go_on.set()
+            assert (await first).text == "done"
+
+    run(main())
+
+
+@asynccontextmanager
+async def opened(make_host: Callable[..., Host]) -> AsyncIterator[AsyncConversation]:
+    async with AsyncHost(make_host()) as host, await host.open("chat", "mock") as conversation:
+        yield conversation
+
+
+async def assert_goes_on(conversation: AsyncConversation) -> None:
+    assert (await conversation.say("again")).text == "again"
+    assert [message.text for message in conversation.history] == ["again", "again"]
+
+
+def test_closing_a_stream_ends_the_turn(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            async with aclosing(conversation.stream("a b c")) as events:
+                async for event in events:
+                    assert event.text == "a"
+                    break
+            assert conversation.conversation.status == "idle"
+            await assert_goes_on(conversation)
+
+    run(main())
+
+
+def test_leaving_a_stream_ends_the_turn_with_the_next_one(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            async for event in conversation.stream("a b c"):
                 assert event.text == "a"
                 break
-            await events.aclose()  # type: ignore[attr-defined]
-            assert (await conversation.say("again")).text == "again"
+            await assert_goes_on(conversation)
+
+    run(main())
+
+
+def test_a_stream_that_is_left_does_not_bar_another(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            for _ in range(3):
+                async for event in conversation.stream("a b c"):
+                    assert event.text == "a"
+                    break
+            with pytest.raises(ValueError, match="mine"):
+                async for _event in conversation.stream("a b c"):
+                    raise ValueError("mine")
+            await assert_goes_on(conversation)
+
+    run(main())
+
+
+def test_a_stream_that_is_left_and_kept_is_over_with_the_next_turn(
+    make_host: Callable[..., Host],
+) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            kept = conversation.stream("a b c")
+            assert (await anext(kept)).text == "a"
+            await assert_goes_on(conversation)
+            with pytest.raises(Cancelled):
+                await anext(kept)
             assert len(conversation.history) == 2
+
+    run(main())
+
+
+def test_a_stream_that_others_hear_is_theirs(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            first, go_on = asyncio.Event(), asyncio.Event()
+
+            async def listen() -> str:
+                heard = []
+                async for event in conversation.stream("a b c"):
+                    heard.append(event.text)
+                    first.set()
+                    await go_on.wait()
+                return "".join(heard)
+
+            listening = asyncio.create_task(listen())
+            await first.wait()
+            with pytest.raises(ConversationBusy):
+                await conversation.say("x")
+            go_on.set()
+            assert await listening == "a b c"
+            assert len(conversation.history) == 2
+
+    run(main())
+
+
+def test_a_stream_that_is_over_is_nobodys_even_if_it_is_kept(
+    make_host: Callable[..., Host],
+) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            over, go_on = asyncio.Event(), asyncio.Event()
+
+            async def listen() -> None:
+                events = conversation.stream("a b c")
+                async for _ in events:
+                    pass
+                over.set()
+                await go_on.wait()
+                await events.aclose()
+
+            listening = asyncio.create_task(listen())
+            await over.wait()
+            assert (await conversation.say("again")).text == "again"
+            go_on.set()
+            await listening
+            assert len(conversation.history) == 4
+
+    run(main())
+
+
+def test_a_stream_that_nobody_began_to_hear_is_no_turn(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            later = conversation.stream("a b c")
+            await assert_goes_on(conversation)
+            assert "".join([event.text async for event in later]) == "a b c"
+            assert len(conversation.history) == 4
+
+    run(main())
+
+
+def test_closing_a_conversation_ends_a_stream_that_was_left(
+    make_host: Callable[..., Host],
+) -> None:
+    async def main() -> None:
+        async with opened(make_host) as conversation:
+            events = conversation.stream("a b c")
+            assert (await anext(events)).text == "a"
+            await conversation.close()
+            assert conversation.conversation.status == "closed"
+            with pytest.raises(Cancelled):
+                await anext(events)
+            with pytest.raises(ConversationClosed):
+                await conversation.say("x")
 
     run(main())
 

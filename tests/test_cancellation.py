@@ -5,11 +5,27 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Iterator
 
 import pytest
+from fixtures import MakeHost
 
+from genai_host import Caps, Host
+from genai_host import cancellation as module
+from genai_host.api import (
+    Limits,
+    NoSettings,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    Serve,
+    StreamEvent,
+)
 from genai_host.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError, LimitExceeded, Unavailable
+from genai_host.testing import MadePlugin
 
 LONG = 30.0
 
@@ -116,6 +132,37 @@ def test_who_is_woken_may_use_it() -> None:
     cancellation.cancel()
     assert woken[-2:] == ["inner", "outer"]
     assert error_of(cancellation) == Cancelled("cancelled")
+
+
+def fail() -> None:
+    raise RuntimeError("broken")
+
+
+def test_a_waker_that_raises_keeps_nobody_from_being_woken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It may be a plugin's, and whoever cancels is not to blame."""
+    parent = Cancellation()
+    child = Cancellation(parent)
+    woken: list[str] = []
+    for cancellation in (parent, child):
+        cancellation.on_cancel(fail)
+        cancellation.on_cancel(lambda: woken.append("woken"))
+    parent.cancel(Cancelled("enough"))
+    assert woken == ["woken", "woken"]
+    assert error_of(child) == Cancelled("enough")
+    logged = [record for record in caplog.records if record.name == module.__name__]
+    assert [str(record.exc_info and record.exc_info[1]) for record in logged] == ["broken"] * 2
+
+
+def test_a_waker_that_raises_at_once_is_no_concern_of_who_registers_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    with cancellation.on_cancel(fail):
+        assert error_of(cancellation) == Cancelled("cancelled")
+    assert [record.name for record in caplog.records] == [module.__name__]
 
 
 def test_a_thread_that_waits_is_woken() -> None:
@@ -235,3 +282,71 @@ def test_a_waker_that_was_taken_back_is_let_go() -> None:
         assert kept() is not None
     gc.collect()
     assert kept() is None
+
+
+class Stuck(Provider):
+    """Its streams bring nothing until they are closed, and cannot close without an error."""
+
+    serves = {"plain": Serve()}
+
+    def __init__(self) -> None:
+        self.reading = threading.Event()
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        raise NotImplementedError
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+        return StuckStream(self.reading)
+
+
+class StuckStream:
+    def __init__(self, reading: threading.Event) -> None:
+        self._reading = reading
+        self._closed = threading.Event()
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        self._reading.set()
+        self._closed.wait(LONG)
+        return iter(())
+
+    def close(self) -> None:
+        self._closed.set()
+        raise RuntimeError("cannot close")
+
+
+@pytest.fixture
+def stuck() -> Stuck:
+    return Stuck()
+
+
+@pytest.fixture
+def stuck_host(make_host: MakeHost, stuck: Stuck) -> Host:
+    """A host with `stuck`, and with real time."""
+    made = MadePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
+    return make_host(made=made)
+
+
+def test_the_time_of_every_conversation_is_limited_whatever_a_plugin_raises(
+    stuck_host: Host,
+) -> None:
+    for _ in range(3):
+        conversation = stuck_host.open("chat", "stuck/x", caps=Caps(seconds=0.01))
+        with pytest.raises(LimitExceeded):
+            list(conversation.stream("hi"))
+
+
+def test_cancelling_raises_nothing_whatever_a_plugin_raises(stuck_host: Host, stuck: Stuck) -> None:
+    conversation = stuck_host.open("chat", "stuck/x")
+    outcome: list[GenaiError] = []
+
+    def say() -> None:
+        with pytest.raises(GenaiError) as caught:
+            list(conversation.stream("hi"))
+        outcome.append(caught.value)
+
+    thread = threading.Thread(target=say)
+    thread.start()
+    assert stuck.reading.wait(LONG)
+    conversation.cancel()
+    thread.join(LONG)
+    assert outcome == [Cancelled("cancelled")]

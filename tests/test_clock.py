@@ -12,6 +12,7 @@ import pytest
 
 from genai_host import clock as module
 from genai_host.clock import Alarm, SystemClock
+from genai_host.testing import ManualClock
 
 LONG = 10.0  # what happens at once happens within it on any machine
 
@@ -136,6 +137,21 @@ def test_an_alarm_may_set_another(clock: SystemClock) -> None:
     assert rung.wait(LONG)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("broken"), SystemExit(1)])
+def test_an_alarm_that_raises_keeps_no_other_from_ringing(
+    clock: SystemClock, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    def fail() -> None:
+        raise error
+
+    clock.call_later(0.0, fail)
+    must_ring(clock)
+    (logged,) = [record for record in caplog.records if record.name == module.__name__]
+    assert logged.exc_info is not None
+    assert logged.exc_info[1] is error
+    must_ring(clock)
+
+
 def test_an_alarm_that_is_far_off_does_not_keep_others_from_ringing(clock: SystemClock) -> None:
     clock.call_later(3600.0, lambda: None)
     must_ring(clock)
@@ -199,3 +215,17 @@ def test_a_clock_may_be_closed_by_an_alarm() -> None:
     assert done.wait(LONG)
     clock.close()
     SystemClock().close()
+
+
+def test_a_manual_clock_is_waited_on_for_one_alarm_among_others() -> None:
+    manual = ManualClock()
+    manual.call_later(60.0, lambda: None)
+    with pytest.raises(TimeoutError, match=r"due in \[60\.0\] s, none in 0\.5 s"):
+        manual.wait_for_alarm_in(0.5, within=0.0)
+    setting = threading.Thread(target=lambda: manual.call_later(1.5, lambda: None))
+    setting.start()
+    manual.wait_for_alarm_in(1.5)
+    manual.advance(1.0)
+    manual.wait_for_alarm_in(0.5)
+    manual.wait_for_alarm_in(59.0)
+    setting.join(LONG)

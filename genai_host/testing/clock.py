@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import threading
 from collections.abc import Callable
 
@@ -12,7 +13,9 @@ _BEGINNING = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 class ManualClock:
     """A `Clock` that stands still until `advance`.
 
-    A test that waits for another thread to have set an alarm uses `wait_for_alarms`.
+    A test that waits for another thread to have set an alarm uses `wait_for_alarm_in`,
+    or `wait_for_alarms` where it knows of all that are set; the host sets some as well,
+    for its deadlines.
     """
 
     def __init__(self) -> None:
@@ -48,10 +51,19 @@ class ManualClock:
             if not self._changed.wait_for(lambda: len(self._alarms) >= count, within):
                 raise TimeoutError(f"{len(self._alarms)} alarms are set, not {count}")
 
+    def wait_for_alarm_in(self, seconds: float, *, within: float = 30.0) -> None:
+        """Wait, in real time, until an alarm is set that is due in so many seconds."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._is_due_in(seconds), within):
+                raise TimeoutError(f"alarms are due in {self.due_in()} s, none in {seconds:g} s")
+
     def due_in(self) -> list[float]:
         """The seconds until each alarm that is set."""
         with self._changed:
             return sorted(alarm.due - self._time for alarm in self._alarms)
+
+    def _is_due_in(self, seconds: float) -> bool:
+        return any(math.isclose(due, seconds, abs_tol=1e-9) for due in self.due_in())
 
     def _forget(self, alarm: _Alarm) -> None:
         with self._changed:
