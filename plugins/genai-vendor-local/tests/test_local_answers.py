@@ -201,13 +201,13 @@ def test_the_engine_loads_late_and_once(
     make_local_host: MakeHost, monkeypatch: pytest.MonkeyPatch, background: Background
 ) -> None:
     loads: list[Engine] = []
-    load = Engine._load
+    make = Engine._make_server
 
     def counted(engine: Engine) -> Any:
         loads.append(engine)
-        return load(engine)
+        return make(engine)
 
-    monkeypatch.setattr(Engine, "_load", counted)
+    monkeypatch.setattr(Engine, "_make_server", counted)
     host = make_local_host()
     conversations = [open_chat(host, max_tokens=1) for _ in range(4)]
     assert loads == []

@@ -19,6 +19,7 @@ from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Event, Host
+from genai_host.cancellation import Cancellation
 from genai_host.conversation import Conversation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 
@@ -182,7 +183,8 @@ def test_what_is_cancelled_is_computed_no_further(
     assert_ended(overheard)
     assert_answers(host)  # it does one thing after the other
     (engine,) = made
-    counted = re.search(r"tokens_predicted_total (\d+)", str(engine._server.handle_metrics()))
+    server = engine._loaded(Cancellation())
+    counted = re.search(r"tokens_predicted_total (\d+)", str(server.handle_metrics()))
     assert counted is not None
     assert 1 <= int(counted[1]) < 450
 

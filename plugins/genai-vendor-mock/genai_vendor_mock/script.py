@@ -19,7 +19,7 @@ Fault = Literal[
 refused    no connection
 reset      the connection breaks before the reply
 hang       no reply, until the call is cancelled
-cut        the stream ends after `pieces` pieces, without its end
+cut        the stream ends after `pieces` pieces, without its end; a whole reply fails
 garbage    the body is no JSON
 html       the body is a web page
 empty      the body is empty

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost
+from fixtures import NO_HTTP, MakeHost
 from genai_vendor_mock import MockProvider, Reply, Settings
 
 from genai_host import Answer, Caps, Event
@@ -24,7 +24,10 @@ MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
 UNTIMED = Caps(seconds=None)
-"""No alarm but those of the mock."""
+"""No alarm but those of the mock, and those of the call's deadlines."""
+
+LONG = 12.5
+"""Seconds in which no deadline is due."""
 
 REQUEST = ProviderRequest("chat", "plain", "mock", {"messages": []}, stream=True)
 
@@ -43,7 +46,7 @@ class Watched(Cancellation):
 
 
 def provider_of(clock: ManualClock, folder: Path, *replies: Reply) -> MockProvider:
-    return MockProvider(Settings(replies=replies), Services("mock", clock, folder))
+    return MockProvider(Settings(replies=replies), Services("mock", clock, folder, NO_HTTP))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -52,10 +55,10 @@ def test_a_reply_waits_for_its_delay(
 ) -> None:
     host = scripted(Reply("at last", delay=2.5), clock=clock)
     said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
-    clock.wait_for_alarms(1)
-    assert clock.due_in() == [2.5]
+    clock.wait_for_alarm_in(2.5)
     clock.advance(2)
-    assert clock.due_in() == [0.5]  # it waits still
+    clock.wait_for_alarm_in(0.5)  # it waits still
+    assert not said.done()
     clock.advance(0.5)
     answer = said.result(30)
     assert answer.text == "at last"
@@ -71,8 +74,7 @@ def test_each_further_piece_waits_for_its_pace(
     assert next(events).text == "one"  # at once
     for piece in (" two", " three"):
         following: Future[Event] = background(next, events)
-        clock.wait_for_alarms(1)
-        assert clock.due_in() == [0.25]
+        clock.wait_for_alarm_in(0.25)
         clock.advance(0.25)
         assert following.result(30).text == piece
     answer = [event.answer for event in events][-1]
@@ -87,8 +89,7 @@ def test_a_delay_comes_before_the_pace(
     host = scripted(Reply("one two", delay=3, pace=1), clock=clock)
     said: Future[Answer] = background(host.open(model="mock", caps=UNTIMED).say, "hi")
     for seconds in (3.0, 1.0):
-        clock.wait_for_alarms(1)
-        assert clock.due_in() == [seconds]
+        clock.wait_for_alarm_in(seconds)
         clock.advance(seconds)
     assert said.result(30).text == "one two"
 
@@ -100,9 +101,9 @@ def test_a_reply_takes_as_long_in_one_piece_as_in_several(
     host = scripted(Reply("one two three", pace=1), clock=clock)
     said: Future[Answer] = background(host.open(model=model, caps=UNTIMED).say, "hi")
     for _ in range(2):  # before each further piece
-        clock.wait_for_alarms(1)
+        clock.wait_for_alarm_in(1)
         clock.advance(1)
-    answer = said.result(5)
+    answer = said.result(30)
     assert answer.details[0].data["seconds"] == 2
 
 
@@ -119,10 +120,10 @@ def test_a_reply_without_delay_asks_nothing_of_the_clock(
 def test_cancelling_ends_a_delay(
     scripted: MakeHost, clock: ManualClock, background: Background, model: str
 ) -> None:
-    host = scripted(Reply("unheard", delay=60), "fine again", clock=clock)
+    host = scripted(Reply("unheard", delay=LONG), "fine again", clock=clock)
     conversation = host.open(model=model, caps=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
-    clock.wait_for_alarms(1)
+    clock.wait_for_alarm_in(LONG)
     conversation.cancel()
     assert said.exception(30) == Cancelled("cancelled")
     assert clock.due_in() == []  # nobody waits any more
@@ -133,12 +134,12 @@ def test_cancelling_ends_a_delay(
 def test_cancelling_ends_a_stream_between_its_pieces(
     scripted: MakeHost, clock: ManualClock, background: Background
 ) -> None:
-    host = scripted(Reply("one two three", pace=1), "fine again", clock=clock)
+    host = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock)
     conversation = host.open(model="mock", caps=UNTIMED)
     events = conversation.stream("hi")
     assert next(events).text == "one"
     rest: Future[list[Event]] = background(list, events)
-    clock.wait_for_alarms(1)
+    clock.wait_for_alarm_in(LONG)
     conversation.cancel()
     assert rest.exception(30) == Cancelled("cancelled")
     assert clock.due_in() == []
@@ -147,7 +148,7 @@ def test_cancelling_ends_a_stream_between_its_pieces(
 
 
 def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: ManualClock) -> None:
-    conversation = scripted(Reply("one two three", pace=1), "fine again", clock=clock).open(
+    conversation = scripted(Reply("one two three", pace=LONG), "fine again", clock=clock).open(
         model="mock", caps=UNTIMED
     )
     events = conversation.stream("hi")
@@ -160,7 +161,7 @@ def test_a_stream_that_is_dropped_cancels_its_turn(scripted: MakeHost, clock: Ma
 
 @pytest.mark.parametrize("how", ["send", "stream"])
 @pytest.mark.parametrize(
-    "reply", [Reply(fault="hang"), Reply("x", delay=60)], ids=["hang", "delay"]
+    "reply", [Reply(fault="hang"), Reply("x", delay=LONG)], ids=["hang", "delay"]
 )
 def test_a_provider_that_waits_is_woken_by_its_limits(
     clock: ManualClock, tmp_path: Path, background: Background, how: str, reply: Reply
@@ -190,15 +191,15 @@ def test_closing_a_stream_ends_an_iteration_that_is_blocked(
     clock: ManualClock, tmp_path: Path, background: Background
 ) -> None:
     """As `ReplyStream.close` promises, whatever the limits of the call do."""
-    provider = provider_of(clock, tmp_path, Reply("one two three", pace=60))
+    provider = provider_of(clock, tmp_path, Reply("one two three", pace=LONG))
     limits = Cancellation()
     stream = provider.stream(REQUEST, limits)
     assert not isinstance(stream, ProviderReply)
     heard: Future[list[Any]] = background(list, stream)
-    clock.wait_for_alarms(1)
+    clock.wait_for_alarm_in(LONG)
     stream.close()
     try:
-        assert len(heard.result(5)) == 1
+        assert len(heard.result(30)) == 1
     finally:
         limits.cancel()
 
@@ -229,10 +230,10 @@ def test_whatever_ends_a_call_ends_its_delay(
     ending: str,
     error: GenaiError | type[GenaiError],
 ) -> None:
-    host = scripted(Reply("unheard", delay=60), clock=clock)
+    host = scripted(Reply("unheard", delay=LONG), clock=clock)
     conversation = host.open(model=model, caps=UNTIMED)
     said: Future[Answer] = background(conversation.say, "hi")
-    clock.wait_for_alarms(1)
+    clock.wait_for_alarm_in(LONG)
     endings: dict[str, Callable[[], None]] = {
         "close the conversation": conversation.close,
         "close the host": host.close,

@@ -1,0 +1,30 @@
+"""Pythons of their own, as this one is, but for the current folder.
+
+Python looks for modules in the current folder first, where it runs `-c` or `-m`; there
+anybody's file may be, as `xllamacpp.py` in a folder that was downloaded.
+"""
+
+from __future__ import annotations
+
+import sys
+
+_AS_HERE = """\
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]  # "" is the current one
+"""
+
+_MODULE = """\
+import runpy
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def program(code: str, *arguments: str) -> list[str]:
+    """A command that runs code, with `sys` imported and the arguments in `sys.argv`."""
+    return [sys.executable, "-c", _AS_HERE + code, *arguments]
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """A command that runs a module as `python -m` does."""
+    return program(_MODULE, name, *arguments)

@@ -1,0 +1,57 @@
+"""Waits that end with the call that waits, whatever they wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from genai_host.api import Limits
+
+T = TypeVar("T")
+
+_LOOK = 0.05  # seconds between two looks at whether the call has ended; a lock cannot be woken
+
+
+@contextmanager
+def held(lock: threading.Lock, limits: Limits) -> Iterator[None]:
+    """Hold a lock. Raises what ends the call."""
+    while not lock.acquire(timeout=_LOOK):
+        limits.check()
+    try:
+        limits.check()
+        yield
+    finally:
+        lock.release()
+
+
+class InThread(Generic[T]):
+    """Work in a thread of its own. Who waits for it may leave, and it goes on."""
+
+    def __init__(self, work: Callable[[], T], name: str) -> None:
+        self._outcome: Future[T] = Future()
+        self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+        self._thread.start()
+
+    def wait(self, limits: Limits) -> T:
+        """What it gives. Raises what it raises, and what ends the call."""
+        woken = threading.Event()
+        self._outcome.add_done_callback(lambda _: woken.set())
+        with limits.on_cancel(woken.set):
+            woken.wait()
+        limits.check()
+        return self._outcome.result()
+
+    def has_failed(self) -> bool:
+        return self._outcome.done() and self._outcome.exception() is not None
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _run(self, work: Callable[[], T]) -> None:
+        try:
+            self._outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            self._outcome.set_exception(error)
