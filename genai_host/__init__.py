@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from genai_host.events import Event
     from genai_host.host import Host
     from genai_host.record import Record
+    from genai_host.retry import Patience
 
 __version__ = "0.1.0"
 
@@ -59,6 +60,7 @@ _HOMES = {
     "Host": "host",
     "Image": "api.messages",
     "Message": "api.messages",
+    "Patience": "retry",
     "Record": "record",
     "Text": "api.messages",
     "Usage": "api.messages",
@@ -81,6 +83,7 @@ __all__ = [
     "Host",
     "Image",
     "Message",
+    "Patience",
     "Record",
     "Text",
     "Usage",

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Given, Host, Patience
 from genai_host.testing import ManualClock
 
-__all__ = ["MakeHost", "clock", "home", "host", "make_host", "weights"]
+__all__ = ["NO_HTTP", "MakeHost", "clock", "home", "host", "make_host", "weights"]
 
 MakeHost = Callable[..., Host]
+ONCE = Patience(tries=1, calls=1)
+NO_HTTP: Any = None
+"""The transport of a provider that needs none."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +34,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make_host() -> Iterator[MakeHost]:
     """Makes hosts of given plugins, and closes them: `make_host(extra=module)`.
 
-    The shared dialects, the mock and the chat are in it unless set to None; `config`
-    and `clock` go to the host.
+    The shared dialects, the mock and the chat are in it unless set to None; `config`,
+    `clock` and `patience` go to the host, which tries calls once unless told otherwise.
     """
     import genai_feature_chat
     import genai_vendor_mock
@@ -41,14 +44,25 @@ def make_host() -> Iterator[MakeHost]:
 
     hosts = []
 
-    def make(*, config: Config | None = None, clock: Any = None, **plugins: object) -> Host:
+    def make(
+        *,
+        config: Config | None = None,
+        clock: Any = None,
+        patience: Patience | None = None,
+        **plugins: object,
+    ) -> Host:
         usual = {
             "dialects": genai_host.dialects,
             "mock": genai_vendor_mock,
             "chat": genai_feature_chat,
         }
         found = {name: plugin for name, plugin in {**usual, **plugins}.items() if plugin}
-        host = Host(config=config or Config(), discovery=Given(found), clock=clock)
+        host = Host(
+            config=config or Config(),
+            discovery=Given(found),
+            clock=clock,
+            patience=patience or ONCE,
+        )
         hosts.append(host)
         return host
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import struct
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from garbage import NESTED, WEIRD, Place, json_values, leak, places_in, with_other
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +27,6 @@ from genai_host.errors import (
 
 DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])
-NESTED = b"[" * 100_000 + b"]" * 100_000
 
 
 def read(reply: Any, call: EmbedCall = CALL) -> Vectors:
@@ -77,6 +78,21 @@ def test_vectors_come_in_the_order_of_the_texts() -> None:
     assert read(reply) == Vectors([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input=7))
 
 
+def base64(*numbers: float) -> str:
+    return b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+def test_vectors_may_come_as_base64() -> None:
+    assert read(items(base64(1, -0.5), base64(0.25, 3))).vectors == [[1.0, -0.5], [0.25, 3.0]]
+    assert read(items(base64(1, -0.5), [0.25, 3])).vectors == [[1.0, -0.5], [0.25, 3.0]]
+
+
+@pytest.mark.parametrize(("encoding", "asked"), [("base64", "base64"), ("", None)])
+def test_how_vectors_come_can_be_chosen(encoding: str, asked: str | None) -> None:
+    call = EmbedCall(model_id="m", texts=["a"], variant={"encoding": encoding})
+    assert json.loads(DIALECT.prepare_request(call).data()).get("encoding_format") == asked
+
+
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": 0}])
 def test_usage_may_be_missing(usage: Any) -> None:
     assert read({**items([1], [2]), "usage": usage}) == Vectors([[1.0], [2.0]])
@@ -119,6 +135,10 @@ def test_no_texts_have_no_vectors() -> None:
         items([1], [float("inf")]),
         items([1], [10**400]),
         items("12", "34"),
+        items("é", "é"),
+        items(b64encode(b"12345").decode(), base64(1)),
+        items(base64(float("nan")), base64(1)),
+        items(base64(1), base64(1, 2)),
         items({"1": 0}, {"2": 0}),
         {**items([1], [2]), "usage": {"prompt_tokens": float("inf")}},
     ],
@@ -140,6 +160,11 @@ ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
     ({"message": "no", "code": 399}, 500, Unavailable, "no", 500),
     ({"message": "no", "code": 600}, 400, RequestRefused, "no", 400),
     ({"message": "no", "code": None, "type": None}, 503, Unavailable, "no", 503),
+    ({"message": "no", "code": "429"}, 400, RateLimited, "no", 429),
+    ({"message": "no", "code": "²²²"}, 400, RequestRefused, "no", 400),
+    ({"message": "no", "type": "insufficient_quota"}, 429, RateLimited, "no", 429),
+    ({"message": "no\n  no"}, 400, RequestRefused, "no no", 400),
+    ({"message": "n" * 5000}, 400, RequestRefused, "n" * 1000, 400),
     ("no", 429, RateLimited, "no", 429),
     (["no"], 400, RequestRefused, "['no']", 400),
     ({"code": 5}, 400, RequestRefused, "{'code': 5}", 400),
@@ -163,38 +188,43 @@ def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
     assert DIALECT.explain_error(ProviderReply(data, 400)) is None
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"object": "error", "message": "no", "type": "BadRequestError", "code": 400},
+        {"statusCode": 400, "message": "no"},
+        {"detail": "no"},
+    ],
+    ids=repr,
+)
+def test_an_error_in_the_form_of_others_is_explained(data: Any) -> None:
+    found = DIALECT.explain_error(ProviderReply(json.dumps(data).encode(), 400))
+    assert (type(found), str(found)) == (RequestRefused, "no")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "retryable"),
+    [
+        ({"code": "rate_limit_exceeded"}, RateLimited, True),
+        ({"code": "insufficient_quota"}, RateLimited, False),
+        ({"code": "server_error"}, Unavailable, True),
+        ({"code": "unheard_of"}, Unavailable, True),
+        ({"code": None, "type": "invalid_request_error"}, RequestRefused, False),
+        ({"code": "invalid_prompt"}, RequestRefused, False),
+        ({"code": "context_length_exceeded"}, ContextOverflow, False),
+    ],
+    ids=repr,
+)
+def test_an_error_that_comes_as_a_success_tells_by_its_code(
+    error: Any, kind: type[GenaiError], retryable: bool
+) -> None:
+    with pytest.raises(GenaiError, match="no") as caught:
+        read({"error": {"message": "no", **error}})
+    assert (type(caught.value), caught.value.retryable) == (kind, retryable)
+
+
 FAILURE = {"error": {"message": "no", "type": "x", "code": 400, "param": None}}
 REPLY = {**items([1.0], [2.0]), "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
-WEIRD: list[Any] = [None, True, 0, -1, 2**70, 10**400, 1.5, float("nan"), float("inf"), "", "x",
-                    "0", [], {}, [None], [[]], ["x"], {"a": 1}, [0, 0], [{}, {}]]  # fmt: skip
-Place = tuple[str | int, ...]
-
-
-def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
-    yield place
-    if isinstance(value, (dict, list)):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places_in(inner, (*place, key))
-
-
-def with_other(value: Any, place: Place, other: Any) -> Any:
-    """The same with another value in a place."""
-    if not place:
-        return other
-    changed = value.copy()
-    changed[place[0]] = with_other(value[place[0]], place[1:], other)
-    return changed
-
-
-def leak(act: Callable[[], object]) -> str:
-    """What an act raises that it must not."""
-    try:
-        act()
-    except GenaiError:
-        return ""
-    except Exception as error:  # noqa: BLE001  # any of them
-        return repr(error)
-    return ""
 
 
 def keep(vectors: Vectors) -> None:
@@ -219,19 +249,11 @@ def test_nothing_in_an_error_raises_anything_else(place: Place) -> None:
         assert found is None or isinstance(found.message, str)
 
 
-json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["data", "index", "embedding", "usage", "error", "code"]),
-                          inner, max_size=4)
-    ),
-    max_leaves=12,
-)  # fmt: skip
+KEYS = ("data", "index", "embedding", "usage", "error", "code", "type", "message")
 
 
 @settings(max_examples=200, deadline=None)
-@given(data=json_values.map(lambda value: json.dumps(value).encode()) | st.binary())
+@given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: read(data))

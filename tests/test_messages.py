@@ -218,7 +218,7 @@ def test_a_call_writes_each_message_once_for_each_form() -> None:
     first, second, third = (Message("user", text) for text in "abc")
     ChatCall(model_id="m", messages=[first, second]).written("x", write)
     call = ChatCall(model_id="m", messages=[first, second, third])
-    assert call.written("x", write) == [Encoded(b"a"), Encoded(b"b"), Encoded(b"c")]
+    assert call.written("x", write) == [Encoded(b"a,b,c")]
     assert written == ["a", "b", "c"]
     call.written("y", write)
     assert written == ["a", "b", "c", "a", "b", "c"]

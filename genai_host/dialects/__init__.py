@@ -1,8 +1,9 @@
 """Wire formats that many vendors share, registered through the hooks like a stranger's.
 
-plain         messages in the host's own JSON form, for providers in this process
-openai_chat   what most services and servers speak
-openai_embed  the same for embeddings
+plain              messages in the host's own JSON form, for providers in this process
+openai_chat        what most services and servers speak
+openai_responses   its successor, which reasons on across turns
+openai_embed       embeddings in the same form
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from genai_host.api import Dialect, hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_host.dialects.openai_chat import OpenAIChat
     from genai_host.dialects.openai_embed import OpenAIEmbed
+    from genai_host.dialects.openai_responses import OpenAIResponses
     from genai_host.dialects.plain import Plain, PlainEmbed
 
-    return [Plain(), PlainEmbed(), OpenAIChat(), OpenAIEmbed()]
+    return [Plain(), PlainEmbed(), OpenAIChat(), OpenAIResponses(), OpenAIEmbed()]

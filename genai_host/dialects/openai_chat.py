@@ -3,19 +3,21 @@
 Source: OpenAI API reference, "Create chat completion", OpenAPI document 2.3.0.
 
 Reasoning, and opaque parts of other dialects, are left out of what is sent: the
-format has no place for them. `openai_replies` reads what comes back.
+format has no place for them, though some services have one. `openai_replies` reads what
+comes back.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from genai_host.api import (
     ChatCall,
     Completion,
+    Decoder,
     Dialect,
+    File,
     Image,
     Message,
     Opaque,
@@ -27,10 +29,19 @@ from genai_host.api import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSchema,
     standard,
 )
 from genai_host.api.json_text import write_json
-from genai_host.dialects.openai_replies import ChatDecoder, explain_error, read_completion
+from genai_host.dialects.openai_form import (
+    PARAMETERS,
+    data_url,
+    explain_error,
+    file_name,
+    wire_parameters,
+)
+from genai_host.dialects.openai_replies import ChatDecoder, read_completion
+from genai_host.dialects.openai_schema import UnwrappingDecoder, fit, may_be_wrapped, unwrapped
 from genai_host.errors import GenaiError, UnsupportedPart
 
 
@@ -41,56 +52,58 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
                    `max_completion_tokens`
     system_role    role of system messages; some models want `developer`
     stream_usage   whether to ask for the usage of a streamed reply
-    strict         whether schemas and tools are in OpenAI's strict subset
+    strict         whether the model is to be held to schemas and tools without exception,
+                   where they are in the subset of JSON Schema for which that can be asked
+    object_root    whether the outermost value of a schema has to be an object; another
+                   one is asked for inside of an object, and taken out of it again
+    image_detail   how closely pictures are looked at, as `low`; empty for the usual way
+    reasoning      name of the field in which reasoning is sent back, with services that
+                   want it, as `reasoning_content`; empty for those that do not
     """
 
     name = "openai-chat"
     endpoint = Serve(path="/chat/completions")
-    capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
-    parameters = standard(
-        "temperature",
-        "top_p",
-        "max_tokens",
-        "stop",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-    )
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard(
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "stop",
+            "seed",
+            "presence_penalty",
+            "frequency_penalty",
+        ),
+        **PARAMETERS,
+    }
     variant = {
         "max_tokens": "max_tokens",
         "system_role": "system",
         "stream_usage": True,
         "strict": False,
+        "object_root": False,
+        "image_detail": "",
+        "reasoning": "",
     }
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
-        system = variant["system_role"]
+        form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
         body: dict[str, Any] = {
             "model": call.model_id,
-            "messages": call.written(
-                (self.name, system), lambda message: _write_message(message, system)
-            ),
+            "messages": call.written((self.name, form), form.write),
         }
         for name, value in call.parameters.items():
             body[variant["max_tokens"] if name == "max_tokens" else name] = value
         if call.tools:
-            body["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                        **({"strict": True} if variant["strict"] else {}),
-                    },
-                }
-                for tool in call.tools
-            ]
-        if call.tool_choice is not None:
-            body["tool_choice"] = _tool_choice(call.tool_choice)
+            body["tools"] = [_wire_tool(tool, variant["strict"]) for tool in call.tools]
+            if call.tool_choice is not None:
+                body["tool_choice"] = _tool_choice(call.tool_choice)
+        else:  # refused where there are no tools
+            body.pop("parallel_tool_calls", None)
         if call.schema is not None:
-            schema = {"name": "answer", "schema": call.schema, "strict": variant["strict"]}
+            fitted = fit(call.schema, variant["strict"], variant["object_root"])
+            schema = {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if call.stream:
             body["stream"] = True
@@ -99,55 +112,85 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_completion(reply.body)
+        completion = read_completion(reply.body)
+        return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
-    def decoder(self, call: ChatCall) -> ChatDecoder:
-        return ChatDecoder()
+    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+        decoder = ChatDecoder()
+        return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
-def _write_message(message: Message, system_role: str) -> bytes:
-    written = (write_json(each) for each in _wire_messages(message, system_role))
-    return b",".join(written)
+class _Form(NamedTuple):
+    """How messages are written, as far as that is not the same everywhere."""
+
+    system_role: str
+    image_detail: str
+    reasoning: str
+
+    def write(self, message: Message) -> bytes:
+        return b",".join(write_json(each) for each in self._messages(message))
+
+    def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
+        """A tool message is one on the wire for each result that it holds."""
+        if message.role == "tool":
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise _unsupported(part, "in a tool message")
+                yield {"role": "tool", "tool_call_id": part.id, "content": _result_text(part)}
+        elif message.role == "assistant":
+            yield self._assistant_message(message)
+        else:
+            role = self.system_role if message.role == "system" else message.role
+            parts = [part for part in message.content if not isinstance(part, (Reasoning, Opaque))]
+            yield {"role": role, "content": self._content(parts, message)}
+
+    def _assistant_message(self, message: Message) -> dict[str, Any]:
+        calls = [_wire_tool_call(call) for call in message.tool_calls]
+        spoken = [
+            part for part in message.content if not isinstance(part, (Reasoning, Opaque, ToolCall))
+        ]
+        wire: dict[str, Any] = {"role": "assistant"}
+        if calls:
+            wire["tool_calls"] = calls
+        wire["content"] = self._content(spoken, message) if spoken else None if calls else ""
+        thoughts = [part.text for part in message.content if isinstance(part, Reasoning)]
+        if self.reasoning and thoughts:
+            wire[self.reasoning] = "".join(thoughts)
+        return wire
+
+    def _content(self, parts: list[Part], message: Message) -> Any:
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self._part(part, message) for part in parts]
+
+    def _part(self, part: Part, message: Message) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if message.role == "user":
+            if isinstance(part, Image):
+                image = {"url": part.url or data_url(part, "image/png")}
+                if self.image_detail:
+                    image["detail"] = self.image_detail
+                return {"type": "image_url", "image_url": image}
+            if isinstance(part, File) and not part.url:
+                data = data_url(part, "application/pdf")
+                return {"type": "file", "file": {"filename": file_name(part), "file_data": data}}
+        raise _unsupported(part, f"in a message of role {message.role}")
 
 
-def _wire_messages(message: Message, system_role: str) -> Iterator[dict[str, Any]]:
-    """A tool message is one on the wire for each result that it holds."""
-    if message.role == "tool":
-        for part in message.content:
-            if not isinstance(part, ToolResult):
-                raise _unsupported(part, "in a tool message")
-            yield {"role": "tool", "tool_call_id": part.id, "content": _result_text(part)}
-        return
-    parts = [part for part in message.content if not isinstance(part, (Reasoning, Opaque))]
-    calls = [part for part in parts if isinstance(part, ToolCall)]
-    content = [part for part in parts if not isinstance(part, ToolCall)]
-    wire: dict[str, Any] = {"role": system_role if message.role == "system" else message.role}
-    if message.role == "assistant" and calls:
-        wire["tool_calls"] = [_wire_tool_call(call) for call in calls]
-    elif calls:
-        raise _unsupported(calls[0], f"in a message of role {message.role}")
-    if message.role == "assistant" and not content:
-        wire["content"] = None if calls else ""
-    elif len(content) == 1 and isinstance(content[0], Text):
-        wire["content"] = content[0].text
-    else:
-        wire["content"] = [_wire_part(part, message) for part in content]
-    yield wire
-
-
-def _wire_part(part: Part, message: Message) -> dict[str, Any]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, Image) and message.role == "user":
-        url = part.url
-        if not url:
-            data = base64.b64encode(part.data).decode()
-            url = f"data:{part.media_type or 'image/png'};base64,{data}"
-        return {"type": "image_url", "image_url": {"url": url}}
-    raise _unsupported(part, f"in a message of role {message.role}")
+def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
+    fitted = fit(wire_parameters(tool.parameters), strict)
+    function: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": fitted.schema,
+    }
+    if fitted.strict:
+        function["strict"] = True
+    return {"type": "function", "function": function}
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
@@ -168,8 +211,9 @@ def _result_text(result: ToolResult) -> str:
 
 
 def _unsupported(part: Part, where: str) -> UnsupportedPart:
+    what = f"a {part.type} by its address" if getattr(part, "url", "") else f"type {part.type}"
     return UnsupportedPart(
-        f"openai-chat has no place for a part of type {part.type} {where}",
+        f"openai-chat has no place for a part of {what} {where}",
         part=part.type,
         dialect=OpenAIChat.name,
     )

@@ -15,16 +15,21 @@ from genai_host.api import (
     Serve,
     Vectors,
 )
-from genai_host.dialects.openai_replies import explain_error, read_object, read_usage
-from genai_host.dialects.vectors import must_be_vectors, read_vector
+from genai_host.dialects.openai_form import explain_error, read_object
+from genai_host.dialects.openai_replies import read_usage
+from genai_host.dialects.vectors import decode_vector, must_be_vectors, read_vector
 from genai_host.errors import GenaiError, MalformedReply
 
 
 class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
-    """variant:
+    """Vectors may come as numbers, or as base64 of 4-byte floats, which is shorter.
 
-    purpose   name of the field that says whether the texts are queries or
-              documents; empty if the service knows no difference
+    variant:
+
+    purpose    name of the field that says whether the texts are queries or
+               documents; empty if the service knows no difference
+    encoding   how the vectors are asked for, `float` or `base64`; empty to leave it to
+               the service
     """
 
     name = "openai-embed"
@@ -37,16 +42,17 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
             "description": "size of the vectors, where the model can shorten them",
         }
     }
-    variant = {"purpose": ""}
+    variant = {"purpose": "", "encoding": "float"}
 
     def prepare_request(self, call: EmbedCall) -> ProviderRequest:
         variant = {**self.variant, **call.variant}
         body: dict[str, Any] = {
             "model": call.model_id,
             "input": list(call.texts),
-            "encoding_format": "float",
             **call.parameters,
         }
+        if variant["encoding"]:
+            body["encoding_format"] = variant["encoding"]
         if variant["purpose"]:
             body[variant["purpose"]] = call.purpose
         return ProviderRequest("embed", self.name, call.model_id, body)
@@ -55,7 +61,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
         data = read_object(reply.body)
         try:
             items = sorted(data["data"], key=lambda item: int(item["index"]))
-            vectors = [read_vector(item["embedding"]) for item in items]
+            vectors = [_vector(item["embedding"]) for item in items]
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
         must_be_vectors(vectors, len(call.texts))
@@ -64,3 +70,8 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
+
+
+def _vector(embedding: Any) -> list[float]:
+    """It need not come as it was asked for."""
+    return decode_vector(embedding) if isinstance(embedding, str) else read_vector(embedding)

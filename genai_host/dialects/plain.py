@@ -70,6 +70,10 @@ class _PlainDecoder:
         self._text: list[str] = []
         self._end: Completion | None = None
 
+    @property
+    def done(self) -> bool:
+        return self._end is not None
+
     def feed(self, event: StreamEvent) -> Sequence[Delta]:
         data = _loads(event.data)
         if "end" in data:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import sys
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,3 +32,14 @@ def read_vector(numbers: Any) -> list[float]:
     if not all(map(math.isfinite, vector)):
         raise MalformedReply("an embedding has a number that is too large")
     return vector
+
+
+def decode_vector(text: str) -> list[float]:
+    """The same from base64 of 4-byte floats, little end first."""
+    try:
+        numbers = array("f", base64.b64decode(text, validate=True))
+    except ValueError as error:
+        raise MalformedReply("an embedding is no base64 of numbers") from error
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return read_vector(numbers.tolist())

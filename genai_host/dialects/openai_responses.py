@@ -1,0 +1,247 @@
+"""OpenAI's responses, the successor of chat completions.
+
+Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0.
+
+Nothing is stored at the service: what the model thought comes back encrypted, is kept as
+an opaque part, and is sent again with what it led to. Reasoning in words, and opaque
+parts of other dialects, are left out of what is sent. `openai_response_replies` reads
+what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Dialect,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    Serve,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    standard,
+)
+from genai_host.api.json_text import write_json
+from genai_host.dialects.openai_form import (
+    PARAMETERS,
+    data_url,
+    explain_error,
+    file_name,
+    read_object,
+    wire_parameters,
+)
+from genai_host.dialects.openai_response_replies import NAME, ResponseDecoder, read_response
+from genai_host.dialects.openai_schema import UnwrappingDecoder, fit, may_be_wrapped, unwrapped
+from genai_host.errors import GenaiError, UnsupportedPart
+
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "max_tokens": ("max_output_tokens",),
+    "reasoning_effort": ("reasoning", "effort"),
+    "reasoning_summary": ("reasoning", "summary"),
+    "verbosity": ("text", "verbosity"),
+}
+"""Where a parameter stands, if not under its own name."""
+
+
+class OpenAIResponses(Dialect[ChatCall, Completion]):
+    """variant:
+
+    system_role           role of system messages; some models want `developer`
+    encrypted_reasoning   whether to ask for what the model thought, encrypted; models
+                          that do not reason refuse it
+    strict, object_root   as in `openai-chat`
+    image_detail          how closely pictures are looked at
+    """
+
+    name = NAME
+    endpoint = Serve(path="/responses")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard("temperature", "top_p", "max_tokens"),
+        **PARAMETERS,
+        "reasoning_summary": {
+            "type": "string",
+            "enum": ["auto", "concise", "detailed"],
+            "description": "show a summary of what the model thinks",
+        },
+    }
+    variant = {
+        "system_role": "system",
+        "encrypted_reasoning": False,
+        "strict": False,
+        "object_root": False,
+        "image_detail": "auto",
+    }
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        form = _Form(variant["system_role"], variant["image_detail"])
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": call.written((self.name, form), form.write),
+            "store": False,
+        }
+        if variant["encrypted_reasoning"]:
+            body["include"] = ["reasoning.encrypted_content"]
+        for name, value in call.parameters.items():
+            _put(body, _PLACES.get(name, (name,)), value)
+        if call.tools:
+            body["tools"] = [_wire_tool(tool, variant["strict"]) for tool in call.tools]
+            if call.tool_choice is not None:
+                body["tool_choice"] = _tool_choice(call.tool_choice)
+        else:  # refused where there are no tools
+            body.pop("parallel_tool_calls", None)
+        if call.schema is not None:
+            fitted = fit(call.schema, variant["strict"], variant["object_root"])
+            schema = {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+            _put(body, ("text", "format"), {"type": "json_schema", **schema})
+        if call.stream:
+            body["stream"] = True
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        completion = read_response(read_object(reply.body))
+        return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
+
+    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+        decoder = ResponseDecoder()
+        return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _put(body: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
+    for name in place[:-1]:
+        body = body.setdefault(name, {})
+    body[place[-1]] = value
+
+
+class _Form(NamedTuple):
+    """How items are written, as far as that is not the same everywhere."""
+
+    system_role: str
+    image_detail: str
+
+    def write(self, message: Message) -> bytes:
+        return b",".join(write_json(each) for each in self._items(message))
+
+    def _items(self, message: Message) -> Iterator[Mapping[str, Any]]:
+        if message.role == "tool":
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise _unsupported(part, "in a tool message")
+                yield self._tool_output(part)
+        elif message.role == "assistant":
+            yield from _said(message)
+        else:
+            role = self.system_role if message.role == "system" else message.role
+            parts = [part for part in message.content if not isinstance(part, (Reasoning, Opaque))]
+            yield {"role": role, "content": self._content(parts, message.role)}
+
+    def _content(self, parts: list[Part], role: str) -> Any:
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text
+        return [self._part(part, role) for part in parts]
+
+    def _part(self, part: Part, role: str) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "input_text", "text": part.text}
+        if isinstance(part, Image) and role != "system":
+            return {
+                "type": "input_image",
+                "image_url": part.url or data_url(part, "image/png"),
+                "detail": self.image_detail,
+            }
+        if isinstance(part, File) and role == "user":
+            if part.url:
+                return {"type": "input_file", "file_url": part.url}
+            data = data_url(part, "application/pdf")
+            return {"type": "input_file", "filename": file_name(part), "file_data": data}
+        raise _unsupported(part, f"in a message of role {role}")
+
+    def _tool_output(self, result: ToolResult) -> dict[str, Any]:
+        text = "".join(part.text for part in result.content if isinstance(part, Text))
+        text = f"error: {text}" if result.error else text
+        pictures: list[Part] = [part for part in result.content if not isinstance(part, Text)]
+        output: Any = text
+        if pictures:
+            parts = [Text(text), *pictures] if text else pictures
+            output = [self._part(part, "tool") for part in parts]
+        return {"type": "function_call_output", "call_id": result.id, "output": output}
+
+
+def _said(message: Message) -> Iterator[Mapping[str, Any]]:
+    """What the model said, as the items that it came in. What it thought goes with what
+    it led to, and is left out where that is missing: alone it is refused."""
+    thoughts: list[Mapping[str, Any]] = []
+    texts: list[str] = []
+    phase: dict[str, Any] = {}
+    for part in (*message.content, None):
+        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+            continue
+        if isinstance(part, Text):
+            texts.append(part.text)
+            continue
+        if texts:
+            yield from thoughts
+            yield {"role": "assistant", "content": "".join(texts), **phase}
+            thoughts, texts, phase = [], [], {}
+        if isinstance(part, ToolCall):
+            yield from thoughts
+            yield _wire_tool_call(part)
+            thoughts = []
+        elif isinstance(part, Opaque) and isinstance(part.data, Mapping):
+            if "type" in part.data:
+                thoughts.append(part.data)
+            else:
+                phase = dict(part.data)
+        elif part is not None:
+            raise _unsupported(part, "in a message of role assistant")
+
+
+def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
+    fitted = fit(wire_parameters(tool.parameters), strict)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": fitted.schema,
+        "strict": fitted.strict,  # said in any case, as the usual is True
+    }
+
+
+def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+    arguments = call.malformed or write_json(call.arguments).decode()
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": arguments,
+    }
+
+
+def _unsupported(part: Part, where: str) -> UnsupportedPart:
+    return UnsupportedPart(
+        f"{NAME} has no place for a part of type {part.type} {where}",
+        part=part.type,
+        dialect=NAME,
+    )
+
+
+def _tool_choice(choice: str) -> Any:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "name": choice}

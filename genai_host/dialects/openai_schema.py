@@ -1,0 +1,196 @@
+"""Schemas as services in OpenAI's form take them, and answers that were held to one.
+
+Two peculiarities, each of them a variant: a model is held to a schema without exception
+("strict") only in a subset of JSON Schema, and the outermost value has to be an object.
+
+Source: OpenAI's guide "Structured model outputs", section "Supported schemas".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Delta,
+    Message,
+    Part,
+    StreamEvent,
+    Text,
+)
+from genai_host.api.json_text import read_json, write_json
+
+_VALUE = "whole_answer"  # which no other schema asks for
+_KNOWN = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
+        "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title",
+        "type",
+    }
+)  # fmt: skip
+_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
+)
+
+
+@frozen
+class Fitted:
+    """A schema as it is sent.
+
+    strict    whether it is to be held to without exception
+    wrapped   whether the value is asked for inside of an object
+    """
+
+    schema: Mapping[str, Any]
+    strict: bool
+    wrapped: bool = False
+
+
+def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
+    """A schema for a service.
+
+    strict        whether it is to be held to without exception, if that can be asked
+    object_root   whether the outermost value has to be an object
+    """
+    inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
+    wrapped = inside is not None
+    schema = inside or schema
+    narrowed = strict_form(schema) if strict else None
+    return Fitted(narrowed or schema, narrowed is not None, wrapped)
+
+
+def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
+    """Whether the answer to a call may come inside of an object.
+
+    usual   the dialect's own variant
+    """
+    if call.schema is None or call.schema.get("type") == "object":
+        return False
+    return bool({**usual, **call.variant}["object_root"])
+
+
+def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema in the strict subset; None if there is none. Whatever satisfies it
+    satisfies the one that was given: objects are closed, nothing else is changed."""
+    plain = {key: value for key, value in schema.items() if key != "$schema"}
+    if plain.get("type") != "object" or "anyOf" in plain:
+        return None
+    try:
+        return _strict(plain)
+    except (_Unfit, RecursionError, TypeError):  # the last for what is no schema at all
+        return None
+
+
+class _Unfit(Exception):
+    """It is not in the strict subset."""
+
+
+def _strict(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, Mapping) or not _KNOWN.issuperset(schema):
+        raise _Unfit
+    if "$ref" in schema:
+        if len(schema) > 1:
+            raise _Unfit
+        return dict(schema)
+    if not schema.keys() & {"type", "anyOf", "enum", "const"}:
+        raise _Unfit
+    if schema.get("format", "uuid") not in _FORMATS or "(?" in str(schema.get("pattern")):
+        raise _Unfit
+    found = dict(schema)
+    for key in ("$defs", "properties"):
+        if key in schema:
+            found[key] = {name: _strict(inner) for name, inner in _mapping(schema[key]).items()}
+    if "anyOf" in schema:
+        found["anyOf"] = [_strict(inner) for inner in schema["anyOf"]]
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, (list, tuple)) else [kinds]
+    if "array" in kinds or "items" in schema:
+        found["items"] = _strict(schema.get("items"))
+    if "object" in kinds or "properties" in schema:
+        if schema.get("additionalProperties", False) is not False or "properties" not in schema:
+            raise _Unfit
+        if set(schema.get("required", ())) != set(found["properties"]):
+            raise _Unfit
+        found["required"] = list(schema.get("required", ()))
+        found["additionalProperties"] = False
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit
+    return value
+
+
+def _in_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """An object with the value in it; None where references would lead astray."""
+    if not all(each.startswith("#/$defs/") for each in _references(schema)):
+        return None
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    outer = {
+        "type": "object",
+        "properties": {_VALUE: inner},
+        "required": [_VALUE],
+        "additionalProperties": False,
+    }
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _references(schema: Any) -> list[str]:
+    if isinstance(schema, Mapping):
+        inner = [each for value in schema.values() for each in _references(value)]
+        return [*inner, str(schema["$ref"])] if "$ref" in schema else inner
+    if isinstance(schema, (list, tuple)):
+        return [each for value in schema for each in _references(value)]
+    return []
+
+
+def unwrapped(completion: Completion) -> Completion:
+    """A completion with the value alone; as it is, if there is no such object."""
+    try:
+        value = read_json(completion.text)
+    except ValueError:
+        return completion
+    if not isinstance(value, dict) or set(value) != {_VALUE}:
+        return completion
+    parts: list[Part] = []
+    whole = Text(write_json(value[_VALUE]).decode())
+    for part in completion.message.content:
+        if not isinstance(part, Text):
+            parts.append(part)
+        elif whole not in parts:
+            parts.append(whole)
+    return evolve(completion, message=Message("assistant", parts))
+
+
+class UnwrappingDecoder:
+    """Reads a streamed answer that is inside of an object: its text is held back until
+    it is whole, so that what is shown is what is answered."""
+
+    def __init__(self, inner: Decoder[Completion]) -> None:
+        self._inner = inner
+        self._shown = False
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        pieces = [
+            evolve(piece, text="")
+            for piece in self._inner.feed(event)
+            if piece.reasoning or piece.tool_call
+        ]
+        if self.done and not self._shown:
+            self._shown = True
+            pieces.append(Delta(self.finish().text))
+        return pieces
+
+    def finish(self) -> Completion:
+        return unwrapped(self._inner.finish())

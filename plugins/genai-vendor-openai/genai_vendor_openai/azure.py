@@ -1,0 +1,113 @@
+"""The provider `azure-openai`: the deployments of one Azure resource.
+
+Source: "Azure OpenAI in Azure AI Foundry Models API lifecycle". Since August 2025 there
+is a v1 API without versions, in which a deployment is named as a model is elsewhere; the
+dated versions before it have the deployment in the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from genai_host.api import HttpProvider, ProviderReply, Secret, Serve, Services, about
+from genai_host.api.json_text import read_json
+from genai_host.errors import GenaiError, RequestRefused
+from genai_vendor_openai.openai import HELD, PATIENT
+
+_V1 = ("", "v1", "latest", "preview")
+_FIRST_WITH_RESPONSES = "2025-03-01"
+_NO_DEPLOYMENT = ("DeploymentNotFound", "unknown_model")
+
+
+@frozen
+class AzureSettings:
+    endpoint: str = field(
+        default="",
+        metadata=about(
+            "address of the resource, as https://my-resource.openai.azure.com",
+            env="AZURE_OPENAI_ENDPOINT",
+        ),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("its key", env="AZURE_OPENAI_API_KEY")
+    )
+    token: Secret | None = field(
+        default=None,
+        metadata=about("token of Microsoft Entra ID, instead", env="AZURE_OPENAI_AD_TOKEN"),
+    )
+    api_version: str = field(
+        default="",
+        metadata=about(
+            "dated version of the API, as 2024-10-21; empty for the v1 API, which has none, "
+            "`preview` for its previews",
+            env="OPENAI_API_VERSION",
+        ),
+    )
+
+
+class AzureProvider(HttpProvider):
+    """Its models are deployments, which have names of their own; unless an instance maps
+    them, a deployment is taken to be called as its model."""
+
+    bounds = PATIENT
+
+    def __init__(self, settings: AzureSettings, services: Services) -> None:
+        version = settings.api_version.strip()
+        super().__init__(
+            services,
+            _base_url(settings.endpoint, version),
+            key=settings.token or settings.api_key,
+            header="Authorization: Bearer {key}" if settings.token else "api-key: {key}",
+        )
+        self.serves = _serves(version)
+
+    def missing(self) -> str | None:
+        if not self.base_url:
+            return "no endpoint: set AZURE_OPENAI_ENDPOINT"
+        return None if self.has_key else "no key: set AZURE_OPENAI_API_KEY"
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        if reply.status != 404 or not _is_about_a_deployment(reply):
+            return None
+        return RequestRefused(
+            "the resource has no deployment of that name",
+            hint='name yours in its table of the configuration: models = { gpt-5 = "mine" }',
+            status=reply.status,
+        )
+
+
+def _base_url(endpoint: str, version: str) -> str:
+    """From the address as the portal shows it, or as other clients want it."""
+    resource = endpoint.strip().rstrip("/").removesuffix("/v1").removesuffix("/openai")
+    if not resource:
+        return ""
+    return f"{resource}/openai/v1" if version in _V1 else f"{resource}/openai"
+
+
+def _serves(version: str) -> Mapping[str, Serve]:
+    query = {"api-version": version} if version not in ("", "v1") else {}
+    by_deployment = "" if version in _V1 else "/deployments/{model}"
+    responses = Serve(query=query, variant=HELD)
+    others = {
+        "openai-chat": Serve(
+            f"{by_deployment}/chat/completions",
+            query=query,
+            lacks={"files"},
+            variant={**HELD, "max_tokens": "max_completion_tokens"},
+        ),
+        "openai-embed": Serve(
+            f"{by_deployment}/embeddings", query=query, variant={"encoding": "base64"}
+        ),
+    }
+    has_responses = version in _V1 or version >= _FIRST_WITH_RESPONSES
+    return {"openai-responses": responses, **others} if has_responses else others
+
+
+def _is_about_a_deployment(reply: ProviderReply) -> bool:
+    try:
+        error = read_json(reply.body)["error"]
+        return error["code"] in _NO_DEPLOYMENT
+    except (ValueError, LookupError, TypeError):
+        return False

@@ -1,0 +1,120 @@
+"""The provider `openai-compatible`: any address that speaks OpenAI's formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from attrs import asdict, field, frozen
+
+from genai_host.api import HttpProvider, Limits, Listed, Operation, Secret, Serve, Services, about
+from genai_host.api.http_provider import listed_models
+from genai_host.errors import ConfigurationError
+from genai_vendor_openai.openai import PATIENT
+
+Dialect = Literal["openai-chat", "openai-responses", "openai-embed"]
+
+_VARIANTS: Mapping[Dialect, tuple[str, ...]] = {
+    "openai-chat": (
+        "max_tokens", "system_role", "stream_usage", "strict", "object_root", "image_detail",
+        "reasoning",
+    ),
+    "openai-responses": (
+        "system_role", "encrypted_reasoning", "strict", "object_root", "image_detail",
+    ),
+    "openai-embed": ("purpose", "encoding"),
+}  # fmt: skip
+"""The variants of each dialect."""
+
+
+def _variant(help: str) -> Any:
+    """A variant that is left to the model and the dialect unless it is set."""
+    return field(default=None, metadata=about(help))
+
+
+@frozen
+class CompatibleSettings:
+    base_url: str = field(
+        default="", metadata=about("address of the service, as http://localhost:8000/v1")
+    )
+    key_variable: str = field(
+        default="",
+        metadata=about("environment variable of its key, as GROQ_API_KEY; empty if it has none"),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("its key, for programs that have it at hand")
+    )
+    headers: Mapping[str, str] = field(
+        factory=dict, metadata=about("further headers, sent with each request")
+    )
+    serves: tuple[Dialect, ...] = field(
+        default=("openai-chat", "openai-embed"),
+        metadata=about("the dialects that it serves, best first"),
+    )
+    lacks: tuple[str, ...] = field(
+        default=(), metadata=about("what it cannot do, of stream, tools, schema, images ...")
+    )
+    default_model: str = field(default="", metadata=about("model to chat with where none is named"))
+    default_embed_model: str = field(
+        default="", metadata=about("model for embeddings where none is named")
+    )
+    max_tokens: Literal["max_tokens", "max_completion_tokens"] | None = _variant(
+        "name of the field that bounds an answer"
+    )
+    system_role: Literal["system", "developer", "user"] | None = _variant("role of system messages")
+    stream_usage: bool | None = _variant("whether to ask for the usage of streamed replies")
+    strict: bool | None = _variant("whether it can hold models to schemas without exception")
+    object_root: bool | None = _variant("whether schemas have to be of objects")
+    image_detail: str | None = _variant("how closely pictures are looked at, as low")
+    reasoning: str | None = _variant("field in which reasoning is sent back")
+    encrypted_reasoning: bool | None = _variant("whether to ask for reasoning, encrypted")
+    purpose: str | None = _variant("field that says what embeddings are for, as input_type")
+    encoding: Literal["", "float", "base64"] | None = _variant("how embeddings are asked for")
+
+
+class CompatibleProvider(HttpProvider):
+    bounds = PATIENT
+
+    def __init__(self, settings: CompatibleSettings, services: Services) -> None:
+        self._key_variable = settings.key_variable
+        key = settings.api_key
+        if key is None and settings.key_variable:
+            key = Secret(os.environ.get(settings.key_variable, ""))
+        super().__init__(services, settings.base_url, settings.headers, key=key)
+        self.serves = _serves(settings)
+        self.default_models = _default_models(settings, services.instance)
+
+    def missing(self) -> str | None:
+        if not self.base_url:
+            return f"no address: set base_url in [providers.{self.services.instance}]"
+        if self._key_variable and not self.has_key:
+            return f"no key: set {self._key_variable}"
+        return None
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        return listed_models(self.get("/models", limits))
+
+
+def _serves(settings: CompatibleSettings) -> Mapping[str, Serve]:
+    if not settings.serves:
+        raise ConfigurationError("serves: it has to serve a dialect")
+    chosen = {
+        name: value for name, value in asdict(settings, recurse=False).items() if value is not None
+    }
+    return {
+        dialect: Serve(
+            lacks=settings.lacks,
+            variant={name: chosen[name] for name in _VARIANTS[dialect] if name in chosen},
+        )
+        for dialect in settings.serves
+    }
+
+
+def _default_models(settings: CompatibleSettings, instance: str) -> Mapping[Operation, str]:
+    """Ids may look as if they named another instance, as `openai/gpt-oss-20b` does."""
+    named: Mapping[Operation, str] = {
+        "chat": settings.default_model,
+        "embed": settings.default_embed_model,
+    }
+    return {operation: f"{instance}/{model}" for operation, model in named.items() if model}

@@ -1,0 +1,158 @@
+"""OpenAI's models, as its documentation of models, its guide to reasoning and its list of
+deprecations had them in November 2026.
+
+Models that think want `max_completion_tokens` and the role `developer`, and come in
+responses first: there they think on across tool calls, and the latest ask for tools
+nowhere else. Unless thinking is off they refuse what guides the choice of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Model, standard
+
+_WINDOW_OF_6 = 1_050_000
+_WINDOW_OF_5 = 400_000
+_ABLE = {"tools", "schema", "images", "files"}
+_GUIDES = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "stop")
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_VERBOSITY: Mapping[str, Any] = {
+    "type": "string",
+    "enum": ["low", "medium", "high"],
+    "description": "how much the model says",
+}
+
+
+def _thinking(
+    name: str,
+    efforts: str,
+    window: int,
+    max_output: int = 128_000,
+    *,
+    alias: str = "",
+    guides: Sequence[str] = (),
+    verbosity: bool = True,
+    retired: bool = False,
+) -> Model:
+    """A model that thinks before it answers.
+
+    efforts   the least and the most of `reasoning_effort`, as `low-max`
+    guides    those of the parameters for the choice of tokens that it takes
+    retired   whether OpenAI has it no more, and others still may
+    """
+    return Model(
+        name,
+        dialects=["openai-responses", "openai-chat"],
+        aliases=[alias] if alias else [],
+        capabilities={*_ABLE, "reasoning"},
+        window=window,
+        max_output=max_output,
+        parameters={
+            **{guide: False for guide in _GUIDES if guide not in guides},
+            **({"verbosity": _VERBOSITY} if verbosity else {}),
+            "max_tokens": _max_tokens(max_output),
+            "reasoning_effort": _effort(efforts),
+        },
+        variant={
+            "openai-chat": {"max_tokens": "max_completion_tokens", "system_role": "developer"},
+            "openai-responses": {"encrypted_reasoning": True, "system_role": "developer"},
+        },
+        at={} if retired else _at(name),
+    )
+
+
+def _direct(name: str, window: int, max_output: int, *, retired: bool = False) -> Model:
+    """A model that answers at once."""
+    return Model(
+        name,
+        dialects=["openai-chat", "openai-responses"],
+        capabilities=_ABLE,
+        window=window,
+        max_output=max_output,
+        parameters={
+            "max_tokens": _max_tokens(max_output),
+            "reasoning_effort": False,
+            "reasoning_summary": False,
+        },
+        at={} if retired else _at(name),
+    )
+
+
+def _embed(name: str, dimensions: int | None) -> Model:
+    """A model for embeddings, and how many dimensions it has at most; None if they
+    cannot be chosen."""
+    return Model(
+        name,
+        dialects=["openai-embed"],
+        operation="embed",
+        window=8192,
+        parameters={
+            "dimensions": dimensions is not None
+            and {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": dimensions,
+                "description": "size of the vectors",
+            }
+        },
+        at=_at(name),
+    )
+
+
+def _at(name: str) -> Mapping[str, str]:
+    """A deployment is called as its model, unless an instance says otherwise."""
+    return {"openai": name, "azure-openai": name}
+
+
+def _max_tokens(most: int) -> Mapping[str, Any]:
+    return {**standard("max_tokens")["max_tokens"], "maximum": most}
+
+
+def _effort(efforts: str) -> Mapping[str, Any]:
+    least, _, most = efforts.partition("-")
+    known = [effort for effort in _EFFORTS if effort != "minimal" or least == "minimal"]
+    return {
+        "type": "string",
+        "enum": known[known.index(least) : known.index(most) + 1],
+        "description": "how much the model thinks before it answers",
+    }
+
+
+_WITHOUT_THINKING = ("temperature", "top_p")  # taken as long as thinking is off, as it usually is
+
+CHAT: Sequence[Model] = (
+    _thinking("gpt-6.2-astra", "low-max", _WINDOW_OF_6),
+    _thinking("gpt-6.2-sol", "low-max", _WINDOW_OF_6),
+    _thinking("gpt-6.1-sol", "low-max", _WINDOW_OF_6),
+    _thinking("gpt-6.1-terra", "none-max", _WINDOW_OF_6),
+    _thinking("gpt-6-astra", "low-max", _WINDOW_OF_6),
+    _thinking("gpt-6-sol", "none-max", _WINDOW_OF_6),
+    _thinking("gpt-6-luna", "none-max", _WINDOW_OF_6),
+    _thinking("gpt-5.6-sol", "none-max", _WINDOW_OF_6, alias="gpt-5.6"),
+    _thinking("gpt-5.6-terra", "none-max", _WINDOW_OF_6),
+    _thinking("gpt-5.6-luna", "none-max", _WINDOW_OF_6),
+    _thinking("gpt-5.5", "none-xhigh", _WINDOW_OF_6),
+    _thinking("gpt-5.4", "none-xhigh", _WINDOW_OF_6, guides=_WITHOUT_THINKING),
+    _thinking("gpt-5.4-mini", "none-xhigh", _WINDOW_OF_5, guides=_WITHOUT_THINKING),
+    _thinking("gpt-5.4-nano", "none-xhigh", _WINDOW_OF_5, guides=_WITHOUT_THINKING),
+    _thinking("gpt-5.2", "none-xhigh", _WINDOW_OF_5, guides=_WITHOUT_THINKING),
+    _thinking("gpt-5.1", "none-high", _WINDOW_OF_5, guides=_WITHOUT_THINKING),
+    _thinking("gpt-5", "minimal-high", _WINDOW_OF_5),
+    _thinking("gpt-5-mini", "minimal-high", _WINDOW_OF_5),
+    _thinking("gpt-5-nano", "minimal-high", _WINDOW_OF_5),
+    _thinking("o3", "low-high", 200_000, 100_000, verbosity=False),
+    _thinking("o4-mini", "low-high", 200_000, 100_000, verbosity=False, retired=True),
+    _direct("gpt-4.1", 1_047_576, 32_768),
+    _direct("gpt-4.1-mini", 1_047_576, 32_768),
+    _direct("gpt-4.1-nano", 1_047_576, 32_768, retired=True),
+    _direct("gpt-4o", 128_000, 16_384),
+    _direct("gpt-4o-mini", 128_000, 16_384),
+)
+
+EMBED: Sequence[Model] = (
+    _embed("text-embedding-3-small", 1536),
+    _embed("text-embedding-3-large", 3072),
+    _embed("text-embedding-ada-002", None),
+)

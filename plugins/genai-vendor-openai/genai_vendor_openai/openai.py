@@ -1,0 +1,73 @@
+"""The provider `openai`: OpenAI's own service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api.http_provider import listed_models
+
+_ADDRESS = "https://api.openai.com/v1"
+
+PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+"""A model that thinks says nothing for minutes."""
+
+HELD: Mapping[str, Any] = {"strict": True, "object_root": True}
+"""How the service holds models to schemas."""
+
+
+@frozen
+class OpenAISettings:
+    base_url: str = field(
+        default=_ADDRESS, metadata=about("address of the service", env="OPENAI_BASE_URL")
+    )
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="OPENAI_API_KEY"))
+    organization: str = field(
+        default="", metadata=about("organization that is billed", env="OPENAI_ORG_ID")
+    )
+    project: str = field(default="", metadata=about("project in it", env="OPENAI_PROJECT_ID"))
+
+
+class OpenAIProvider(HttpProvider):
+    """Where the address is not OpenAI's own, chat completions come first for models that
+    nobody declared: they are what everybody speaks."""
+
+    default_models = {"chat": "gpt-6.1-sol", "embed": "text-embedding-3-small"}
+    bounds = PATIENT
+
+    def __init__(self, settings: OpenAISettings, services: Services) -> None:
+        named = {
+            "OpenAI-Organization": settings.organization,
+            "OpenAI-Project": settings.project,
+        }
+        headers = {name: value for name, value in named.items() if value}
+        super().__init__(services, settings.base_url, headers, key=settings.api_key)
+        self.serves = _OWN if _is_own(self.base_url) else _ELSEWHERE
+
+    def missing(self) -> str | None:
+        return super().missing() or (None if self.has_key else "no key: set OPENAI_API_KEY")
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        return listed_models(self.get("/models", limits))
+
+
+def _is_own(base_url: str) -> bool:
+    """The service has addresses for regions as well."""
+    host = urlsplit(base_url).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+_OWN: Mapping[str, Serve] = {
+    "openai-responses": Serve(variant=HELD),
+    "openai-chat": Serve(variant={**HELD, "max_tokens": "max_completion_tokens"}),
+    "openai-embed": Serve(variant={"encoding": "base64"}),
+}
+_ELSEWHERE: Mapping[str, Serve] = {
+    "openai-chat": Serve(variant=HELD),
+    "openai-responses": Serve(variant=HELD),
+    "openai-embed": Serve(),
+}

@@ -1,0 +1,257 @@
+"""The provider `azure-openai`: its addresses, its keys, its deployments."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from fixtures import MakeHost
+from genai_vendor_openai import AzureProvider
+from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
+
+from genai_host import Config, Host
+from genai_host.api import Answer, Embed, Feature, NoSettings, Story, Turn
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    GenaiError,
+    NoRoute,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import FakeService, Reply, json_reply
+
+TOKEN = "eyJ-canary-8c2a"
+VARIABLES = (
+    "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT", "OPENAI_API_VERSION",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+@pytest.fixture
+def azure(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> MakeHost:
+    """Makes hosts with an instance `mine`, whose `gpt-5.4` and `gpt-4.1` are deployments
+    of other names: `azure(api_version="2024-10-21")`."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
+
+    def make(**settings: Any) -> Host:
+        models = {"gpt-5.4": "my-five", "gpt-4.1": "my four", "text-embedding-3-small": "vectors"}
+        mine = InstanceConfig("azure-openai", models=models, settings=settings)
+        feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
+        return make_host(
+            config=Config(
+                providers={"mine": mine}, models={"embed": "text-embedding-3-small@mine"}
+            ),
+            openai=genai_vendor_openai,
+            look=LOOKING,
+            vectors=MadePlugin(features=[feature]),
+        )
+
+    return make
+
+
+def _vectors(turn: Turn[NoSettings]) -> Story:
+    found = yield from Embed(["a"])
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+V1 = "/openai/v1"
+DATED = "/openai/deployments"
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("version", "model", "path", "id", "answer"),
+    [
+        ("", "gpt-5.4@mine", f"{V1}/responses", "my-five", responses),
+        ("", "gpt-4.1@mine", f"{V1}/chat/completions", "my four", chat),
+        ("", "gpt-5.4@azure-openai", f"{V1}/responses", "gpt-5.4", responses),
+        ("", "mine/my-other", f"{V1}/responses", "my-other", responses),
+        ("v1", "gpt-4.1@mine", f"{V1}/chat/completions", "my four", chat),
+        ("preview", "gpt-4.1@mine", f"{V1}/chat/completions?api-version=preview", "my four", chat),
+        ("2024-10-21", "gpt-4.1@mine",
+         f"{DATED}/my%20four/chat/completions?api-version=2024-10-21", "my four", chat),
+        ("2024-10-21", "gpt-5.4@mine",
+         f"{DATED}/my-five/chat/completions?api-version=2024-10-21", "my-five", chat),
+        ("2024-10-21", "mine/my-other",
+         f"{DATED}/my-other/chat/completions?api-version=2024-10-21", "my-other", chat),
+        ("2025-04-01-preview", "gpt-5.4@mine",
+         "/openai/responses?api-version=2025-04-01-preview", "my-five", responses),
+    ],
+)  # fmt: skip
+def test_a_deployment_answers(
+    azure: MakeHost,
+    service: FakeService,
+    version: str,
+    model: str,
+    path: str,
+    id: str,
+    answer: Any,
+    streamed: bool,
+) -> None:
+    service.replies = [answer("hello", streamed=streamed)]
+    conversation = azure(api_version=version).open("chat", model)
+    if streamed:
+        assert "".join(event.text for event in conversation.stream("hi")) == "hello"
+    else:
+        assert conversation.say("hi").text == "hello"
+    (sent,) = service.requests
+    assert (sent.method, sent.path) == ("POST", path)
+    assert sent.headers["api-key"] == KEY
+    assert "authorization" not in sent.headers
+    assert sent.json()["model"] == id
+
+
+def test_the_version_may_come_from_the_environment(
+    azure: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-06-01")
+    service.replies = [chat("hello")]
+    azure().open("chat", "gpt-4.1@mine").say("hi")
+    assert service.requests[0].path.endswith("?api-version=2024-06-01")
+
+
+def test_a_token_comes_before_a_key(
+    azure: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", TOKEN)
+    service.replies = [chat("hello")]
+    azure().open("chat", "gpt-4.1@mine").say("hi")
+    headers = service.requests[0].headers
+    assert headers["authorization"] == f"Bearer {TOKEN}"
+    assert "api-key" not in headers
+
+
+@pytest.mark.parametrize("version", ["", "2024-10-21"])
+def test_texts_become_vectors(azure: MakeHost, service: FakeService, version: str) -> None:
+    service.replies = [embeddings([1, 2])]
+    assert azure(api_version=version).open("vectors").say("hi").data == [[1.0, 2.0]]
+    (sent,) = service.requests
+    assert sent.path == (
+        f"{DATED}/vectors/embeddings?api-version={version}" if version else f"{V1}/embeddings"
+    )
+    assert (sent.json()["model"], sent.json()["encoding_format"]) == ("vectors", "base64")
+
+
+@pytest.mark.parametrize("version", ["", "2024-10-21"])
+def test_a_tool_is_used(azure: MakeHost, service: FakeService, version: str) -> None:
+    service.replies = [chat(call=True), chat("fine")]
+    assert azure(api_version=version).open("look", "gpt-4.1@mine").say("hi").text == "fine"
+    assert service.requests[1].json()["messages"][-1]["content"] == "é is fine"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "base_url"),
+    [
+        ("https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1"),
+        ("https://r.openai.azure.com/", "https://r.openai.azure.com/openai/v1"),
+        (" https://r.openai.azure.com/openai ", "https://r.openai.azure.com/openai/v1"),
+        ("https://r.openai.azure.com/openai/v1/", "https://r.openai.azure.com/openai/v1"),
+        ("https://gate.way/some/path", "https://gate.way/some/path/openai/v1"),
+    ],
+)
+def test_an_endpoint_may_be_written_in_several_ways(
+    azure: MakeHost, endpoint: str, base_url: str
+) -> None:
+    provider = azure(endpoint=endpoint).instances["mine"].provider
+    assert isinstance(provider, AzureProvider)
+    assert provider.base_url == base_url
+    dated = azure(endpoint=endpoint, api_version="2024-10-21").instances["mine"].provider
+    assert isinstance(dated, AzureProvider)
+    assert dated.base_url == base_url.removesuffix("/v1")
+
+
+@pytest.mark.parametrize("endpoint", ["my-resource", "https://r?api-version=1"])
+def test_what_is_no_endpoint_says_so(azure: MakeHost, endpoint: str) -> None:
+    with pytest.raises(ConfigurationError):
+        _ = azure(endpoint=endpoint).instances["mine"].provider
+
+
+def test_it_says_what_it_lacks(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, service: FakeService
+) -> None:
+    with pytest.raises(NoRoute, match="no endpoint: set AZURE_OPENAI_ENDPOINT"):
+        make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@azure-openai")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
+    with pytest.raises(NoRoute, match="no key: set AZURE_OPENAI_API_KEY"):
+        make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@azure-openai")
+
+
+@pytest.mark.parametrize("version", ["", "2024-10-21"])
+@pytest.mark.parametrize("code", ["DeploymentNotFound", "unknown_model"])
+def test_a_deployment_that_is_not_there_says_what_to_do(
+    azure: MakeHost, service: FakeService, version: str, code: str
+) -> None:
+    service.replies = [failure(404, code=code)]
+    with pytest.raises(RequestRefused, match="no deployment of that name") as caught:
+        azure(api_version=version).open("chat", "gpt-4.1@mine").say("hi")
+    assert "models = {" in caught.value.hint
+    assert caught.value.status == 404
+
+
+FAILURES: list[tuple[Reply, type[GenaiError]]] = [
+    (failure(404, code="404"), RequestRefused),
+    (json_reply([], 404), RequestRefused),
+    (json_reply({"error": "x"}, 404), RequestRefused),
+    (json_reply({"error": {"code": []}}, 404), RequestRefused),
+    (json_reply({"statusCode": 401, "message": "no"}, 401), AuthenticationFailed),
+    (failure(429, {"retry-after-ms": "1500"}, code="429"), RateLimited),
+    (failure(400, code="content_filter"), RequestRefused),
+    (failure(500), Unavailable),
+]
+
+
+@pytest.mark.parametrize(("answer", "kind"), FAILURES)
+def test_a_failure_is_told_by_its_kind(
+    azure: MakeHost, service: FakeService, answer: Reply, kind: type[GenaiError]
+) -> None:
+    service.replies = [answer]
+    with pytest.raises(kind) as caught:
+        azure().open("chat", "gpt-4.1@mine").say("hi")
+    assert type(caught.value) is kind
+    if isinstance(caught.value, RateLimited):
+        assert caught.value.retry_after == 1.5
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("secret", [KEY, TOKEN], ids=["key", "token"])
+def test_what_is_secret_is_nowhere(
+    azure: MakeHost,
+    service: FakeService,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    secret: str,
+    streamed: bool,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    if secret == TOKEN:
+        monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", TOKEN)
+    service.replies = [failure(401, message=f"Access denied for {secret}")]
+    host = azure()
+    conversation = host.open("chat", "gpt-4.1@mine")
+    with pytest.raises(AuthenticationFailed) as caught:
+        if streamed:
+            list(conversation.stream("hi"))
+        else:
+            conversation.say("hi")
+    shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert secret not in shown + repr(host.instances["mine"].provider)

@@ -1,0 +1,117 @@
+"""The declared models: that their data is sane, and costs nothing to register."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import genai_vendor_openai
+import pytest
+from fixtures import MakeHost
+from genai_vendor_openai import CHAT, EMBED
+
+from genai_host.api import Checker, Model
+from genai_host.api.dialects import CAPABILITIES
+from genai_host.dialects import genai_dialects
+from genai_host.errors import InvalidData
+
+MODELS = list(genai_vendor_openai.genai_models())
+DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}
+THINKING = [model for model in CHAT if "reasoning" in model.capabilities]
+
+each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
+
+
+def test_all_families_are_declared() -> None:
+    assert [*CHAT, *EMBED] == MODELS
+    names = {model.name for model in MODELS}
+    assert names >= {"gpt-6.1-sol", "gpt-5", "gpt-4.1", "gpt-4o", "o3", "o4-mini"}
+    assert names >= {"text-embedding-3-small", "text-embedding-3-large"}
+
+
+def test_names_are_unique_and_can_be_typed() -> None:
+    names = Counter(name for model in MODELS for name in (model.name, *model.aliases))
+    assert [name for name, times in names.items() if times > 1] == []
+    assert not any(set(name) & set("@/+ \t") for name in names)
+
+
+@each_model
+def test_its_data_is_sane(model: Model) -> None:
+    assert model.window is not None
+    assert model.window >= 8192
+    assert model.max_output is None or 0 < model.max_output < model.window
+    assert model.capabilities <= set(CAPABILITIES)
+    for name in model.dialects:
+        assert DIALECTS[name].operation == model.operation
+        assert set(model.variant.get(name, {})) <= set(DIALECTS[name].variant)
+    for schema in model.parameters.values():
+        Checker(schema)
+
+
+@each_model
+def test_what_it_refuses_is_a_parameter(model: Model) -> None:
+    known = {name for dialect in model.dialects for name in DIALECTS[dialect].parameters}
+    refused = {name for name, schema in model.parameters.items() if schema is False}
+    assert refused <= known
+
+
+@pytest.mark.parametrize("model", THINKING, ids=lambda model: str(model.name))
+def test_models_that_think_are_written_as_they_want_it(model: Model) -> None:
+    assert model.dialects[0] == "openai-responses"
+    chat = model.variant["openai-chat"]
+    assert chat == {"max_tokens": "max_completion_tokens", "system_role": "developer"}
+    assert model.variant["openai-responses"]["encrypted_reasoning"] is True
+    assert model.parameters["stop"] is False
+    efforts = Checker(model.parameters["reasoning_effort"])
+    efforts.check("high")
+    for none in ("", "most"):
+        with pytest.raises(InvalidData):
+            efforts.check(none)
+
+
+@pytest.mark.parametrize(
+    ("name", "efforts"),
+    [
+        ("gpt-6.1-sol", ["low", "medium", "high", "xhigh", "max"]),
+        ("gpt-6-luna", ["none", "low", "medium", "high", "xhigh", "max"]),
+        ("gpt-5.1", ["none", "low", "medium", "high"]),
+        ("gpt-5", ["minimal", "low", "medium", "high"]),
+        ("o3", ["low", "medium", "high"]),
+    ],
+)
+def test_how_much_it_can_think(name: str, efforts: list[str]) -> None:
+    (model,) = (model for model in CHAT if model.name == name)
+    assert model.parameters["reasoning_effort"]["enum"] == efforts
+
+
+def test_what_guides_the_choice_of_tokens_is_taken_where_thinking_is_off() -> None:
+    taken = {model.name for model in THINKING if "temperature" not in model.parameters}
+    assert taken == {"gpt-5.4", "gpt-5.4-mini", "gpt-5.4-nano", "gpt-5.2", "gpt-5.1"}
+
+
+def test_a_host_knows_them(make_host: MakeHost) -> None:
+    host = make_host(openai=genai_vendor_openai)
+    assert host.plugins.broken == []
+    for model in MODELS:
+        for name in (model.name, *model.aliases):
+            assert host.explain(name, operation=model.operation)[0].model == model
+    defaults = host.instances["openai"].provider.default_models
+    for operation, name in defaults.items():
+        assert host.explain(name, operation=operation)[0].model in MODELS
+
+
+def test_declaring_them_imports_nothing_heavy() -> None:
+    program = (
+        "import json, sys; before = set(sys.modules)\n"
+        "import genai_vendor_openai; models = list(genai_vendor_openai.genai_models())\n"
+        "print(json.dumps([len(models), sorted(set(sys.modules) - before)]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    count, modules = json.loads(done.stdout)
+    assert count == len(MODELS)
+    heavy = {"requests", "urllib3", "jsonschema", "msgspec", "click", "openai", "rich", "ssl"}
+    assert heavy.isdisjoint(modules)

@@ -1,0 +1,434 @@
+"""The provider `openai`, over sockets: what it is sent, what becomes of what it says."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import struct
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+from fixtures import MakeHost
+from openai_service import (
+    KEY,
+    LOOKING,
+    THOUGHT,
+    chat,
+    embeddings,
+    failure,
+    responses,
+)
+
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    Embed,
+    Feature,
+    File,
+    Image,
+    Listed,
+    Message,
+    NoSettings,
+    Story,
+    Turn,
+    Usage,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    IncompleteReply,
+    InvalidParameter,
+    MalformedReply,
+    NoRoute,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+    UnexpectedFinish,
+)
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
+
+VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+@pytest.fixture
+def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
+    made = make_host(openai=genai_vendor_openai, look=LOOKING)
+    assert made.plugins.broken == []
+    return made
+
+
+def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
+    conversation = host.open(feature, model, **options)
+    if streamed:
+        return "".join(event.text for event in conversation.stream("hi"))
+    return conversation.say("hi").text
+
+
+AnswerIn = Callable[..., Reply]
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+each_dialect = pytest.mark.parametrize(
+    ("model", "path", "answer"),
+    [
+        ("gpt-4.1@openai", "/v1/chat/completions", chat),
+        ("gpt-6.1-sol@openai", "/v1/responses", responses),
+        ("gpt-6.1-sol@openai+openai-chat", "/v1/chat/completions", chat),
+        ("gpt-4.1@openai+openai-responses", "/v1/responses", responses),
+        ("openai/some-newer-model", "/v1/chat/completions", chat),
+    ],
+)
+
+
+@each_dialect
+@each_way
+def test_it_answers(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
+) -> None:
+    service.replies = [answer("hello", streamed=streamed)]
+    assert ask(host, model, streamed) == "hello"
+    (sent,) = service.requests
+    assert (sent.method, sent.path) == ("POST", path)
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.headers["content-type"] == "application/json"
+    assert not any(name.startswith("openai-") for name in sent.headers)
+    body = sent.json()
+    assert body["model"] == model.partition("@")[0].removeprefix("openai/")
+    assert body.get("stream", False) is streamed
+
+
+@each_dialect
+@each_way
+def test_usage_is_counted(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
+) -> None:
+    service.replies = [answer("hello", streamed=streamed)]
+    conversation = host.open("chat", model)
+    if streamed:
+        *_, last = conversation.stream("hi")
+        answered = last.answer
+    else:
+        answered = conversation.say("hi")
+    assert answered is not None
+    assert answered.usage == Usage(9, 4, 3, 2)
+
+
+@each_dialect
+@each_way
+def test_a_tool_is_used(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
+) -> None:
+    service.replies = [answer(call=True, streamed=streamed), answer("fine", streamed=streamed)]
+    assert ask(host, model, streamed, "look").endswith("fine")
+    first, second = (request.json() for request in service.requests)
+    assert first["tool_choice"] == "auto"
+    if path.endswith("completions"):
+        assert second["messages"][1:] == [
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "call_1", "type": "function",
+                 "function": {"name": "look", "arguments": '{"at":"é"}'}}]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "é is fine"},
+        ]  # fmt: skip
+        assert first["tools"][0]["function"]["strict"] is True
+    else:
+        assert second["input"][1:] == [
+            THOUGHT,
+            {"type": "function_call", "call_id": "call_1", "name": "look",
+             "arguments": '{"at":"é"}'},
+            {"type": "function_call_output", "call_id": "call_1", "output": "é is fine"},
+        ]  # fmt: skip
+        assert first["tools"][0]["strict"] is True
+
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
+
+
+@each_dialect
+def test_a_schema_is_held_to(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn
+) -> None:
+    service.replies = [answer('{"city":"Oslo"}')]
+    assert host.open("chat", model).say("hi", returns=CITY).data == {"city": "Oslo"}
+    body = service.requests[0].json()
+    if path.endswith("completions"):
+        format = body["response_format"]["json_schema"]
+    else:
+        format = body["text"]["format"]
+    assert (format["strict"], format["schema"]) == (True, {**CITY, "additionalProperties": False})
+
+
+@each_dialect
+@each_way
+def test_a_value_that_is_no_object_is_taken_out_of_one(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
+) -> None:
+    service.replies = [answer('{"whole_answer": [1, 2]}', streamed=streamed)]
+    conversation = host.open("chat", model)
+    if streamed:
+        events = conversation.stream("hi", returns=list[int])
+        assert "".join(event.text for event in events) == "[1,2]"
+    else:
+        assert conversation.say("hi", returns=list[int]).data == [1, 2]
+
+
+def test_pictures_and_documents_are_sent(host: Host, service: FakeService) -> None:
+    service.replies = [chat("hello"), responses("hello")]
+    message = Message("user", ["a", Image(url="http://x"), File(b"%PDF", "application/pdf", "b")])
+    for model in ("gpt-4.1", "gpt-6.1-sol"):
+        host.open("chat", model).say(message)
+    first, second = (request.json() for request in service.requests)
+    assert [part["type"] for part in first["messages"][1]["content"]] == [
+        "text", "image_url", "file",
+    ]  # fmt: skip
+    assert [part["type"] for part in second["input"][1]["content"]] == [
+        "input_text", "input_image", "input_file",
+    ]  # fmt: skip
+
+
+def test_parameters_are_named_as_the_model_has_them(host: Host, service: FakeService) -> None:
+    service.replies = [chat("a"), chat("a"), responses("a")]
+    given = {"max_tokens": 7, "reasoning_effort": "high", "verbosity": "low"}
+    host.open("chat", "gpt-4.1", parameters={"max_tokens": 7, "temperature": 0}).say("hi")
+    host.open("chat", "gpt-6.1-sol@openai+openai-chat", parameters=given).say("hi")
+    host.open("chat", "gpt-6.1-sol", parameters=given).say("hi")
+    direct, thinking, newest = (request.json() for request in service.requests)
+    assert (direct["max_tokens"], direct["temperature"]) == (7, 0)
+    assert direct["messages"][0]["role"] == "system"
+    assert thinking["max_completion_tokens"] == 7
+    assert (thinking["reasoning_effort"], thinking["verbosity"]) == ("high", "low")
+    assert thinking["messages"][0]["role"] == "developer"
+    assert newest["max_output_tokens"] == 7
+    assert (newest["reasoning"], newest["text"]) == ({"effort": "high"}, {"verbosity": "low"})
+    assert newest["input"][0]["role"] == "developer"
+    assert newest["include"] == ["reasoning.encrypted_content"]
+    assert newest["store"] is False
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("gpt-6.1-sol", {"temperature": 0}),
+        ("gpt-6.1-sol", {"top_p": 1}),
+        ("gpt-6.1-sol", {"stop": ["x"]}),
+        ("gpt-6.1-sol", {"reasoning_effort": "none"}),
+        ("gpt-6.1-sol", {"max_tokens": 128_001}),
+        ("gpt-4.1", {"reasoning_effort": "low"}),
+        ("gpt-4.1", {"max_tokens": 32_769}),
+    ],
+    ids=str,
+)
+def test_what_a_model_refuses_is_not_sent(
+    host: Host, service: FakeService, model: str, parameters: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidParameter):
+        host.open("chat", model, parameters=parameters)
+    assert not service.requests
+
+
+def test_the_organization_and_the_project_are_named(
+    host: Host, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    service.replies = [chat("hello")]
+    host.open("chat", "gpt-4.1").say("hi")
+    headers = service.requests[0].headers
+    assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-1")
+
+
+def test_its_models_are_listed(host: Host, service: FakeService) -> None:
+    service.replies = [json_reply({"object": "list", "data": [{"id": "gpt-7"}]})]
+    provider = host.instances["openai"].provider
+    assert list(provider.list_models(Cancellation())) == [Listed("gpt-7")]
+    assert (service.requests[0].method, service.requests[0].path) == ("GET", "/v1/models")
+
+
+def _vectors(turn: Turn[NoSettings]) -> Story:
+    found = yield from Embed(["a", "b"])
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+def packed(*numbers: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+@pytest.mark.parametrize("vectors", [([1, 2], [3, 4]), (packed(1, 2), packed(3, 4))], ids=str)
+def test_texts_become_vectors(
+    make_host: MakeHost,
+    service: FakeService,
+    monkeypatch: pytest.MonkeyPatch,
+    vectors: Any,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
+    feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
+    host = make_host(openai=genai_vendor_openai, mine=MadePlugin(features=[feature]), mock=None)
+    service.replies = [embeddings(*vectors)]
+    answer = host.open("vectors").say("hi")
+    assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
+    (sent,) = service.requests
+    assert sent.path == "/v1/embeddings"
+    assert sent.json() == {
+        "model": "text-embedding-3-small",
+        "input": ["a", "b"],
+        "encoding_format": "float",
+    }
+
+
+# where it is, and what it lacks
+
+
+def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
+    with pytest.raises(NoRoute, match="no key: set OPENAI_API_KEY"):
+        make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@openai")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "own"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://myopenai.com/v1", False),
+        ("http://localhost:8000/v1", False),
+    ],
+)
+def test_an_address_of_ones_own_is_spoken_to_in_chat_completions(
+    host: Host, monkeypatch: pytest.MonkeyPatch, base_url: str, own: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", base_url)
+    serves = host.instances["openai"].provider.serves
+    best, second, last = serves
+    chats = ["openai-responses", "openai-chat"] if own else ["openai-chat", "openai-responses"]
+    assert [best, second, last] == [*chats, "openai-embed"]
+    assert serves["openai-chat"].variant.get("max_tokens") == (
+        "max_completion_tokens" if own else None
+    )
+
+
+def test_it_is_patient_with_models_that_think(host: Host) -> None:
+    assert host.instances["openai"].provider.bounds["first_token"] >= 300
+
+
+# failures
+
+FAILURES: list[tuple[Reply, type[GenaiError], bool]] = [
+    (failure(400, code="context_length_exceeded"), ContextOverflow, False),
+    (failure(400, type="invalid_request_error"), RequestRefused, False),
+    (failure(401, code="invalid_api_key"), AuthenticationFailed, False),
+    (failure(403), AuthenticationFailed, False),
+    (failure(404, code="model_not_found"), RequestRefused, False),
+    (failure(429), RateLimited, True),
+    (failure(429, code="insufficient_quota"), RateLimited, False),
+    (failure(500), Unavailable, True),
+    (failure(503), Unavailable, True),
+    (reply(b"<html>busy</html>", 502), Unavailable, True),
+    (reply(b"", 529), Unavailable, True),
+    (reply(b"<html>", headers={"Content-Type": "text/html"}), MalformedReply, False),
+    (reply(b"", headers={"Content-Type": "application/json"}), MalformedReply, False),
+]
+
+
+@each_dialect
+@each_way
+@pytest.mark.parametrize(("answer_", "kind", "retryable"), FAILURES)
+def test_a_failure_is_told_by_its_kind(
+    host: Host,
+    service: FakeService,
+    model: str,
+    path: str,
+    answer: AnswerIn,
+    streamed: bool,
+    answer_: Reply,
+    kind: type[GenaiError],
+    retryable: bool,
+) -> None:
+    service.replies = [answer_]
+    with pytest.raises(kind) as caught:
+        ask(host, model, streamed)
+    assert type(caught.value) is kind
+    assert (caught.value.retryable, caught.value.provider) == (retryable, "openai")
+    assert len(service.requests) == 1
+
+
+@each_way
+def test_how_long_to_wait_is_kept(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [failure(429, {"Retry-After": "17"})]
+    with pytest.raises(RateLimited) as caught:
+        ask(host, "gpt-4.1", streamed)
+    assert caught.value.retry_after == 17
+
+
+@each_dialect
+def test_a_stream_that_is_cut_is_no_answer(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn
+) -> None:
+    whole = answer("hello", streamed=True)
+    letters = [step for step in whole.steps[1:] if isinstance(step, bytes) and b"hel" not in step]
+    at = next(i for i, step in enumerate(letters) if b'"e"' in step)
+    service.replies = [Reply([whole.steps[0], *letters[: at + 1], CUT])]
+    events = host.open("chat", model).stream("hi")
+    text = ""
+    with pytest.raises(IncompleteReply) as caught:
+        for event in events:
+            text += event.text
+    assert (text, caught.value.text) == ("he", "he")
+
+
+def test_an_error_amid_a_stream_ends_it(host: Host, service: FakeService) -> None:
+    first = {"choices": [{"delta": {"content": "he"}}]}
+    error = {"error": {"message": "no", "code": "server_error"}}
+    service.replies = [sse_reply([json.dumps(each).encode() for each in (first, error)])]
+    with pytest.raises(Unavailable, match="no"):
+        ask(host, "gpt-4.1", True)
+
+
+def test_a_refusal_is_an_unexpected_end(host: Host, service: FakeService) -> None:
+    message = {"content": None, "refusal": "I won't."}
+    service.replies = [json_reply({"choices": [{"message": message, "finish_reason": "stop"}]})]
+    with pytest.raises(UnexpectedFinish) as caught:
+        ask(host, "gpt-4.1", False)
+    assert caught.value.detail == "I won't."
+
+
+@each_dialect
+@each_way
+def test_the_key_is_nowhere(
+    host: Host,
+    service: FakeService,
+    caplog: pytest.LogCaptureFixture,
+    model: str,
+    path: str,
+    answer: AnswerIn,
+    streamed: bool,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    service.replies = [failure(401, message=f"Incorrect API key provided: {KEY}")]
+    with pytest.raises(AuthenticationFailed) as caught:
+        ask(host, model, streamed)
+    provider = host.instances["openai"].provider
+    shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert KEY not in shown + repr(provider) + repr(host.instances["openai"].config)
+    assert KEY not in repr(host.explain(model))

@@ -1,0 +1,64 @@
+"""Whatever a service may send instead of a reply; and what it must not do to its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import strategies as st
+
+from genai_host.errors import GenaiError
+
+NESTED = b"[" * 100_000 + b"]" * 100_000
+WEIRD: list[Any] = [None, True, False, 0, -1, 7, 2**70, 10**400, 1.5, float("nan"), float("inf"),
+                    "", "x", "0", "²²²", "{", [], {}, [None], [[]], [{}], ["x"], {"a": 1},
+                    [0] * 3]  # fmt: skip
+Place = tuple[str | int, ...]
+
+
+def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
+    yield place
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places_in(inner, (*place, key))
+
+
+def with_other(value: Any, place: Place, other: Any) -> Any:
+    """The same with another value in a place."""
+    if not place:
+        return other
+    changed = value.copy()
+    changed[place[0]] = with_other(value[place[0]], place[1:], other)
+    return changed
+
+
+def leak(act: Callable[[], object]) -> str:
+    """What an act raises that it must not."""
+    try:
+        act()
+    except GenaiError:
+        return ""
+    except Exception as error:  # noqa: BLE001  # any of them
+        return repr(error)
+    return ""
+
+
+def json_values(keys: Iterable[str]) -> st.SearchStrategy[Any]:
+    """Any JSON, rather with these names in its objects."""
+    names = st.sampled_from(sorted(set(keys))) | st.text(max_size=3)
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=12,
+    )
+
+
+cuts = st.lists(st.integers(0, 1_000), max_size=4)
+"""Where to cut something; see `cut`."""
+
+
+def cut(text: Any, places: list[int]) -> list[Any]:
+    """A string or bytes in pieces, some of which may be empty."""
+    ends = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    return [text[start:end] for start, end in pairwise(ends)]
