@@ -37,6 +37,8 @@ from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, locate
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
 _OWN_PARAMETERS: Mapping[str, Any] = {
+    "reasoning_effort": False,
+    "parallel_tool_calls": False,
     "top_k": STANDARD["top_k"],
     "min_p": {
         "type": "number",

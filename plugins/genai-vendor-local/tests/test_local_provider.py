@@ -190,6 +190,8 @@ def test_an_engine_that_never_ran_can_be_closed(tmp_path: Path) -> None:
         ({"top_k": 0}, False),
         ({"repeat_penalty": -1}, False),
         ({"mirostat": 1}, False),
+        ({"reasoning_effort": "low"}, False),
+        ({"parallel_tool_calls": True}, False),
     ],
     ids=str,
 )
