@@ -6,7 +6,18 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Codec, Completion, Detail, Embed, Message, Prompt, Step, Usage, Vectors
+from genai_host.api import (
+    Codec,
+    Completion,
+    Detail,
+    Embed,
+    Message,
+    Moderate,
+    Prompt,
+    Step,
+    Usage,
+    Vectors,
+)
 from genai_host.details import detail_of
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.record import Path
@@ -55,7 +66,7 @@ class Account:
         """A step is on record: that it might was decided then."""
         with self._lock:
             self._steps += 1
-            self._round_trips += isinstance(step, (Prompt, Embed))
+            self._round_trips += isinstance(step, (Prompt, Embed, Moderate))
 
     def enter(self, step: Step[Any], path: Path, outcome: Any) -> Detail | None:
         """A step has ended, with a result or an error; what there is to tell of it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import (
+    Call,
     ChatCall,
     Checker,
     Completion,
@@ -16,15 +17,21 @@ from genai_host.api import (
     File,
     Image,
     Message,
+    Moderate,
+    ModerateCall,
     Prompt,
+    Text,
     ToolResult,
     Vectors,
+    Verdict,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Agent:
@@ -88,17 +95,34 @@ class Agent:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
         are of one model."""
 
-        def embed(route: Route) -> Vectors:
-            call = EmbedCall(
+        def call(route: Route) -> EmbedCall:
+            return EmbedCall(
                 model_id=route.candidate.id,
                 texts=step.texts,
                 purpose=step.purpose,
                 parameters=route.parameters(self.parameters),
             )
-            vectors: Vectors = route.call(call, cancellation)
-            return vectors
 
-        return self._with_retries().call(self.routes, cancellation, embed)
+        vectors: Vectors = self._answer(call, cancellation)
+        return vectors
+
+    def moderate(self, step: Moderate, cancellation: Cancellation) -> Verdict:
+        """Judge a text."""
+
+        def call(route: Route) -> ModerateCall:
+            return ModerateCall(
+                model_id=route.candidate.id,
+                text=step.text,
+                parameters=route.parameters(self.parameters),
+            )
+
+        verdict: Verdict = self._answer(call, cancellation)
+        return verdict
+
+    def _answer(self, call: Callable[[Route], Call], cancellation: Cancellation) -> Any:
+        return self._with_retries().call(
+            self.routes, cancellation, lambda route: route.call(call(route), cancellation)
+        )
 
     def _call(self, prompt: Prompt, route: Route, in_pieces: bool) -> ChatCall:
         call = ChatCall(
@@ -157,10 +181,12 @@ def _needs(message: Message) -> frozenset[str]:
     """The capabilities that it takes to read a message."""
     needs = set()
     for part in message.content:
+        if type(part) is Text:
+            continue
         inner = part.content if isinstance(part, ToolResult) else ()
         for each in (part, *inner):
             if isinstance(each, Image):
                 needs.add("images")
             elif isinstance(each, File):
                 needs.add("files")
-    return frozenset(needs)
+    return frozenset(needs) if needs else _NOTHING

@@ -6,6 +6,7 @@
     feature = "chat"
     model = "smollm2"                # for chat
     embed = "multilingual-e5-small"  # for embeddings
+    moderate = "omni-moderation"     # for judging texts
     prefer = ["local"]               # provider instances, best first
 
     [plugins]
@@ -64,7 +65,7 @@ class Config(NamedTuple):
     """What the configuration file says; the defaults where it says nothing.
 
     feature     used where the user names none
-    models      for `chat` and `embed`, the model used where the user names none
+    models      for an operation, as `chat`, the model used where the user names none
     prefer      provider instances, best first, where several have a model
     disabled    plugins not to load: a name, or `distribution:name`
     allowed     the only plugins to load; None for all
@@ -247,13 +248,14 @@ class _Reader:
         if data.get("version", VERSION) != VERSION:
             raise self._wrong("version", f"is not {VERSION}; was it written by a newer genai-host?")
         defaults = self._table(data, "defaults")
-        self._only(defaults, "defaults", "feature", "model", "embed", "prefer")
+        self._only(defaults, "defaults", "feature", "model", "embed", "moderate", "prefer")
         plugins = self._table(data, "plugins")
         self._only(plugins, "plugins", "disabled", "allowed", "strict")
         providers = self._table(data, "providers")
         chosen = {
             "chat": self._of(str, defaults, "defaults", "model", ""),
             "embed": self._of(str, defaults, "defaults", "embed", ""),
+            "moderate": self._of(str, defaults, "defaults", "moderate", ""),
         }
         return Config(
             feature=self._of(str, defaults, "defaults", "feature", "chat"),

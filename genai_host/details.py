@@ -11,10 +11,12 @@ from genai_host.api import (
     Completion,
     Detail,
     Embed,
+    Moderate,
     Prompt,
     RouteInfo,
     Step,
     Vectors,
+    Verdict,
     Wait,
 )
 from genai_host.errors import GenaiError
@@ -81,6 +83,19 @@ def _of_embed(
     return f"embedding by {_named(vectors.route)}", data
 
 
+def _of_moderate(
+    step: Moderate, verdict: Verdict | None, told: Collection[int], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.role, "text": step.text}
+    if verdict is None:
+        return "moderation", data
+    data |= _of_route(verdict.route)
+    data["flagged"] = verdict.flagged
+    data["categories"] = dict(verdict.categories)
+    data["seconds"] = verdict.seconds
+    return f"moderation by {_named(verdict.route)}", data
+
+
 def _of_function(
     step: CallFunction[Any], result: Any, told: Collection[int], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
@@ -108,6 +123,7 @@ def _named(route: RouteInfo | None) -> str:
 _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {
     Prompt: _of_prompt,
     Embed: _of_embed,
+    Moderate: _of_moderate,
     CallFunction: _of_function,
     Wait: _of_wait,
 }

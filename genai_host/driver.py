@@ -30,6 +30,7 @@ from genai_host.api import (
     Delta,
     Embed,
     Feature,
+    Moderate,
     NewId,
     Now,
     Progress,
@@ -113,6 +114,7 @@ class Driver:
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
             Embed: self._embed,
+            Moderate: self._moderate,
             CallFunction: self._call_function,
             Wait: self._wait,
             All: self._all,
@@ -262,6 +264,10 @@ class Driver:
     def _embed(self, step: Embed, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
         return self._agent(step.role).embed(step, cancellation)
+
+    def _moderate(self, step: Moderate, path: Path, cancellation: Cancellation) -> Performing:
+        yield from ()
+        return self._agent(step.role).moderate(step, cancellation)
 
     def _agent(self, role: str) -> Agent:
         try:

@@ -8,7 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from genai_host.api import Clock, Completion, RouteInfo, Vectors
+from genai_host.api import (
+    Clock,
+    Completion,
+    RouteInfo,
+    Vectors,
+    Verdict,
+)
 from genai_host.errors import Cancelled
 
 _log = logging.getLogger(__name__)
@@ -73,4 +79,4 @@ class Observers:
 class CallReport:
     """What a call has come to, filled in by who makes it."""
 
-    result: Completion | Vectors | None = None
+    result: Completion | Vectors | Verdict | None = None

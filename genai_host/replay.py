@@ -11,8 +11,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Codec, Completion, Step, Vectors
-from genai_host.api.steps import CallFunction, Embed, NewId, Now, Prompt, Wait
+from genai_host.api import Codec, Completion, Step, Vectors, Verdict
+from genai_host.api.steps import CallFunction, Embed, Moderate, NewId, Now, Prompt, Wait
 from genai_host.digest import digest
 from genai_host.errors import GenaiError, InvalidData, StepChanged, StepInterrupted
 from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, plain
@@ -20,6 +20,7 @@ from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, pla
 _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
     Embed: Vectors,
+    Moderate: Verdict,
     Now: str,
     NewId: str,
 }

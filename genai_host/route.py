@@ -32,6 +32,7 @@ from genai_host.api import (
     ProviderRequest,
     ReplyStream,
     Vectors,
+    Verdict,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import (
@@ -106,7 +107,8 @@ class Route:
             call = self._fitted(call, attempt)
             decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
-                result = self._send(evolve(call, stream=False), attempt)
+                whole = evolve(call, stream=False) if call.stream else call
+                result = self._send(whole, attempt)
                 yield from _in_one_piece(result)
             else:
                 result = yield from self._stream(call, decoder, attempt)
@@ -240,7 +242,7 @@ class Route:
         raise error
 
     def _finished(self, result: Any, started: float) -> Any:
-        if not isinstance(result, (Completion, Vectors)):
+        if not isinstance(result, (Completion, Vectors, Verdict)):
             raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
         return evolve(result, route=self.info, seconds=self._clock.monotonic() - started)
 

@@ -30,9 +30,11 @@ from genai_host.api.calls import (
     Delta,
     EmbedCall,
     Finish,
+    ModerateCall,
     RouteInfo,
     ToolSchema,
     Vectors,
+    Verdict,
 )
 from genai_host.api.checker import Checker
 from genai_host.api.codec import Codec
@@ -74,6 +76,7 @@ from genai_host.api.steps import (
     All,
     CallFunction,
     Embed,
+    Moderate,
     NewId,
     Now,
     Progress,
@@ -113,6 +116,8 @@ __all__ = [
     "Listed",
     "Message",
     "Model",
+    "Moderate",
+    "ModerateCall",
     "NewId",
     "NoSettings",
     "Now",
@@ -145,6 +150,7 @@ __all__ = [
     "Turn",
     "Usage",
     "Vectors",
+    "Verdict",
     "Wait",
     "about",
     "hookimpl",

@@ -85,6 +85,13 @@ class EmbedCall(Call):
     purpose: Literal["query", "document"] = "document"
 
 
+@frozen(kw_only=True)
+class ModerateCall(Call):
+    """Judge a text by the rules of a service."""
+
+    text: str
+
+
 @frozen
 class Delta:
     """A piece of an answer that is still being written."""
@@ -140,5 +147,23 @@ class Vectors:
     vectors: Sequence[Sequence[float]]
     model: str = ""
     usage: Usage = field(factory=Usage)
+    route: RouteInfo | None = None
+    seconds: float = 0.0
+
+
+@frozen
+class Verdict:
+    """What a service thinks of a text.
+
+    flagged      whether it breaks the service's rules
+    categories   name to how sure it is, 0 to 1
+    model        the model that judged, as the service names it
+    route        which way it was called; filled in by the host
+    seconds      how long it took; filled in by the host
+    """
+
+    flagged: bool
+    categories: Mapping[str, float] = field(factory=dict)
+    model: str = ""
     route: RouteInfo | None = None
     seconds: float = 0.0

@@ -87,7 +87,8 @@ class Dialect(ABC, Generic[C, R]):
     """The codec of one wire format: no I/O, no clock, no randomness, no state.
 
     C is the kind of call that it writes, R what a reply becomes: `ChatCall` and
-    `Completion` for the operation `chat`, `EmbedCall` and `Vectors` for `embed`.
+    `Completion` for the operation `chat`, `EmbedCall` and `Vectors` for `embed`,
+    `ModerateCall` and `Verdict` for `moderate`.
 
     name           what models and providers call it by, as `openai-chat`
     operation      what it is for

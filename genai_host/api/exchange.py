@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from genai_host.api.json_text import write_json
 
-Operation = Literal["chat", "embed"]
+Operation = Literal["chat", "embed", "moderate"]
 """What a model is asked to do; each dialect and each model is for one of them."""
 
 

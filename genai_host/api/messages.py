@@ -20,6 +20,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 M = TypeVar("M")
+_NOTHING: Any = object()
 
 
 @frozen
@@ -209,10 +210,10 @@ class Message:
         A long history is encoded and digested again with each turn; this makes
         that cost once per message.
         """
-        try:
-            return self._remembered[key]  # type: ignore[no-any-return]  # keyed by its maker
-        except KeyError:
-            return self._remembered.setdefault(key, make(self))  # type: ignore[no-any-return]
+        found = self._remembered.get(key, _NOTHING)
+        if found is _NOTHING:
+            found = self._remembered.setdefault(key, make(self))
+        return found  # type: ignore[no-any-return]  # keyed by its maker
 
 
 @frozen

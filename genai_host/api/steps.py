@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Literal
 from attrs import field, frozen
 from typing_extensions import TypeVar
 
-from genai_host.api.calls import Completion, ToolSchema, Vectors
+from genai_host.api.calls import Completion, ToolSchema, Vectors, Verdict
 from genai_host.api.converters import strings
 from genai_host.api.messages import Message
 
@@ -75,6 +75,15 @@ class Embed(Step[Vectors]):
     texts: Sequence[str] = field(converter=strings)
     role: str = "embed"
     purpose: Literal["query", "document"] = "document"
+
+
+@frozen
+class Moderate(Step[Verdict]):
+    """Ask whether a text breaks a service's rules."""
+
+    step = "moderate"
+    text: str
+    role: str = "moderate"
 
 
 @frozen

@@ -4,6 +4,7 @@ plain              messages in the host's own JSON form, for providers in this p
 openai_chat        what most services and servers speak
 openai_responses   its successor, which reasons on across turns
 openai_embed       embeddings in the same form
+openai_moderate    moderation in the same form
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from genai_host.api import Dialect, hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     from genai_host.dialects.openai_chat import OpenAIChat
     from genai_host.dialects.openai_embed import OpenAIEmbed
+    from genai_host.dialects.openai_moderate import OpenAIModerate
     from genai_host.dialects.openai_responses import OpenAIResponses
     from genai_host.dialects.plain import Plain, PlainEmbed
 
-    return [Plain(), PlainEmbed(), OpenAIChat(), OpenAIResponses(), OpenAIEmbed()]
+    return [
+        Plain(),
+        PlainEmbed(),
+        OpenAIChat(),
+        OpenAIResponses(),
+        OpenAIEmbed(),
+        OpenAIModerate(),
+    ]

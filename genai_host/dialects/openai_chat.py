@@ -131,6 +131,10 @@ class _Form(NamedTuple):
     reasoning: str
 
     def write(self, message: Message) -> bytes:
+        content = message.content
+        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
+            role = self.system_role if message.role == "system" else message.role
+            return write_json({"role": role, "content": content[0].text})  # as most are
         return b",".join(write_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:

@@ -151,6 +151,15 @@ CHAT: Sequence[Model] = (
     _direct("gpt-4o-mini", 128_000, 16_384),
 )
 
+MODERATE: Sequence[Model] = (
+    Model(
+        "omni-moderation",
+        dialects=["openai-moderate"],
+        operation="moderate",
+        at={"openai": "omni-moderation-latest"},
+    ),
+)
+
 EMBED: Sequence[Model] = (
     _embed("text-embedding-3-small", 1536),
     _embed("text-embedding-3-large", 3072),

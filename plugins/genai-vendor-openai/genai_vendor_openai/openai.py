@@ -36,7 +36,11 @@ class OpenAIProvider(HttpProvider):
     """Where the address is not OpenAI's own, chat completions come first for models that
     nobody declared: they are what everybody speaks."""
 
-    default_models = {"chat": "gpt-6.1-sol", "embed": "text-embedding-3-small"}
+    default_models = {
+        "chat": "gpt-6.1-sol",
+        "embed": "text-embedding-3-small",
+        "moderate": "omni-moderation",
+    }
     bounds = PATIENT
 
     def __init__(self, settings: OpenAISettings, services: Services) -> None:
@@ -65,9 +69,11 @@ _OWN: Mapping[str, Serve] = {
     "openai-responses": Serve(variant=HELD),
     "openai-chat": Serve(variant={**HELD, "max_tokens": "max_completion_tokens"}),
     "openai-embed": Serve(variant={"encoding": "base64"}),
+    "openai-moderate": Serve(ids="*moderation*"),
 }
 _ELSEWHERE: Mapping[str, Serve] = {
     "openai-chat": Serve(variant=HELD),
     "openai-responses": Serve(variant=HELD),
     "openai-embed": Serve(),
+    "openai-moderate": Serve(ids="*moderation*"),
 }

@@ -1,0 +1,133 @@
+"""OpenAI's moderation: requests, replies, and the step that asks for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from garbage import leak
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    Feature,
+    Model,
+    Moderate,
+    ModerateCall,
+    NoSettings,
+    ProviderReply,
+    Serve,
+    Story,
+    Turn,
+    Verdict,
+    http_provider,
+)
+from genai_host.dialects.openai_moderate import OpenAIModerate
+from genai_host.errors import GenaiError, MalformedReply, RateLimited
+from genai_host.testing import MadePlugin, replay_everywhere
+from genai_host.testing.fake_service import FakeService, json_reply
+
+DIALECT = OpenAIModerate()
+CALL = ModerateCall(model_id="m", text="hi")
+REPLY: dict[str, Any] = {
+    "id": "modr-1",
+    "model": "omni-moderation-latest",
+    "results": [
+        {
+            "flagged": True,
+            "categories": {"violence": True, "self-harm": False},
+            "category_scores": {"violence": 0.9, "self-harm": 0},
+        }
+    ],
+}
+
+
+def read(reply: Any) -> Verdict:
+    return DIALECT.extract_result(CALL, ProviderReply(json.dumps(reply).encode()))
+
+
+def test_a_request_has_the_text() -> None:
+    request = DIALECT.prepare_request(CALL)
+    assert (request.operation, request.dialect) == ("moderate", "openai-moderate")
+    assert json.loads(request.data()) == {"model": "m", "input": "hi"}
+    assert DIALECT.endpoint == Serve(path="/moderations")
+    assert DIALECT.decoder(CALL) is None
+
+
+def test_a_reply_is_read() -> None:
+    categories = {"violence": 0.9, "self-harm": 0.0}
+    assert read(REPLY) == Verdict(True, categories, "omni-moderation-latest")
+    assert read({"results": [{"flagged": False}]}) == Verdict(False)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"results": []},
+        {"results": [{}, {}]},
+        {"results": [{"flagged": "yes"}]},
+        {"results": [{"flagged": True, "category_scores": {"x": 2}}]},
+        {"results": [{"flagged": True, "category_scores": {"x": True}}]},
+        {"results": [{"flagged": True, "category_scores": [1]}]},
+        [],
+    ],
+    ids=str,
+)
+def test_what_is_no_verdict_is_malformed(reply: Any) -> None:
+    with pytest.raises(MalformedReply):
+        read(reply)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary() | st.text().map(str.encode))
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))
+
+
+def respond(turn: Turn[NoSettings]) -> Story:
+    try:
+        verdict = yield from Moderate(turn.message.text)
+    except GenaiError as error:
+        return Answer(f"nobody knows: {error.code}")
+    return Answer("flagged" if verdict.flagged else "fine")
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService([json_reply(REPLY)]) as made:
+        yield made
+
+
+@pytest.fixture
+def host(
+    make_host: Callable[..., Host], service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> Host:
+    monkeypatch.setenv("NO_PROXY", "*")
+    plugin = MadePlugin(
+        providers=[http_provider("judge", f"{service.url}/v1", {"openai-moderate": Serve()})],
+        models=[Model("rules", ["openai-moderate"], operation="moderate", at={"judge": "r"})],
+        features=[Feature("moderated", NoSettings, respond, roles={"moderate": "moderate"})],
+    )
+    return make_host(plugin=plugin)
+
+
+def test_a_feature_asks_for_it(host: Host, service: FakeService) -> None:
+    conversation = host.open("moderated", models={"moderate": "rules"})
+    answer = conversation.say("something bad")
+    assert answer.text == "flagged"
+    (detail,) = answer.details
+    assert detail.title == "moderation by rules@judge"
+    assert detail.data["categories"] == {"violence": 0.9, "self-harm": 0.0}
+    service.replies = [json_reply({}, 429)]
+    assert conversation.say("more").text == f"nobody knows: {RateLimited.code}"
+
+
+def test_it_is_replayed_from_the_record(host: Host) -> None:
+    conversation = host.open("moderated", models={"moderate": "rules"})
+    conversation.say("something bad")
+    assert replay_everywhere(host, conversation.record) > 0
