@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import tomlkit
-from fixtures import clock, home, host, make_host, weights
+from fixtures import host, make_host, weights
 from support import Terminal
 
-__all__ = ["clock", "home", "host", "make_host", "script", "terminal", "weights"]
+__all__ = ["host", "make_host", "script", "terminal", "weights"]
 
 
 @pytest.fixture
