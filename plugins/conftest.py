@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixtures import MakeHost, clock, home, host, make_host, weights
+from fixtures import MakeHost, host, make_host, weights
 
 from genai_host import Config, Given, Host
 from genai_host.api import Model, Offering
 from genai_host.config import InstanceConfig
 from genai_host.testing import MadePlugin
 
-__all__ = ["clock", "home", "host", "make_host", "weights"]
+__all__ = ["host", "make_host", "weights"]
 
 
 IN_ONE_PIECE = MadePlugin(

@@ -11,7 +11,7 @@ from garbage import leak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host import Host
+from genai_host import Host, Record
 from genai_host.api import (
     Answer,
     Feature,
@@ -130,4 +130,5 @@ def test_a_feature_asks_for_it(host: Host, service: FakeService) -> None:
 def test_it_is_replayed_from_the_record(host: Host) -> None:
     conversation = host.open("moderated", models={"moderate": "rules"})
     conversation.say("something bad")
+    assert isinstance(conversation.record, Record)
     assert replay_everywhere(host, conversation.record) > 0

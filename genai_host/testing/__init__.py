@@ -1,14 +1,32 @@
-"""What plugins are tested with.
+"""What plugins are tested with; docs/testing.md shows how.
 
 clock           time that passes when a test says so
 plugins         plugins made on the spot
+fake_model      a model in this process that says what a function says
+fake_service    a service over HTTP on this machine that does what a test says
 distributions   installed distributions, made up in a folder
+environments    wheels, and environments in which they are really installed
 replaying       a conversation made again from its record, after every entry
+
+For these pytest is needed, `pip install genai-host[testing]`:
+
+suites          tests for a plugin's own to subclass
+pytest_plugin   fixtures
 """
 
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.distributions import make_distribution
+from genai_host.testing.fake_model import FakeModel, Heard
+from genai_host.testing.fake_service import FakeService
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.replaying import replay_everywhere
 
-__all__ = ["MadePlugin", "ManualClock", "make_distribution", "replay_everywhere"]
+__all__ = [
+    "FakeModel",
+    "FakeService",
+    "Heard",
+    "MadePlugin",
+    "ManualClock",
+    "make_distribution",
+    "replay_everywhere",
+]

@@ -38,7 +38,7 @@ def replay_everywhere(
         turn = next(each.turn for each in reversed(kept.entries) if isinstance(each, TurnStarted))
         expected = _answer_of(record, turn)
         found = _gone_on(host.reopen(kept), give)
-        assert _timeless(found) == _timeless(expected), (
+        assert timeless(found) == timeless(expected), (
             f"cut after entry {length} of {len(entries)}: {found.text!r} is not {expected.text!r}"
         )
     return cuts
@@ -76,7 +76,7 @@ def _answer_of(record: Record, turn: int) -> Answer:
     raise AssertionError(f"turn {turn} has not ended")
 
 
-def _timeless(answer: Answer) -> Answer:
+def timeless(answer: Answer) -> Answer:
     """Without how long it took, which is another each time a step runs."""
     details = [
         evolve(each, data={key: value for key, value in each.data.items() if key != "seconds"})

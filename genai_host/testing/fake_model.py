@@ -1,0 +1,214 @@
+"""A model in this process that says what a function says: for tests of features.
+
+fake = FakeModel(lambda heard: f"you said {heard.text}")
+host = make_host(fake=fake, mine=my_plugin)
+assert host.open("mine", "fake").say("hi").text == "you said hi"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import (
+    Codec,
+    Completion,
+    Limits,
+    Message,
+    Model,
+    NoSettings,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    ReplyStream,
+    Serve,
+    Services,
+    StreamEvent,
+    Vectors,
+    hookimpl,
+)
+from genai_host.errors import GenaiError
+from genai_host.testing.fake_service import HANG, Act
+
+_WORD = 8  # characters that a streamed answer comes in
+_SIZE = 8
+
+
+@frozen
+class Heard:
+    """One prompt, as the model hears it.
+
+    number      how many there were before
+    messages    all that it is shown, oldest first
+    schema      JSON Schema that the answer must satisfy; None for free text
+    tools       names of the tools that it may ask for
+    parameters  by name
+    """
+
+    number: int
+    messages: Sequence[Message]
+    schema: Mapping[str, Any] | None = None
+    tools: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def text(self) -> str:
+        """What was said last."""
+        return self.messages[-1].text
+
+
+Said = str | Completion | Act
+"""What it may be told to say: a text, all of a completion, or `HANG` for no answer until
+the call is cancelled."""
+
+
+def echo(heard: Heard) -> str:
+    return heard.text
+
+
+class FakeModel:
+    """A plugin: provider `fake`, and models `fake` for chat, `fake-embed` for embeddings,
+    whose vectors are equal for equal texts, and `fake-moderate` for moderation.
+
+    answer    what is to be said; raises `GenaiError` for a failure. It is called from
+              whatever thread calls the model
+    flags     whether a text breaks the rules
+    faults    what is to go wrong, by the number of the call, those for embeddings and
+              moderation counted as well: an error to raise, or `HANG`
+    prompts   what was heard
+    calls     how many calls there were
+    hanging   set once a call hangs
+    """
+
+    def __init__(self, answer: Callable[[Heard], Said] = echo) -> None:
+        self.answer = answer
+        self.flags: Callable[[str], bool] = lambda text: False
+        self.faults: dict[int, GenaiError | Act] = {}
+        self.prompts: list[Heard] = []
+        self.calls = 0
+        self.hanging = threading.Event()
+        self._lock = threading.Lock()
+
+    @hookimpl
+    def genai_providers(self) -> Iterable[ProviderType[Any]]:
+        yield ProviderType("fake", NoSettings, self._open, automatic=False)
+
+    @hookimpl
+    def genai_models(self) -> Iterable[Model]:
+        yield Model(
+            "fake",
+            dialects=["plain"],
+            capabilities={"tools", "schema", "images", "files", "reasoning"},
+            at={"fake": "fake"},
+        )
+        yield Model(
+            "fake-embed", dialects=["plain-embed"], operation="embed", at={"fake": "fake-embed"}
+        )
+        yield Model(
+            "fake-moderate",
+            dialects=["openai-moderate"],
+            operation="moderate",
+            at={"fake": "fake-moderate"},
+        )
+
+    def begin(self, limits: Limits) -> None:
+        """A call, with whatever is to go wrong in it."""
+        with self._lock:
+            fault = self.faults.get(self.calls)
+            self.calls += 1
+        if fault is HANG:
+            self.hang(limits)
+        if isinstance(fault, GenaiError):
+            raise fault
+
+    def hear(self, body: Mapping[str, Any], codec: Codec) -> Said:
+        """What to say to a request."""
+        messages = codec.from_json(body["messages"], tuple[Message, ...])
+        tools = tuple(tool["name"] for tool in body.get("tools", ()))
+        with self._lock:
+            number = len(self.prompts)
+            heard = Heard(number, messages, body.get("schema"), tools, body["parameters"])
+            self.prompts.append(heard)
+        return self.answer(heard)
+
+    def hang(self, limits: Limits) -> None:
+        """Wait until the call is cancelled."""
+        woken = threading.Event()
+        with limits.on_cancel(woken.set):
+            self.hanging.set()
+            woken.wait()
+            limits.check()
+
+    def _open(self, settings: NoSettings, services: Services) -> Provider:
+        return _FakeProvider(self)
+
+
+class _FakeProvider(Provider):
+    serves = {"plain": Serve(), "plain-embed": Serve(), "openai-moderate": Serve()}
+    default_models = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
+
+    def __init__(self, model: FakeModel) -> None:
+        self._model = model
+
+    @cached_property
+    def _codec(self) -> Codec:
+        return Codec()
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        self._model.begin(limits)
+        body = json.loads(request.data())
+        if request.operation == "embed":
+            return self._reply(Vectors([_vector(text) for text in body["texts"]]))
+        if request.operation == "moderate":
+            return self._reply({"results": [{"flagged": self._model.flags(body["input"])}]})
+        return self._reply(self._completion(body, limits))
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+        self._model.begin(limits)
+        return _Events(self._events(self._completion(json.loads(request.data()), limits)))
+
+    def _completion(self, body: Mapping[str, Any], limits: Limits) -> Completion:
+        said = self._model.hear(body, self._codec)
+        if said is HANG:
+            self._model.hang(limits)
+        assert not isinstance(said, Act), f"a model cannot {said}"
+        return said if isinstance(said, Completion) else Completion(Message("assistant", said))
+
+    def _reply(self, value: Any) -> ProviderReply:
+        return ProviderReply(json.dumps(self._codec.to_json(value)).encode())
+
+    def _events(self, completion: Completion) -> Iterator[StreamEvent]:
+        text = completion.text
+        for at in range(0, len(text), _WORD):
+            yield _event({"delta": {"text": text[at : at + _WORD]}})
+        for call in completion.tool_calls:
+            yield _event({"delta": {"tool_call": self._codec.to_json(call)}})
+        yield _event({"end": self._codec.to_json(completion)})
+
+
+class _Events:
+    def __init__(self, events: Iterator[StreamEvent]) -> None:
+        self._events = events
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return self._events
+
+    def close(self) -> None:
+        """Nothing of it waits."""
+
+
+def _event(value: Any) -> StreamEvent:
+    return StreamEvent(json.dumps(value).encode())
+
+
+def _vector(text: str) -> list[float]:
+    numbers = [byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()[:_SIZE]]
+    length = sum(number * number for number in numbers) ** 0.5
+    return [number / length for number in numbers]

@@ -1,0 +1,82 @@
+"""Fixtures for the tests of plugins. Enable them in the `conftest.py` at the top of your
+tests:
+
+    pytest_plugins = ["genai_host.testing.pytest_plugin"]
+
+They are not enabled by being installed: `home` is there for every test, and a project
+that merely uses the host has tests that it would be of no use to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from genai_host.api import Clock
+from genai_host.config import Config
+from genai_host.discovery import Given
+from genai_host.host import Host
+from genai_host.retry import Patience
+from genai_host.testing.clock import ManualClock
+from genai_host.testing.fake_service import FakeService
+
+MakeHost = Callable[..., Host]
+_ONCE = Patience(tries=1, calls=1)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where this test's hosts keep their files, so that none touches yours."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("GENAI_HOST_HOME", str(folder))
+    monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
+    return folder
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Time that passes when the test says so: `make_host(clock=clock)`."""
+    return ManualClock()
+
+
+@pytest.fixture
+def make_host() -> Iterator[MakeHost]:
+    """Makes hosts of given plugins, and closes them: `make_host(mine=my_module)`.
+
+    The host's own dialects are in it; a plugin that is None is left out. `config`,
+    `clock` and `patience` go to the host, which tries calls once unless told otherwise.
+    """
+    import genai_host.dialects
+
+    hosts = []
+
+    def make(
+        *,
+        config: Config | None = None,
+        clock: Clock | None = None,
+        patience: Patience | None = None,
+        **plugins: object,
+    ) -> Host:
+        given = {"dialects": genai_host.dialects, **plugins}
+        found = {name: plugin for name, plugin in given.items() if plugin is not None}
+        host = Host(
+            config=config or Config(),
+            discovery=Given(found),
+            clock=clock,
+            patience=patience or _ONCE,
+        )
+        hosts.append(host)
+        return host
+
+    yield make
+    for host in hosts:
+        host.close()
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    """A service over HTTP on this machine; `service.replies` says what it answers."""
+    with FakeService() as made:
+        yield made

@@ -1,0 +1,47 @@
+"""Suites that the tests of a plugin subclass in a few lines; docs/testing.md shows how.
+They need pytest: `pip install genai-host[testing]`.
+
+DialectSuite           a dialect for chat
+EmbedDialectSuite      a dialect for embeddings
+ModerateDialectSuite   a dialect for moderation
+ProviderSuite          any provider
+HttpProviderSuite      a provider over HTTP, with every fault of a service
+ModelSuite             models and offerings
+FeatureSuite           a feature
+
+All tests of a suite are mandatory unless they are marked as `recommended`: a class that
+leaves one out, or has another in its place, says why in its `departures`.
+"""
+
+import pytest
+
+_REWRITTEN = """
+    base codec dialect embed_dialect feature http_provider http_replies http_stage
+    http_streams model moderate_dialect provider
+"""
+# before they are imported, so that their assertions tell what was compared
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
+
+from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402
+from genai_host.testing.suites.dialect import DialectSuite  # noqa: E402
+from genai_host.testing.suites.embed_dialect import EmbedDialectSuite  # noqa: E402
+from genai_host.testing.suites.feature import FeatureSuite  # noqa: E402
+from genai_host.testing.suites.http_provider import HttpProviderSuite  # noqa: E402
+from genai_host.testing.suites.model import ModelSuite  # noqa: E402
+from genai_host.testing.suites.moderate_dialect import ModerateDialectSuite  # noqa: E402
+from genai_host.testing.suites.provider import ProviderSuite  # noqa: E402
+from genai_host.testing.suites.speaking import SpeaksOpenAIChat  # noqa: E402
+
+__all__ = [
+    "DialectSuite",
+    "EmbedDialectSuite",
+    "FeatureSuite",
+    "HttpProviderSuite",
+    "ModelSuite",
+    "ModerateDialectSuite",
+    "PluginSuite",
+    "ProviderSuite",
+    "SpeaksOpenAIChat",
+    "Suite",
+    "recommended",
+]

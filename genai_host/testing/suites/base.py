@@ -1,0 +1,175 @@
+"""What all suites share: departures, and the plugin that is tested."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from genai_host.api import hookspecs
+from genai_host.config import Config
+from genai_host.declarations import Declarations
+from genai_host.discovery import Broken, Given, Loaded, Plugins
+
+T = TypeVar("T", bound=Callable[..., None])
+
+_MAY_BE_IMPORTED = frozenset({"attr", "attrs", "genai_host", "pluggy", "typing_extensions"})
+
+
+def recommended(test: T) -> T:
+    """Marks a test that a plugin may leave out or change without saying why; all others
+    are mandatory."""
+    test.is_recommended = True  # type: ignore[attr-defined]  # it is a mark
+    return test
+
+
+class Suite:
+    """Base of all suites.
+
+    departures   mandatory tests that do not hold for this plugin, or hold in another way,
+                 by name, each with the reason. One that the subclass does not define
+                 itself is skipped for that reason; one that it defines is run.
+    patience     seconds, in real time, to wait for what must come
+    """
+
+    departures: ClassVar[Mapping[str, str]] = {}
+    patience: float = 30.0
+
+    def __init_subclass__(cls) -> None:
+        if cls.test_departures_have_reasons is not Suite.test_departures_have_reasons:
+            raise TypeError(f"{cls.__name__}: nobody departs from test_departures_have_reasons")
+
+    @pytest.fixture(autouse=True)
+    def _in_a_home_of_its_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path / "home"))
+        monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
+
+    @pytest.fixture(autouse=True)
+    def _unless_it_departs(self, request: pytest.FixtureRequest) -> None:
+        name = request.node.originalname
+        if name in self.departures and name not in set(_changed(type(self))):
+            pytest.skip(f"{type(self).__name__} departs: {self.departures[name]}")
+
+    def ended(self, future: Future[Any]) -> BaseException | None:
+        """What was raised in the background, once that has ended, which it does soon."""
+        try:
+            return future.exception(self.patience)
+        except futures.TimeoutError:
+            raise AssertionError(f"it has not ended after {self.patience:g} s") from None
+
+    def test_departures_have_reasons(self) -> None:
+        """The mandatory tests are there as the suite has them, or it says why not."""
+        kind = type(self)
+        faults = [
+            f"{kind.__name__} changes {name}, which is mandatory: give the reason in `departures`"
+            for name in _changed(kind)
+            if not self.departures.get(name, "").strip()
+        ]
+        faults += [
+            f"{kind.__name__} departs from {name}, and "
+            + ("gives no reason" if hasattr(kind, name) else "there is no such test")
+            for name, reason in self.departures.items()
+            if not hasattr(kind, name) or not reason.strip()
+        ]
+        assert not faults, "\n".join(faults)
+        if self.departures:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.departures.items())
+            pytest.skip(f"{kind.__name__} departs from {reasons}")
+
+
+def in_background(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Run a function in a thread of its own, which a test that fails leaves behind."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:  # noqa: BLE001 - it is the test's
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="suite", daemon=True).start()
+    return future
+
+
+def _changed(kind: type) -> Iterator[str]:
+    """The mandatory tests that a class has otherwise than its suite."""
+    suites = [each for each in kind.__mro__ if each.__module__.startswith(__package__)]
+    names = {name for each in suites for name in vars(each) if name.startswith("test_")}
+    for name in sorted(names):
+        suite = next(each for each in suites if name in vars(each))
+        test = vars(suite)[name]
+        if not hasattr(test, "is_recommended") and inspect.getattr_static(kind, name) is not test:
+            yield name
+
+
+class PluginSuite(Suite):
+    """Base of the suites of what a plugin brings.
+
+    plugin   the module with the hooks, or an object with them
+    beside   further plugins that it needs, by name; the host's own dialects are there
+    """
+
+    plugin: Any
+    beside: Mapping[str, Any] = {}
+
+    def plugins(self, **further: Any) -> Given:
+        """Where a host finds the plugin, with all that it needs."""
+        import genai_host.dialects
+
+        return Given(
+            {"dialects": genai_host.dialects, **self.beside, **further, "tested": self.plugin}
+        )
+
+    def declared(self) -> Declarations:
+        """What the plugin declares."""
+        found = {each.found.name: each for each in Plugins(self.plugins(), Config()).results}
+        tested = found["tested"]
+        assert isinstance(tested, Loaded), f"{tested}"
+        return tested.declared
+
+    def test_it_loads_beside_the_others(self) -> None:
+        for result in Plugins(self.plugins(), Config()).results:
+            assert not isinstance(result, Broken), f"{result.line()}\n{result.trace}"
+
+    def test_loading_it_is_cheap(self) -> None:
+        """Declarations import no SDK, and nothing else that takes time: what they name
+        imports it when it is used."""
+        if not inspect.ismodule(self.plugin):
+            pytest.skip("the plugin is no module")
+        hooks = [name for name in vars(hookspecs) if name.startswith("genai_")]
+        done = subprocess.run(
+            [sys.executable, "-c", _LOADING, self.plugin.__name__, json.dumps([sys.path, hooks])],
+            capture_output=True,
+            text=True,
+            timeout=self.patience,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        own = self.plugin.__name__.partition(".")[0]
+        imported = set(json.loads(done.stdout)) - _MAY_BE_IMPORTED - {own}
+        assert not imported - sys.stdlib_module_names, f"loading it imports {sorted(imported)}"
+
+
+_LOADING = """
+import importlib, json, sys
+name, given = sys.argv[1:]
+sys.path[:], hooks = json.loads(given)
+import genai_host.api
+before = set(sys.modules)
+plugin = importlib.import_module(name)
+for hook in hooks:
+    declare = getattr(plugin, hook, None)
+    if callable(declare) and not hook.startswith("genai_on_") and hook != "genai_api":
+        list(declare())
+new = set(sys.modules) - before
+print(json.dumps(sorted({each.partition(".")[0] for each in new})))
+"""

@@ -1,0 +1,142 @@
+"""What dialects of all operations have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import Call, Checker, Dialect, ProviderReply
+from genai_host.api.dialects import CAPABILITIES
+from genai_host.config import Config
+from genai_host.discovery import Given, Plugins
+from genai_host.errors import GenaiError
+from genai_host.testing.garbage import NO_REPLIES, damaged
+from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.suites.base import Suite
+from genai_host.testing.suites.samples import sample_of
+
+
+class CodecSuite(Suite):
+    """Use `DialectSuite` or `EmbedDialectSuite`.
+
+    dialect           the one that is tested
+    reply             body of a whole reply, as the service sends it
+    refusals          replies of status 400 or more: status, body, the error's class
+    parameter_values  for parameters whose JSON Schema is not enough to find one, a value
+    """
+
+    dialect: Dialect[Any, Any]
+    reply: bytes
+    refusals: Sequence[tuple[int, bytes, type[GenaiError]]] = ()
+    parameter_values: Mapping[str, Any] = {}
+
+    def call(self) -> Any:
+        """A call with all that the dialect can write."""
+        raise NotImplementedError
+
+    def data(self, call: Call) -> Any:
+        """The body that the dialect writes, read again."""
+        return json.loads(self.dialect.prepare_request(call).data())
+
+    def test_it_declares_what_it_is(self) -> None:
+        dialect = self.dialect
+        plugins = Plugins(Given({"tested": MadePlugin(dialects=[dialect])}), Config())
+        assert not plugins.broken, plugins.broken[0].line()
+        assert dialect.capabilities <= CAPABILITIES.keys()
+        for name, schema in dialect.parameters.items():
+            assert schema is not False, f"{name}: a parameter that is refused is left out"
+            Checker(schema).check(self.parameter_value(name))
+        assert json.loads(json.dumps(dict(dialect.variant))) == dict(dialect.variant)
+
+    def test_a_request_says_what_it_is(self) -> None:
+        request = self.dialect.prepare_request(self.call())
+        assert (request.operation, request.dialect) == (self.dialect.operation, self.dialect.name)
+        assert (request.model_id, request.stream) == ("m-1", False)
+        json.loads(request.data())
+
+    def test_equal_calls_are_written_equally(self) -> None:
+        """Whatever was written between them: a dialect keeps nothing."""
+        first = self.dialect.prepare_request(self.call())
+        self.dialect.prepare_request(evolve(self.call(), model_id="m-2"))
+        second = self.dialect.prepare_request(self.call())
+        assert first.data() == second.data()
+        assert (first.headers, first.path, first.query) == (
+            second.headers, second.path, second.query,
+        )  # fmt: skip
+
+    def test_each_parameter_is_written(self) -> None:
+        without = self.data(self.call())
+        for name in self.dialect.parameters:
+            value = self.parameter_value(name)
+            written = self.data(evolve(self.call(), parameters={name: value}))
+            assert written != without, f"{name} is left out"
+
+    def test_variants_that_nobody_chose_are_the_usual_ones(self) -> None:
+        chosen = evolve(self.call(), variant=dict(self.dialect.variant))
+        assert self.data(chosen) == self.data(self.call())
+
+    def test_a_reply_is_read_the_same_each_time(self) -> None:
+        assert self.extracted(self.reply) == self.extracted(self.reply)
+
+    def test_what_is_no_reply_is_a_typed_error(self) -> None:
+        for body in NO_REPLIES:
+            try:
+                found = self.extracted(body)
+            except (GenaiError, RecursionError):  # the host makes a typed error of this one
+                continue
+            except Exception as error:
+                raise AssertionError(f"{short(body)} raises {error!r}") from error
+            raise AssertionError(f"{short(body)} is read as {found!r}")
+
+    def test_a_damaged_reply_is_read_or_is_a_typed_error(self) -> None:
+        for body in damaged(self.reply):
+            found = read(body, self.extracted, body)
+            assert found is None or self.is_sound(found), f"{short(body)} is read as {found!r}"
+
+    def test_a_reply_that_is_cut_is_never_whole(self) -> None:
+        """A whole reply, as one that is closed by the end of its connection may be cut."""
+        for length in range(len(self.reply.rstrip())):
+            body = self.reply[:length]
+            assert read(body, self.extracted, body) is None, short(body)
+
+    def test_refusals_are_explained(self) -> None:
+        for status, body, kind in self.refusals:
+            error = self.dialect.explain_error(ProviderReply(body, status))
+            assert type(error) is kind, f"{status} {short(body)} is {error!r}"
+            assert "\n" not in error.message
+
+    def test_refusals_that_make_no_sense_are_left_to_their_status(self) -> None:
+        samples = [body for _, body, _ in self.refusals] or [self.reply]
+        for body in (*NO_REPLIES, *(each for sample in samples for each in damaged(sample))):
+            for status in (400, 401, 429, 500):
+                error = read(body, self.dialect.explain_error, ProviderReply(body, status))
+                assert error is None or isinstance(error, GenaiError), f"{error!r}"
+
+    def extracted(self, body: bytes) -> Any:
+        return self.dialect.extract_result(self.call(), ProviderReply(body))
+
+    def is_sound(self, result: Any) -> bool:
+        """Whether a result is what it should be, whatever it says."""
+        raise NotImplementedError
+
+    def parameter_value(self, name: str) -> Any:
+        given = self.parameter_values
+        return given[name] if name in given else sample_of(self.dialect.parameters[name])
+
+
+def read(data: bytes, read: Callable[[Any], Any], given: Any) -> Any:
+    """What is read of the data, in the form given; None where it is refused as it
+    should be."""
+    try:
+        return read(given)
+    except (GenaiError, RecursionError):
+        return None
+    except Exception as error:
+        raise AssertionError(f"{short(data)} raises {error!r}") from error
+
+
+def short(data: bytes) -> str:
+    return repr(data if len(data) < 300 else data[:300] + b" ...")

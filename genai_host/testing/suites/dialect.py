@@ -1,0 +1,231 @@
+"""Whether a dialect is a codec: it writes all that it is given or refuses it, reads what
+services send and whatever else comes, and keeps nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    StreamEvent,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    Usage,
+)
+from genai_host.errors import IncompleteReply, UnsupportedPart
+from genai_host.testing.garbage import NO_REPLIES, damaged
+from genai_host.testing.suites.codec import CodecSuite, read, short
+
+_CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+_TOOLS = (ToolSchema("weather", "the weather in a city", _CITY),)
+_PICTURE = Image(data=b"\x89PNG sample", media_type="image/png")
+_DOCUMENT = File(data=b"%PDF-1.7 sample", media_type="application/pdf", name="sample.pdf")
+
+
+@frozen
+class _Unheard(Part):
+    type = "unheard-of"
+    content: str
+
+
+class DialectSuite(CodecSuite):
+    """The suite of a dialect for chat.
+
+        class TestMyDialect(DialectSuite):
+            dialect = MyDialect()
+            reply = b'{"said": "hello there", "tokens": [3, 2]}'
+            stream = [b'{"piece": "hello"}', b'{"piece": " there"}', b'{"tokens": [3, 2]}']
+            usage = Usage(3, 2)
+
+    dialect   the one that is tested
+    reply     body of a whole reply, as the service sends it
+    stream    the data of the events of the same reply, streamed; the last one is the
+              format's mark of the end. None for a format without streams
+    text      what the reply says
+    usage     what it says was used
+    calls     reply and stream in which the model asks for a tool, where the format can
+              say that: `(reply, stream)`
+    refusals  replies of status 400 or more: status, body, the class of the error
+    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    """
+
+    stream: Sequence[bytes] | None
+    text = "hello there"
+    usage = Usage()
+    calls: tuple[bytes, Sequence[bytes]] | None = None
+
+    def call(self) -> ChatCall:
+        can = self.dialect.capabilities
+        said: list[str | Part] = ["Is it warm there?"]
+        said += [_PICTURE] if "images" in can else []
+        said += [_DOCUMENT] if "files" in can else []
+        messages = [Message("system", "Be brief."), Message("user", "hi")]
+        messages += [Message("assistant", "hello")]
+        if "tools" in can:
+            weather = ToolCall("call_1", "weather", {"city": "Oslo"})
+            messages += [Message("user", "weather?"), Message("assistant", ["so:", weather])]
+            messages += [Message("tool", ToolResult("call_1", "weather", ("3 degrees",)))]
+            messages += [Message("assistant", "3 degrees")]
+        return ChatCall(
+            model_id="m-1",
+            messages=[*messages, Message("user", said)],
+            tools=_TOOLS if "tools" in can else (),
+        )
+
+    def test_each_message_is_written(self) -> None:
+        whole = self.call()
+        for at in range(len(whole.messages)):
+            others = [*whole.messages[:at], *whole.messages[at + 1 :]]
+            left = evolve(whole, messages=others)
+            assert self.data(left) != self.data(whole), f"{whole.messages[at]} is left out"
+
+    def test_what_it_can_do_is_written(self) -> None:
+        call = self.call()
+        plain = self.data(evolve(call, tools=()))
+        if "tools" in self.dialect.capabilities:
+            assert self.data(call) != plain
+            written = [
+                self.dialect.prepare_request(evolve(call, tool_choice=choice)).data()
+                for choice in ("none", "required", "weather")
+            ]
+            assert len(set(written)) == 3
+        if "schema" in self.dialect.capabilities:
+            assert self.data(evolve(call, tools=(), schema=_CITY)) != plain
+
+    def test_parts_are_written_or_refused(self) -> None:
+        """Nothing that a user says is left out in silence."""
+        for part, capability in ((_PICTURE, "images"), (_DOCUMENT, "files")):
+            call = ChatCall(model_id="m-1", messages=[Message("user", ["look", part])])
+            if capability in self.dialect.capabilities:
+                assert self.data(call) != self.data(_saying("look"))
+            else:
+                with pytest.raises(UnsupportedPart):
+                    self.dialect.prepare_request(call)
+
+    def test_a_part_that_nobody_knows_is_written_or_refused(self) -> None:
+        call = ChatCall(model_id="m-1", messages=[Message("user", ["look", _Unheard("ad1f2")])])
+        try:
+            assert b"ad1f2" in self.dialect.prepare_request(call).data(), "it is left out"
+        except UnsupportedPart as error:
+            assert (error.part, error.dialect) == ("unheard-of", self.dialect.name)
+
+    def test_what_another_dialect_left_in_the_history_is_no_matter(self) -> None:
+        """What was thought, and parts of other vendors, need not be written."""
+        said: list[str | Part] = [Reasoning("hm"), Opaque("another", {"id": 1}), "hello"]
+        call = ChatCall(
+            model_id="m-1",
+            messages=[Message("user", "hi"), Message("assistant", said), Message("user", "so?")],
+        )
+        self.dialect.prepare_request(call).data()
+
+    def test_a_reply_is_read(self) -> None:
+        found = self.extracted(self.reply)
+        assert isinstance(found, Completion)
+        assert (found.text, found.finish, found.usage) == (self.text, "stop", self.usage)
+
+    def test_a_call_of_a_tool_is_read(self) -> None:
+        if "tools" not in self.dialect.capabilities:
+            pytest.skip("the format knows no tools")
+        assert self.calls, "give a reply and a stream with a call of a tool, as `calls`"
+        reply, stream = self.calls
+        found = self.extracted(reply)
+        assert (len(found.tool_calls), found.finish) == (1, "tool_calls")
+        assert found.tool_calls[0].name
+        if self.stream is not None:
+            pieces, streamed = self.decoded(stream)
+            assert streamed.message == found.message
+            assert [each.tool_call for each in pieces if each.tool_call] == [*found.tool_calls]
+
+    def test_what_was_answered_can_be_sent_again(self) -> None:
+        answers = [self.reply, self.calls[0]] if self.calls else [self.reply]
+        for reply in answers:
+            said = self.extracted(reply).message
+            messages = [Message("user", "hi"), said, Message("user", "so?")]
+            call = ChatCall(model_id="m-1", messages=messages)
+            assert self.data(call) != self.data(evolve(call, messages=messages[::2]))
+
+    def test_a_stream_gives_the_same_as_a_reply(self) -> None:
+        pieces, found = self.decoded(self.events())
+        assert "".join(piece.text for piece in pieces) == self.text
+        assert found == self.extracted(self.reply)
+        assert len(pieces) > 1, "give a stream with several pieces"
+        request = self.dialect.prepare_request(evolve(self.call(), stream=True))
+        assert request.stream
+
+    def test_a_stream_that_is_cut_is_no_answer(self) -> None:
+        """After any of its events; the text that came is kept."""
+        events = self.events()
+        for count in range(len(events)):
+            decoder = self.decoder()
+            text = "".join(piece.text for piece in _fed(decoder, events[:count]))
+            assert not decoder.done, f"it is whole after {count} of {len(events)} events"
+            with pytest.raises(IncompleteReply) as caught:
+                decoder.finish()
+            assert caught.value.text == text
+
+    def test_streams_do_not_know_of_each_other(self) -> None:
+        events = self.events()
+        one, other = self.decoder(), self.decoder()
+        for event in events:
+            one.feed(StreamEvent(event))
+            other.feed(StreamEvent(event))
+        assert one.finish() == other.finish() == self.extracted(self.reply)
+
+    def test_the_name_of_an_event_decides_nothing(self) -> None:
+        decoder = self.decoder()
+        for event in self.events():
+            decoder.feed(StreamEvent(event, "another"))
+        assert decoder.finish() == self.extracted(self.reply)
+
+    def test_a_damaged_stream_is_read_or_is_a_typed_error(self) -> None:
+        streams = [self.events(), *([self.calls[1]] if self.calls else [])]
+        for events in streams:
+            for at, event in enumerate(events):
+                for other in (*damaged(event), *NO_REPLIES):
+                    changed = [*events[:at], other, *events[at + 1 :]]
+                    found = read(other, self.decoded, changed)
+                    if found is not None:
+                        pieces, result = found
+                        assert self.is_sound(result), f"{short(other)} makes it {result!r}"
+                        assert all(isinstance(piece.text, str) for piece in pieces), short(other)
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Completion) and isinstance(result.text, str)
+
+    def events(self) -> Sequence[bytes]:
+        if self.stream is None:
+            assert "stream" not in self.dialect.capabilities, "it can stream: give `stream`"
+            pytest.skip("the format has no streams")
+        return self.stream
+
+    def decoder(self) -> Decoder[Any]:
+        decoder = self.dialect.decoder(evolve(self.call(), stream=True))
+        assert decoder is not None, f"{self.dialect.name} has no decoder"
+        return decoder
+
+    def decoded(self, events: Sequence[bytes]) -> tuple[list[Any], Any]:
+        """The pieces of a stream, and the whole."""
+        decoder = self.decoder()
+        return list(_fed(decoder, events)), decoder.finish()
+
+
+def _saying(text: str) -> ChatCall:
+    return ChatCall(model_id="m-1", messages=[Message("user", text)])
+
+
+def _fed(decoder: Decoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
+    for event in events:
+        yield from decoder.feed(StreamEvent(event))

@@ -1,0 +1,329 @@
+"""Whether a feature is a story: told the same way each time, that can be ended anywhere
+and gone on with from anywhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from genai_host.api import Answer, Feature
+from genai_host.api.settings import describe
+from genai_host.config import Config
+from genai_host.conversation import Conversation
+from genai_host.errors import Cancelled, GenaiError, PluginError, TurnWaiting, Unavailable
+from genai_host.events import Event
+from genai_host.host import Host
+from genai_host.record import Record, StepStarted
+from genai_host.retry import Patience
+from genai_host.testing.clock import ManualClock
+from genai_host.testing.fake_model import FakeModel, Heard, Said
+from genai_host.testing.fake_service import HANG
+from genai_host.testing.purity import Watched
+from genai_host.testing.replaying import replay_everywhere, timeless
+from genai_host.testing.suites import child
+from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.testing.suites.samples import sample_of
+
+_ONCE = Patience(tries=1, calls=1)
+_MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
+_MOST = 50  # places at which a feature is disturbed
+
+
+class FeatureSuite(PluginSuite):
+    """The suite of a feature; a model in this process stands in for real ones.
+
+        class TestPoet(FeatureSuite):
+            plugin = genai_feature_poet
+            feature = "poet"
+            says = ["autumn", "another one"]
+
+    plugin     the module with the hooks, or an object with them
+    feature    its name
+    says       what the user says, turn by turn; no two are equal
+    settings   of the feature
+    answers    method: what the model says to a prompt; equal prompts must get equal
+               answers. It echoes unless that is overridden, and where a schema is asked
+               for it says JSON that fits, if the schema is simple
+    give       method: what is given to a turn that waits, by the kind that it waits for
+    beside     further plugins that it needs, by name
+
+    These are attributes and methods of the class rather than fixtures, since some of it
+    runs in further processes.
+    """
+
+    feature: str
+    says: Sequence[str] = ("hello there", "and what now?")
+    settings: Mapping[str, Any] = {}
+
+    def answers(self, heard: Heard) -> Said:
+        return heard.text if heard.schema is None else json.dumps(sample_of(heard.schema))
+
+    def give(self, kind: str) -> object:
+        raise AssertionError(f"it waits for {kind}: override give")
+
+    @pytest.fixture(autouse=True)
+    def _closing(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        self._hosts: list[Host] = []
+        self._ids = 0
+        monkeypatch.setattr("genai_host.driver.secrets.token_hex", self._next_id)
+        yield
+        for host in self._hosts:
+            host.close()
+
+    # what it declares
+
+    def test_it_is_declared(self) -> None:
+        feature = self.found()
+        assert feature.help, "it has no line for lists: help"
+        for setting in describe(feature.settings):
+            assert setting.help, f"{setting.name} has no help: metadata=about(...)"
+        assert feature.optional <= feature.roles.keys()
+
+    # answers
+
+    def test_it_answers(self) -> None:
+        conversation = self.open()
+        for said in self.says:
+            answer = self.take(conversation, said)
+            assert isinstance(answer, Answer)
+            assert answer.text or answer.data is not None
+
+    def test_streaming_and_saying_are_alike(self) -> None:
+        said, streamed = self.open(), self.open()
+        for text in self.says:
+            expected = self.take(said, text)
+            *others, last = self.heard(streamed, text)
+            assert last.answer is not None, "the answer comes last"
+            assert not any(event.answer for event in others)
+            assert timeless(last.answer) == timeless(expected)
+        assert said.history == streamed.history
+
+    def test_details_tell_of_each_prompt(self) -> None:
+        host = self.host()
+        conversation = self.open(host)
+        for said in self.says:
+            before = len(self.model.prompts)
+            answer = self.take(conversation, said)
+            kinds = [detail.kind for detail in answer.details]
+            assert kinds.count("prompt") == len(self.model.prompts) - before
+            for detail in answer.details:
+                assert detail.title
+                assert "\n" not in detail.title
+                json.dumps(host.codec.to_json(detail))
+
+    def test_the_history_says_nothing_twice(self) -> None:
+        conversation = self.open()
+        for said in self.says:
+            self.take(conversation, said)
+        texts = [message.text for message in conversation.history if message.role == "user"]
+        assert all(texts.count(said) <= 1 for said in self.says), f"{texts}"
+
+    def test_it_does_without_its_optional_roles(self) -> None:
+        conversation = self.open(optional=False)
+        for said in self.says:
+            self.take(conversation, said)
+
+    # determinism
+
+    def test_it_takes_the_same_steps_each_time(self) -> None:
+        """In another conversation, in another host, and whatever was said before."""
+        host = self.host()
+        runs = [self.steps(self.open(host)), self.steps(self.open(host)), self.steps(self.open())]
+        assert runs[0] == runs[1], "it keeps something from one conversation to the next"
+        assert runs[0] == runs[2]
+
+    def test_conversations_at_once_do_not_know_of_each_other(self) -> None:
+        expected = [self.take(self.open(), said) for said in self.says]
+        host = self.host()
+        streams = [self.heard(self.open(host), said) for said in self.says]
+        found: dict[int, Answer] = {}
+        while len(found) < len(streams):
+            for number, events in enumerate(streams):
+                event = next(events, None)
+                if event is not None and event.answer is not None:
+                    found[number] = event.answer
+        for number, answer in enumerate(expected):
+            assert timeless(found[number]) == timeless(answer)
+
+    def test_time_and_chance_are_steps(self) -> None:
+        """What it takes them from on its own would be another on replay."""
+        self.steps(self.open())  # what is imported late is imported now
+        host = self.host()
+        feature = host.registry.features[self.feature]
+        watched = Watched(feature.respond)
+        host.registry.features[self.feature] = evolve(feature, respond=watched)
+        self.steps(self.open(host))
+        assert not watched.calls, f"it calls {', '.join(watched.calls)}"
+
+    def test_it_goes_on_from_wherever_it_was_cut(self) -> None:
+        host = self.host()
+        assert replay_everywhere(host, self.record(self.open(host)), give=self.give)
+
+    def test_it_goes_on_under_another_hash_seed(self, tmp_path: Path) -> None:
+        """In other processes, which order sets otherwise."""
+        for seed in ("1", "2"):
+            self._run_child(tmp_path / "record.json", seed)
+
+    # endings
+
+    def test_a_failure_leaves_the_history_as_it_was(self) -> None:
+        """Wherever a model fails. The feature may handle it, and answer."""
+        for number in range(self.calls()):
+            host = self.host()
+            self.model.faults[number] = Unavailable("the suite wants it so", retryable=False)
+            self._disturbed(self.open(host), GenaiError)
+
+    def test_a_cancel_ends_it(self) -> None:
+        """Wherever it waits for a model."""
+        for number in range(self.calls()):
+            host = self.host()
+            self.model.faults[number] = HANG
+            conversation = self.open(host)
+            telling = in_background(self._disturbed, conversation, Cancelled)
+            assert self.model.hanging.wait(self.patience)
+            conversation.cancel()
+            error = self.ended(telling)
+            if error is not None:
+                raise error
+
+    def test_it_can_be_left_anywhere(self) -> None:
+        """By whoever listens; nothing is done in `finally`."""
+        for count in range(1, _MOST):
+            conversation = self.open()
+            events = conversation.stream(self.says[0])
+            try:
+                heard = [next(events) for _ in range(count)]
+            except TurnWaiting:
+                return
+            if heard[-1].answer is not None:
+                return
+            events.close()
+            assert conversation.history == ()
+            assert conversation.status == "idle"
+            self.take(conversation, self.says[0])
+
+    # what the tests are made of
+
+    def found(self) -> Feature[Any]:
+        by_name = {each.name: each for each in self.declared().features}
+        assert self.feature in by_name, f"the plugin declares {sorted(by_name)}"
+        return by_name[self.feature]
+
+    def host(self) -> Host:
+        """A host with the feature, and a new model."""
+        self.model = FakeModel(self.answers)
+        host = Host(
+            config=Config(),
+            discovery=self.plugins(model=self.model),
+            clock=ManualClock(),
+            patience=_ONCE,
+        )
+        self._hosts.append(host)
+        return host
+
+    def open(self, host: Host | None = None, *, optional: bool = True) -> Conversation:
+        host = host or self.host()
+        feature = host.registry.features[self.feature]
+        models = {
+            role: _MODELS[operation]
+            for role, operation in feature.roles.items()
+            if optional or role not in feature.optional
+        }
+        main = models.pop("main", None)
+        return host.open(self.feature, main, models=models, settings=self.settings)
+
+    def take(self, conversation: Conversation, said: str) -> Answer:
+        """Say something, and give what the turn waits for."""
+        try:
+            return conversation.say(said)
+        except TurnWaiting as pause:
+            waiting = pause
+        while True:
+            try:
+                return conversation.resume(self.give(waiting.kind))
+            except TurnWaiting as pause:
+                waiting = pause
+
+    def heard(self, conversation: Conversation, said: str) -> Iterator[Event]:
+        """The same, heard as it goes."""
+        events: Iterator[Event] = conversation.stream(said)
+        while True:
+            try:
+                yield from events
+                return
+            except TurnWaiting as waiting:
+                events = conversation.resume_stream(self.give(waiting.kind))
+
+    def record(self, conversation: Conversation) -> Record:
+        """The record of the conversation once all is said."""
+        for said in self.says:
+            self.take(conversation, said)
+        assert isinstance(conversation.record, Record)
+        return conversation.record
+
+    def steps(self, conversation: Conversation) -> list[tuple[Any, ...]]:
+        """The steps that it takes, in their order."""
+        entries = self.record(conversation).entries
+        steps = [each for each in entries if isinstance(each, StepStarted)]
+        return sorted((each.turn, each.path, each.step, each.digest) for each in steps)
+
+    def calls(self) -> int:
+        """How often it calls a model, as far as that is looked at."""
+        conversation = self.open()
+        self.record(conversation)
+        return min(self.model.calls, _MOST)
+
+    def go_on(self, file: Path) -> None:
+        """Replay the record in a file; write it first if there is none. Called in a
+        process of its own."""
+        self._hosts = []
+        host = self.host()
+        if not file.exists():
+            record = self.record(self.open(host))
+            file.write_text(json.dumps(record.to_json(host.codec)), encoding="utf-8")
+        record = Record.from_json(json.loads(file.read_text(encoding="utf-8")), host.codec)
+        assert replay_everywhere(host, record, give=self.give)
+
+    def _disturbed(self, conversation: Conversation, expected: type[GenaiError]) -> None:
+        """Say all, the turn that fails a second time."""
+        for said in self.says:
+            before = conversation.history
+            try:
+                self.take(conversation, said)
+            except expected as error:
+                assert not isinstance(error, PluginError), f"it cannot handle a failure: {error}"
+                assert conversation.history == before
+                assert conversation.status == "idle"
+                self.take(conversation, said)
+
+    def _run_child(self, file: Path, seed: str) -> None:
+        kind = type(self)
+        given = {
+            "path": sys.path,
+            "file": inspect.getfile(kind),
+            "module": kind.__module__,
+            "suite": kind.__qualname__,
+            "record": str(file),
+        }
+        done = subprocess.run(
+            [sys.executable, child.__file__, json.dumps(given)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=self.patience,
+            check=False,
+        )
+        assert done.returncode == 0, f"under PYTHONHASHSEED={seed}:\n{done.stderr}"
+
+    def _next_id(self, size: int = 32) -> str:
+        self._ids += 1
+        return f"{self._ids:0{2 * size}x}"

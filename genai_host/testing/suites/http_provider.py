@@ -1,0 +1,221 @@
+"""Whether a provider over HTTP meets every fault of a service as it must."""
+
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import pickle
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled, GenaiError
+from genai_host.host import Host
+from genai_host.testing.fake_service import CUT, HANG, RESET, Act, Reply
+from genai_host.testing.suites.base import in_background, recommended
+from genai_host.testing.suites.http_replies import HttpReplies
+from genai_host.testing.suites.http_stage import CANARY
+from genai_host.testing.suites.http_streams import HttpStreams
+from genai_host.testing.suites.provider import both_ways
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+_PLACES: dict[str, list[bytes | Act]] = {
+    "awaiting headers": [HANG],
+    "in headers": [_HEAD + b"Content-Le", HANG],
+    "in the body": [_HEAD + b"Content-Length: 100\r\n\r\nhalf", HANG],
+    "in a chunk": [_HEAD + b"Transfer-Encoding: chunked\r\n\r\nff\r\nhalf", HANG],
+    "until closed": [b"HTTP/1.0 200 OK\r\n\r\nhalf", HANG],
+}
+
+
+class HttpProviderSuite(HttpReplies, HttpStreams):
+    """The suite of a provider over HTTP: a service on this machine stands in for the real
+    one, with every fault that a service can have, whole and streamed.
+
+        class TestAcme(SpeaksOpenAIChat, HttpProviderSuite):
+            plugin = genai_vendor_acme
+            provider = "acme"
+            settings = {"base_url": "{url}/v1"}
+            keys = ["ACME_API_KEY"]
+
+    `SpeaksOpenAIChat` says how good replies look in the dialect `openai-chat`. For
+    another dialect, give it:
+
+    dialect       a dialect for chat that the provider serves
+    model_id      id of a model
+    body          method: the body of a whole reply that says a text
+    events        method: the data of the events of a reply that says some pieces, each
+                  piece in an event of its own; the last is the format's mark of the end
+    stream_type   content type of a streamed reply
+    frame         method: an event as bytes, where they are no server-sent ones
+    malformed     an event that is malformed
+    overflow      body of a reply of status 400 that says that the prompt is too long
+    filtered      body of a reply that was ended by a filter of contents
+    late_error    an event that tells of an error
+
+    And what every provider's suite is given:
+
+    plugin        the module with the hooks, or an object with them
+    provider      name of the provider type
+    settings      of the instance; `{url}` stands for the address of the service
+    keys          environment variables of its keys
+    environment   further environment variables that it needs
+    carries_key   method: whether a request shows that the key was used, where it does
+                  not stand in a header as it is
+    beside        further plugins that it needs, by name
+    """
+
+    @recommended
+    def test_its_models_are_listed(self) -> None:
+        """What it has instead of a list is a typed error."""
+        provider = self.stage().instances["tested"].provider
+        for bad in (self.refusal(401), self.refusal(500), self.reply(b"<html>"), self.reply(b"[]")):
+            self.service.replies = [bad]
+            try:
+                found = list(provider.list_models(Cancellation()))
+            except GenaiError as error:
+                assert CANARY not in repr(error)
+            else:
+                assert found == []
+
+    # endings
+
+    @both_ways
+    @pytest.mark.parametrize("place", _PLACES)
+    def test_a_cancel_closes_the_connection(self, way: str, place: str) -> None:
+        conversation = self.open(self.stage(), way)
+        self.service.replies = [Reply(_PLACES[place])]
+        said = in_background(self.take, conversation, way)
+        self.service.wait_for_requests(1)
+        conversation.cancel()
+        assert isinstance(self.ended(said), Cancelled)
+        self.service.wait_until_closed()
+
+    @pytest.mark.parametrize("half", [False, True], ids=["between events", "in an event"])
+    def test_a_cancel_closes_the_connection_of_a_stream(self, half: bool) -> None:
+        host = self.stage()
+        first = self.begins(["hel", "lo"])
+        frames = self.frames(["hel", "lo"])
+        begun = [*frames[:first], *([frames[first][:-3]] if half else [])]
+        self.service.replies = [self.streamed([*begun, HANG])]
+        conversation = self.open(host, "streamed")
+        heard = threading.Event()
+        listening = in_background(self.take, conversation, "streamed", "hi", lambda _: heard.set())
+        assert heard.wait(self.patience)
+        conversation.cancel()
+        assert isinstance(self.ended(listening), Cancelled)
+        self.service.wait_until_closed()
+
+    def test_leaving_a_stream_closes_its_connection(self) -> None:
+        host = self.stage()
+        self.will_stall("streamed")
+        events = self.open(host, "streamed").stream("hi")
+        while not next(events).text:
+            pass
+        events.close()
+        self.service.wait_until_closed()
+
+    @both_ways
+    def test_faults_leave_nothing_behind(self, way: str) -> None:
+        """No connection and no thread, once the host is closed."""
+        before = _own_threads()
+        host = self.stage(failures=1000)
+        for reply in (*_bad(self), self.good(way)):
+            self.service.replies = [reply]
+            self.ask(host, way)
+        host.close()
+        gc.collect()  # an exception may be in a cycle with what it failed in
+        self.service.wait_until_closed()
+        assert _own_threads() <= before
+
+    # secrets
+
+    @both_ways
+    @pytest.mark.parametrize("number", range(8))
+    def test_the_key_is_nowhere(
+        self,
+        way: str,
+        number: int,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        """In no output, log, traceback, repr, pickle, record or file."""
+        caplog.set_level(logging.DEBUG)
+        self.service.replies = [_bad(self)[number]]
+        host = self.stage()
+        conversation = self.open(host, way)
+        with pytest.raises(GenaiError) as caught:
+            self.take(conversation, way)
+        assert self.service.requests
+        shown = [
+            *_shown_of(caught.value),
+            *_shown_of_instance(host),
+            caplog.text,
+            "".join(capfd.readouterr()),
+            repr(conversation.record.to_json(host.codec)),  # type: ignore[attr-defined]  # a Record
+            *(file.read_text(errors="replace") for file in _files(tmp_path)),
+        ]
+        for text in shown:
+            assert CANARY not in text
+
+
+def _own_threads() -> set[str]:
+    """The threads that are not the service's."""
+    return {each.name for each in threading.enumerate() if each.name != "fake-service"}
+
+
+def _bad(suite: HttpProviderSuite) -> list[Reply]:
+    """Replies with a fault of each kind."""
+    first = suite.begun()
+    return [
+        suite.refusal(401, f"the key {CANARY} is wrong"),
+        suite.refusal(500),
+        Reply([RESET]),
+        suite.reply(b"<html>", Content_Type="text/html"),
+        suite.reply(b"{"),
+        suite.streamed([*first, CUT]),
+        suite.streamed([*first, suite.frame(suite.malformed)]),
+        suite.refusal(302, Location="http://elsewhere.invalid/"),
+    ]
+
+
+def _shown_of(error: GenaiError) -> Iterator[str]:
+    told = io.StringIO()
+    traceback.print_exception(error, file=told)
+    yield told.getvalue()
+    chain: BaseException | None = error
+    while chain is not None:
+        yield repr(chain)
+        yield repr(vars(chain))
+        chain = chain.__cause__ or chain.__context__
+    yield from _pickled(error)
+
+
+def _shown_of_instance(host: Host) -> Iterator[str]:
+    instance = host.instances["tested"]
+    provider: Any = instance.provider
+    yield repr(provider)
+    yield repr(getattr(provider, "services", None))
+    yield repr(getattr(provider, "settings", None))
+    yield repr(instance.config)
+    yield from _pickled(provider)
+    yield from _pickled(instance.config)
+
+
+def _pickled(value: object) -> Iterator[str]:
+    """What a pickle of it holds; what refuses to be pickled shows nothing."""
+    try:
+        yield repr(pickle.dumps(value))
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]

@@ -1,0 +1,249 @@
+"""Streams that are cut, stand still, drip, come in odd pieces or are malformed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from genai_host.api import Framing, HttpRequest, Limits, ProviderReply, StreamEvent
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    DeadlineExceeded,
+    GenaiError,
+    IncompleteReply,
+    MalformedReply,
+    ProviderError,
+)
+from genai_host.http.framing import FRAMINGS
+from genai_host.retry import Patience
+from genai_host.testing.clock import ManualClock
+from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act
+from genai_host.testing.suites.base import in_background
+from genai_host.testing.suites.http_stage import ANSWER, HttpStage
+
+_ONCE = Patience(tries=1)
+_TOKENS = [f"w{number:02} " for number in range(60)]
+_NEVER = 1_000_000_000  # failures until the breaker opens
+
+
+class HttpStreams(HttpStage):
+    """See `HttpProviderSuite`."""
+
+    # cuts
+
+    @pytest.mark.parametrize("act", [CUT, RESET])
+    def test_a_stream_that_is_cut_before_the_first_token_is_tried_again(self, act: Act) -> None:
+        self.service.replies = [self.streamed([act]), self.good("streamed")]
+        assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
+        assert len(self.service.requests) == 2
+
+    def test_a_stream_that_is_cut_after_it_is_not(self) -> None:
+        """Neither here nor elsewhere: the text that came is kept."""
+        self.service.replies = [self.streamed([*self.begun(), CUT]), self.good("streamed")]
+        second = InstanceConfig(self.provider, settings=self.settings)
+        host = self.stage(instances={"second": second})
+        streamed, error = self.ask(host, "streamed", at="")
+        assert isinstance(error, IncompleteReply)
+        assert streamed == error.text == "hel"
+        assert len(self.service.requests) == 1
+
+    def test_an_end_without_its_mark_is_no_end(self) -> None:
+        """Though the connection ends as it should."""
+        self.service.replies = [self.streamed(self.frames(["hel", "lo"])[:-1])]
+        streamed, error = self.ask(self.stage(), "streamed")
+        assert isinstance(error, IncompleteReply)
+        assert streamed == error.text == ANSWER
+
+    @pytest.mark.parametrize("act", [CUT, RESET])
+    def test_what_comes_after_the_mark_is_no_matter(self, act: Act) -> None:
+        self.service.replies = [self.streamed([*self.frames(["hel", "lo"]), act])]
+        streamed, outcome = self.ask(self.stage(patience=_ONCE), "streamed")
+        if act is CUT:
+            assert (streamed, outcome) == (ANSWER, ANSWER)
+        else:  # what was sent may be lost with the connection; it is never doubled
+            assert outcome == ANSWER or isinstance(outcome, GenaiError)
+            assert ANSWER.startswith(streamed)
+
+    def test_a_whole_stream_does_not_wait_for_the_end_of_the_transmission(self) -> None:
+        clock = ManualClock()
+        self.service.replies = [self.streamed([*self.frames(["hel", "lo"]), HANG])]
+        asking = in_background(self.ask, self.stage(clock=clock), "streamed")
+        clock.wait_for_alarm_in(0.25)
+        clock.advance(0.25)
+        assert asking.result(self.patience) == (ANSWER, ANSWER)
+
+    def test_a_cut_around_any_event_is_never_an_answer(self) -> None:
+        """Over the network: one byte before its end, at its end, and one byte after."""
+        said = self._said_by_place()
+        ends = itertools.accumulate(map(len, self.frames(_TOKENS)[:-1]))
+        places = [end + by for end in ends for by in (-1, 0, 1)]
+        text = b"".join(self.frames(_TOKENS))
+        self.service.replies = [self.streamed([text[:place], CUT]) for place in places]
+        host = self.stage(patience=_ONCE, failures=_NEVER)
+        for place in places:
+            _must_be_cut(place, said[place], *self.ask(host, "streamed"))
+
+    def test_a_cut_at_any_byte_is_never_an_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In memory, in place of the host's transport."""
+        memory = _Memory(self.stream_type, b"".join(self.frames(_TOKENS)))
+        monkeypatch.setattr("genai_host.http.transport.Transport", lambda **_: memory)
+        host = self.stage(patience=_ONCE, failures=_NEVER)
+        for place, said in enumerate(self._said_by_place()):
+            memory.place = place
+            _must_be_cut(place, said, *self.ask(host, "streamed"))
+        assert memory.sent, "the provider does not use services.http"
+
+    def _said_by_place(self) -> list[str]:
+        """What has been said if the stream is cut before a byte, by the number of the byte:
+        what the events say that are whole. The last event is the mark of the end."""
+        events = self.events(_TOKENS)
+        said = [""]
+        for count, event in enumerate(events[:-1], 1):
+            before = said[-1]
+            said += [before] * (len(self.frame(event)) - 1)
+            said.append(self.heard(events[:count], _TOKENS))
+        return said + [said[-1]] * (len(self.frame(events[-1])) - 1)
+
+    # deadlines
+
+    def test_headers_and_then_silence_end_at_the_first_token_deadline(self) -> None:
+        clock = ManualClock()
+        self.service.replies = [self.streamed([HANG])]
+        asking = in_background(self.ask, self.stage(clock=clock, patience=_ONCE), "streamed")
+        self.service.wait_for_requests(1)
+        clock.advance(60)
+        _, error = asking.result(self.patience)
+        assert isinstance(error, DeadlineExceeded)
+        assert error.deadline == "first_token"
+        self.service.wait_until_closed()
+
+    def test_a_stream_that_stands_still_ends_at_its_deadline(self) -> None:
+        clock = ManualClock()
+        self.service.replies = [self.streamed([*self.begun(), HANG])]
+        events = self.open(self.stage(clock=clock, total=1e9), "streamed").stream("hi")
+        assert next(event.text for event in events if event.text) == "hel"
+        waiting = in_background(list, events)
+        while not futures.wait([waiting], timeout=0.01).done:
+            clock.advance(30)  # it counts from when somebody reads
+        error = waiting.exception()
+        assert isinstance(error, DeadlineExceeded)
+        assert (error.deadline, error.text) == ("idle", "hel")
+        self.service.wait_until_closed()
+
+    def test_a_drip_ends_at_the_total_deadline(self) -> None:
+        clock = ManualClock()
+        frames = self.frames(_TOKENS)
+        self.service.replies = [self.streamed([each for frame in frames for each in (HOLD, frame)])]
+        self.service.let_go(self.begins(_TOKENS))
+        pieces = 0
+        with pytest.raises(DeadlineExceeded) as caught:
+            for event in self.open(self.stage(clock=clock, total=20), "streamed").stream("hi"):
+                pieces += bool(event.text)
+                clock.advance(1)
+                self.service.let_go()
+        assert caught.value.deadline == "total"
+        assert pieces == 20
+        assert caught.value.text == "".join(_TOKENS[:20])
+
+    def test_a_reader_that_is_slow_is_no_idle_service(self) -> None:
+        clock = ManualClock()
+        frames = self.frames(["hel", "lo"])
+        first = self.begins(["hel", "lo"])
+        self.service.replies = [self.streamed([*frames[:first], HOLD, *frames[first:]])]
+        events = self.open(self.stage(clock=clock), "streamed").stream("hi")
+        assert next(event.text for event in events if event.text) == "hel"
+        clock.advance(300)
+        self.service.let_go()
+        assert [event.answer.text for event in events if event.answer] == [ANSWER]
+
+    # forms
+
+    def test_one_byte_at_a_time_gives_the_same(self) -> None:
+        text = b"".join(self.frames(["h\u2028é", "llo"]))
+        self.service.replies = [self.streamed([text[at : at + 1] for at in range(len(text))])]
+        assert self.ask(self.stage(), "streamed") == ("h\u2028éllo", "h\u2028éllo")
+
+    def test_other_line_ends_comments_and_no_final_blank_line_give_the_same(self) -> None:
+        if self.stream_type != "text/event-stream":
+            pytest.skip("these are freedoms of server-sent events")
+        text = b": ping\n\n" + b"".join(self.frames(["hel", "lo"])).rstrip(b"\n")
+        for line_end in (b"\n", b"\r\n", b"\r"):
+            self.service.replies = [self.streamed([text.replace(b"\n", line_end)])]
+            assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
+
+    def test_a_malformed_event_is_a_typed_error(self) -> None:
+        frames = self.frames(["hel", "lo"])
+        first = self.begins(["hel", "lo"])
+        changed = [*frames[:first], self.frame(self.malformed), *frames[first:]]
+        self.service.replies = [self.streamed(changed)]
+        streamed, error = self.ask(self.stage(), "streamed")
+        assert isinstance(error, MalformedReply)
+        assert streamed == "hel"
+        assert len(self.service.requests) == 1
+
+    def test_an_error_amid_a_stream_is_raised(self) -> None:
+        if self.late_error is None:
+            pytest.skip("the service has no errors amid streams: `late_error`")
+        self.service.replies = [self.streamed([*self.begun(), self.frame(self.late_error)])]
+        streamed, error = self.ask(self.stage(), "streamed")
+        assert isinstance(error, ProviderError)
+        assert not isinstance(error, (IncompleteReply, MalformedReply))
+        assert streamed == "hel"
+        assert len(self.service.requests) == 1
+
+
+def _must_be_cut(place: int, said: str, streamed: str, error: Any) -> None:
+    assert isinstance(error, IncompleteReply), f"cut at byte {place}: {error!r}"
+    assert streamed == error.text == said, f"cut at byte {place}"
+
+
+class _Memory:
+    """A transport whose reply is cut at a place.
+
+    sent   whether anybody used it
+    """
+
+    def __init__(self, content_type: str, text: bytes) -> None:
+        self._content_type = content_type
+        self.text = text
+        self.place = 0
+        self.sent = False
+
+    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+        raise AssertionError("the provider does not stream")
+
+    def stream(
+        self,
+        request: HttpRequest,
+        limits: Limits,
+        framings: Mapping[str, Framing] | None = None,
+    ) -> _Cut:
+        self.sent = True
+        framing = {**FRAMINGS, **(framings or {})}[self._content_type]
+        return _Cut(framing, self.text[: self.place])
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Cut:
+    """The events of a reply that is cut after its text."""
+
+    def __init__(self, framing: Framing, text: bytes) -> None:
+        self._framing = framing
+        self._text = text
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return self._framing(self._blocks())
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self._text:
+            yield self._text
+        raise IncompleteReply("the reply was cut")

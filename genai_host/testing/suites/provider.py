@@ -1,0 +1,316 @@
+"""Whether a provider is transport: it is described, opened without I/O, carries what it
+is given from many threads, and lets go at once when it is told to."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from genai_host.api import Clock, Listed, Model, Offering, RouteInfo, Serve, hookimpl
+from genai_host.api.dialects import CAPABILITIES
+from genai_host.api.settings import describe, read_settings
+from genai_host.bounds import Bounds
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config, InstanceConfig
+from genai_host.conversation import Conversation
+from genai_host.driver import Caps
+from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
+from genai_host.host import Host
+from genai_host.retry import Patience
+from genai_host.testing.asking import ASKING
+from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.suites.base import PluginSuite, in_background, recommended
+
+both_ways = pytest.mark.parametrize("way", ["whole", "streamed"])
+"""How a reply comes."""
+
+MODEL = "tested-model"
+
+NO_WAITS = Patience(jitter=lambda _: 0.0)
+_SECRETIVE = re.compile(r"(^|_)(key|token|secret|password)$")
+
+
+class Observer(MadePlugin):
+    """Knows of each call of a model.
+
+    begun   where each of them went
+    """
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(**declared)
+        self.begun: list[RouteInfo] = []
+
+    @hookimpl
+    def genai_on_call_start(self, id: str, route: RouteInfo) -> None:
+        self.begun.append(route)
+
+
+class ProviderSuite(PluginSuite):
+    """The suite of any provider.
+
+        class TestMine(ProviderSuite):
+            plugin = my_plugin
+            provider = "mine"
+            dialect = "plain"
+            model_id = "mine-1"
+            slow = {"delay": 1000}
+
+    plugin     the module with the hooks, or an object with them
+    provider   name of the provider type
+    dialect    a dialect for chat that it serves
+    model_id   id of a model that it can run
+    settings   of the instance that is tested
+    slow       of an instance that is slow to answer `question`, as far as they are other:
+               it is to be cancelled
+    question   what is asked
+    beside     further plugins that it needs, by name
+    """
+
+    provider: str
+    dialect: str
+    model_id: str
+    settings: Mapping[str, Any] = {}
+    slow: Mapping[str, Any] = {}
+    question = "Count from one to ten thousand."
+
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Any:
+        self._hosts: list[Host] = []
+        yield
+        for host in self._hosts:
+            host.close()
+
+    def stage(
+        self,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        patience: Patience = NO_WAITS,
+        instances: Mapping[str, InstanceConfig] | None = None,
+        **calls: Any,
+    ) -> Host:
+        """A host with an instance `tested` of the provider, where the model runs.
+
+        settings    of the instance, where they are others than the suite's
+        instances   further ones, by name
+        calls       what bounds its calls, as `idle=10`
+        """
+        self.observer = Observer(
+            features=[ASKING],
+            models=[Model(MODEL, [self.dialect], capabilities=_ALL)],
+            offerings=[Offering(MODEL, self.provider, self.model_id)],
+        )
+        chosen = self.settings if settings is None else settings
+        tested = InstanceConfig(self.provider, settings=chosen, calls=calls)
+        config = Config(providers={"tested": tested, **(instances or {})})
+        discovery = self.plugins(suite=self.observer)
+        host = Host(config=config, discovery=discovery, clock=clock, patience=patience)
+        self._hosts.append(host)
+        return host
+
+    def open(self, host: Host, way: str, *, at: str = "@tested") -> Conversation:
+        """A conversation with the model, without a bound on its time.
+
+        at   the instance; empty for whichever can
+        """
+        [candidate, *_] = host.catalog.resolve(f"{MODEL}{at}")
+        if way == "streamed" and "stream" not in candidate.capabilities:
+            pytest.skip(f"{self.provider} does not stream")
+        return host.open("asking", f"{MODEL}{at}", caps=Caps(seconds=None))
+
+    def take(
+        self,
+        conversation: Conversation,
+        way: str,
+        said: str = "hi",
+        hear: Callable[[str], object] = bool,
+    ) -> str:
+        """Say something and wait for the answer; `hear` is told each piece as it comes."""
+        if way == "whole":
+            text = conversation.say(said).text
+            hear(text)
+            return text
+        for event in conversation.stream(said):
+            if event.text:
+                hear(event.text)
+        assert event.answer is not None
+        return event.answer.text
+
+    def ask(self, host: Host, way: str, *, at: str = "@tested") -> tuple[str, Any]:
+        """What was heard, and the text of the answer, or else the error."""
+        pieces: list[str] = []
+        try:
+            answer: Any = self.take(self.open(host, way, at=at), way, hear=pieces.append)
+        except GenaiError as error:
+            answer = error
+        return "".join(pieces), answer
+
+    def will_answer(self, way: str) -> None:
+        """Called before a question that is to be answered in that way."""
+
+    def will_stall(self, way: str) -> None:
+        """Called before a question that is to be cancelled."""
+
+    # what it declares
+
+    def test_its_type_is_declared(self) -> None:
+        assert self.provider in {each.name for each in self.declared().providers}
+
+    def test_its_settings_are_described(self) -> None:
+        """For help and forms; secrets are `Secret`, and come from the environment."""
+        [kind] = [each for each in self.declared().providers if each.name == self.provider]
+        for setting in describe(kind.settings):
+            assert setting.help, f"{setting.name} has no help: metadata=about(...)"
+            if _SECRETIVE.search(setting.name):
+                assert setting.secret, f"{setting.name} is shown: its type is to be Secret"
+
+    def test_opening_it_does_no_io(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nor does asking it what it lacks: lists of models and routes do both."""
+        host = self.stage()
+        with monkeypatch.context() as patch:
+            for name in ("connect", "connect_ex"):
+                patch.setattr(socket.socket, name, _no_network)
+            patch.setattr(socket, "getaddrinfo", _no_network)
+            provider = host.instances["tested"].provider
+            missing = provider.missing()
+            assert missing is None or isinstance(missing, str)
+            assert isinstance(provider.missing_models(), Mapping)
+        assert missing is None, f"it cannot run with the settings of the suite: {missing}"
+
+    def test_what_it_serves_is_known(self) -> None:
+        host = self.stage()
+        provider = host.instances["tested"].provider
+        assert provider.serves, "it serves no dialect"
+        for name, serve in provider.serves.items():
+            assert isinstance(serve, Serve)
+            assert serve.lacks <= CAPABILITIES.keys(), name
+            dialect = host.registry.dialects.get(name)
+            assert dialect is not None or serve.install, (
+                f"nobody has {name}: say what to install, or give the plugin in `beside`"
+            )
+            if dialect is not None:
+                assert serve.variant.keys() <= dialect.variant.keys(), name
+        for operation, model in provider.default_models.items():
+            found = host.explain(model, "tested", operation)
+            assert any(each.operation == operation for each in found), f"no model {model}"
+        read_settings(Bounds, provider.bounds, owner="bounds")
+
+    # calls
+
+    @both_ways
+    def test_it_answers(self, way: str) -> None:
+        host = self.stage()
+        self.will_answer(way)
+        streamed, text = self.ask(host, way)
+        assert isinstance(text, str), f"{text!r}"
+        assert text
+        assert streamed == text
+
+    @both_ways
+    def test_a_conversation_goes_on(self, way: str) -> None:
+        host = self.stage()
+        self.will_answer(way)
+        conversation = self.open(host, way)
+        self.take(conversation, way)
+        self.take(conversation, way, "and now?")
+        assert len(conversation.history) == 4
+
+    @both_ways
+    def test_many_threads_call_at_once(self, way: str) -> None:
+        host = self.stage()
+        self.will_answer(way)
+        self.open(host, way)
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(self.ask, host, way) for _ in range(8)]
+            for each in answers:
+                _, text = each.result(self.patience)
+                assert isinstance(text, str), f"{text!r}"
+
+    @recommended
+    def test_its_models_are_listed(self) -> None:
+        provider = self.stage().instances["tested"].provider
+        assert all(isinstance(each, Listed) for each in provider.list_models(Cancellation()))
+
+    # endings
+
+    @both_ways
+    def test_a_call_that_is_cancelled_ends(self, way: str) -> None:
+        """From another thread, while it waits for the reply."""
+        conversation = self.stall(way)
+        said = in_background(self.take, conversation, way, self.question)
+        self.wait_until_under_way()
+        conversation.cancel()
+        assert isinstance(self.ended(said), Cancelled)
+        assert conversation.history == ()
+
+    def test_a_stream_that_is_cancelled_ends(self) -> None:
+        """After its first piece, while somebody waits for the next."""
+        conversation = self.stall("streamed")
+        began = threading.Event()
+        listening = in_background(
+            self.take, conversation, "streamed", self.question, lambda _: began.set()
+        )
+        assert began.wait(self.patience), "no piece came"
+        conversation.cancel()
+        assert isinstance(self.ended(listening), Cancelled)
+
+    def test_a_stream_that_is_left_ends(self) -> None:
+        """By whoever reads it, after its first piece."""
+        conversation = self.stall("streamed")
+        events = conversation.stream(self.question)
+        while not next(events).text:
+            pass
+        assert self.ended(in_background(events.close)) is None
+        assert conversation.history == ()
+        assert conversation.status == "idle"
+
+    @both_ways
+    def test_a_call_ends_with_its_instance(self, way: str) -> None:
+        """When it is removed, or its host is closed."""
+        conversation = self.stall(way)
+        said = in_background(self.take, conversation, way, self.question)
+        self.wait_until_under_way()
+        [host] = self._hosts
+        assert self.ended(in_background(host.instances.remove, "tested")) is None
+        assert isinstance(self.ended(said), ProviderRemoved)
+
+    def test_it_can_be_closed_twice_and_unused(self) -> None:
+        provider = self.stage().instances["tested"].provider
+        provider.close()
+        provider.close()
+
+    def stall(self, way: str) -> Conversation:
+        """A conversation whose answer is slow to come."""
+        host = self.stage(settings={**self.settings, **self.slow})
+        self.will_stall(way)
+        conversation = self.open(host, way)
+        self._under_way = threading.Event()
+        provider = host.instances["tested"].provider
+        for name in ("send", "stream"):
+            vars(provider)[name] = _telling(getattr(provider, name), self._under_way)
+        return conversation
+
+    def wait_until_under_way(self) -> None:
+        """Until the provider has what is to be sent."""
+        assert self._under_way.wait(self.patience)
+
+
+_ALL = CAPABILITIES.keys() - {"stream"}
+
+
+def _telling(call: Callable[..., Any], under_way: threading.Event) -> Callable[..., Any]:
+    def tell(*arguments: Any) -> Any:
+        under_way.set()
+        return call(*arguments)
+
+    return tell
+
+
+def _no_network(*_: Any) -> Any:
+    raise AssertionError("it uses the network")

@@ -1,0 +1,16 @@
+"""The chat, by the suite that strangers' features run."""
+
+from __future__ import annotations
+
+import genai_feature_chat
+
+from genai_host.testing.suites import FeatureSuite
+
+
+class TestChat(FeatureSuite):
+    plugin = genai_feature_chat
+    feature = "chat"
+
+
+class TestForgetfulChat(TestChat):
+    settings = {"system_prompt": "", "history_turns": 1, "keep_history": False}

@@ -1,0 +1,11 @@
+"""The open models, by the suite that strangers' models run."""
+
+from __future__ import annotations
+
+import genai_models_open
+
+from genai_host.testing.suites import ModelSuite
+
+
+class TestOpenModels(ModelSuite):
+    plugin = genai_models_open

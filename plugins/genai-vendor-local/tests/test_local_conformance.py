@@ -1,0 +1,34 @@
+"""The local provider and what it offers, by the suites that strangers' plugins run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import genai_models_open
+import genai_vendor_local
+import pytest
+from genai_vendor_local.weights import DEFAULT
+
+from genai_host.testing.suites import ModelSuite, ProviderSuite
+
+
+@pytest.mark.weights
+class TestLocal(ProviderSuite):
+    plugin = genai_vendor_local
+    provider = "local"
+    dialect = "openai-chat"
+    model_id = DEFAULT.name
+    settings = {"threads": 1, "window": 1024, "max_tokens": 8}
+    slow = {"max_tokens": 900}
+    beside = {"models": genai_models_open}
+
+    @pytest.fixture(autouse=True)
+    def _with_weights(self, weights: Path, home: Path) -> None:
+        file = DEFAULT.file(home / "data" / "local")
+        file.parent.mkdir(parents=True)
+        file.symlink_to(DEFAULT.file(weights))
+
+
+class TestLocalOfferings(ModelSuite):
+    plugin = genai_vendor_local
+    beside = {"models": genai_models_open}

@@ -1,0 +1,188 @@
+"""The host's own dialects, by the suites that strangers' dialects run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from genai_host.api import Codec, Completion, Message, ToolCall, Usage, Vectors
+from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.dialects.openai_embed import OpenAIEmbed
+from genai_host.dialects.openai_moderate import OpenAIModerate
+from genai_host.dialects.openai_responses import OpenAIResponses
+from genai_host.dialects.plain import Plain, PlainEmbed
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.testing.suites import DialectSuite, EmbedDialectSuite, ModerateDialectSuite
+
+CALL = ToolCall("call_1", "weather", {"city": "Oslo"})
+
+
+def wire(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def plain(value: Any) -> Any:
+    return Codec().to_json(value)
+
+
+def piece(**delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def end(reason: str) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+
+
+def refusal(message: str, **more: Any) -> bytes:
+    return wire({"error": {"message": message, **more}})
+
+
+class TestPlain(DialectSuite):
+    dialect = Plain()
+    usage = Usage(3, 2)
+    reply = wire(plain(Completion(Message("assistant", "hello there"), usage=usage)))
+    stream = (
+        b'{"delta": {"text": "hello"}}',
+        b'{"delta": {"text": " there"}}',
+        b'{"end": ' + reply + b"}",
+    )
+    asking = Completion(Message("assistant", CALL), finish="tool_calls")
+    calls = (
+        wire(plain(asking)),
+        [wire({"delta": {"tool_call": plain(CALL)}}), wire({"end": plain(asking)})],
+    )
+
+
+class TestPlainEmbed(EmbedDialectSuite):
+    dialect = PlainEmbed()
+    vectors = [[1.0, 0.0], [0.0, 1.0]]
+    usage = Usage(2)
+    reply = wire(plain(Vectors(vectors, usage=usage)))
+
+
+class TestOpenAIChat(DialectSuite):
+    dialect = OpenAIChat()
+    usage = Usage(3, 2)
+    reply = wire(
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "hello there"},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+        }
+    )
+    stream = (
+        wire(piece(role="assistant", content="")),
+        wire(piece(content="hello")),
+        wire(piece(content=" there")),
+        wire(end("stop")),
+        wire({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}),
+        b"[DONE]",
+    )
+    function = {"name": "weather", "arguments": '{"city": "Oslo"}'}
+    asked = {"id": "call_1", "type": "function", "function": function}
+    calls = (
+        wire(
+            {
+                "choices": [
+                    {
+                        "message": {"role": "assistant", "content": None, "tool_calls": [asked]},
+                        "finish_reason": "tool_calls",
+                    }
+                ]
+            }
+        ),
+        [
+            wire(piece(tool_calls=[{"index": 0, **asked, "function": {"name": "weather"}}])),
+            wire(piece(tool_calls=[{"index": 0, "function": {"arguments": '{"city":'}}])),
+            wire(piece(tool_calls=[{"index": 0, "function": {"arguments": ' "Oslo"}'}}])),
+            wire(end("tool_calls")),
+            b"[DONE]",
+        ],
+    )
+    refusals = (
+        (400, refusal("no such field"), RequestRefused),
+        (401, refusal("wrong key", code="invalid_api_key"), AuthenticationFailed),
+        (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
+        (400, refusal("too long", code="context_length_exceeded"), ContextOverflow),
+        (503, refusal("overloaded"), Unavailable),
+    )
+
+
+class TestOpenAIEmbed(EmbedDialectSuite):
+    dialect = OpenAIEmbed()
+    vectors = [[1.0, 0.0], [0.0, 1.0]]
+    usage = Usage(2)
+    reply = wire(
+        {
+            "data": [{"index": at, "embedding": vector} for at, vector in enumerate(vectors)],
+            "model": "m-1",
+            "usage": {"prompt_tokens": 2},
+        }
+    )
+    refusals = ((400, refusal("no"), RequestRefused),)
+
+
+def response(*output: dict[str, Any], usage: Any = None) -> dict[str, Any]:
+    return {"id": "resp_1", "status": "completed", "output": [*output], "usage": usage}
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return wire({"type": f"response.{kind}", **fields})
+
+
+class TestOpenAIResponses(DialectSuite):
+    dialect = OpenAIResponses()
+    usage = Usage(3, 2)
+    said = response(
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "hello there", "annotations": []}],
+        },
+        usage={"input_tokens": 3, "output_tokens": 2},
+    )
+    reply = wire(said)
+    stream = (
+        event("created", response={"id": "resp_1", "status": "in_progress", "output": []}),
+        event("output_text.delta", output_index=0, content_index=0, delta="hello"),
+        event("output_text.delta", output_index=0, content_index=0, delta=" there"),
+        event("output_text.done", output_index=0, content_index=0, text="hello there"),
+        event("completed", response=said),
+    )
+    asked = {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call_1",
+        "name": "weather",
+        "arguments": '{"city": "Oslo"}',
+        "status": "completed",
+    }
+    calls = (
+        wire(response(asked)),
+        [
+            event("output_item.added", output_index=0, item={**asked, "arguments": ""}),
+            event("function_call_arguments.delta", output_index=0, delta='{"city": "Oslo"}'),
+            event("output_item.done", output_index=0, item=asked),
+            event("completed", response=response(asked)),
+        ],
+    )
+    refusals = TestOpenAIChat.refusals
+
+
+class TestOpenAIModerate(ModerateDialectSuite):
+    dialect = OpenAIModerate()
+    reply = wire({"results": [{"flagged": True, "category_scores": {"violence": 0.9}}]})
+    flagged = True
+    refusals = ((400, refusal("no"), RequestRefused),)

@@ -1,0 +1,63 @@
+"""The fixtures that strangers' tests have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
+from genai_host.testing.asking import ASKING
+from genai_host.testing.fake_service import json_reply
+from genai_host.testing.pytest_plugin import MakeHost
+
+
+def test_each_test_has_a_home(home: Path, tmp_path: Path) -> None:
+    from genai_host import paths
+
+    assert home == tmp_path / "home"
+    assert os.environ["GENAI_HOST_HOME"] == str(home)
+    assert Path(paths.config_file()).is_relative_to(home)
+
+
+def test_a_host_is_made_of_what_is_given(make_host: MakeHost, clock: ManualClock) -> None:
+    host = make_host(fake=FakeModel(), asking=MadePlugin(features=[ASKING]), clock=clock)
+    assert host.clock is clock
+    assert host.open("asking", "fake").say("hi").text == "hi"
+    assert "plain" in host.registry.dialects
+
+
+def test_a_service_answers(service: FakeService) -> None:
+    service.replies = [json_reply({"a": 1})]
+    with urllib.request.urlopen(service.url) as reply:
+        assert reply.read() == b'{"a": 1}'
+
+
+def test_they_are_there_where_they_are_enabled(pytester: pytest.Pytester) -> None:
+    """With nothing else of this project's tests; hosts are closed after the test."""
+    pytester.makeconftest('pytest_plugins = ["genai_host.testing.pytest_plugin"]')
+    pytester.makepyfile(
+        """
+        hosts = []
+
+        def test_a_host_has_the_dialects_alone(make_host, home):
+            hosts.append(make_host())
+            assert [each.found.name for each in hosts[0].plugins.results] == ["dialects"]
+            assert make_host(dialects=None).plugins.results == []
+
+        def test_it_was_closed():
+            assert hosts[0]._closed
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("module", ["genai_host.testing", "genai_host.testing.fake_model"])
+def test_the_rest_needs_no_pytest(module: str) -> None:
+    program = f"import sys; sys.modules['pytest'] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

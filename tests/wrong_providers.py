@@ -1,0 +1,248 @@
+"""Providers and models that are wrong, each in one way, with the suites that must find it.
+
+`fails` are the tests that must fail, and no others; `only` which of them are run, if not
+all. test_suites.py runs them.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import requests
+from attrs import field, frozen
+from wrong_dialects import PlainSamples
+
+from genai_host.api import (
+    HttpProvider,
+    HttpRequest,
+    Limits,
+    Model,
+    Offering,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Secret,
+    Serve,
+    Services,
+    StreamEvent,
+    about,
+)
+from genai_host.errors import Unavailable
+from genai_host.testing import MadePlugin
+from genai_host.testing.suites import (
+    HttpProviderSuite,
+    ModelSuite,
+    ProviderSuite,
+    SpeaksOpenAIChat,
+)
+
+
+class _Sayer(Provider):
+    """Says the same to everything, in the dialect `plain`."""
+
+    serves = {"plain": Serve()}
+
+    def __init__(self, settings: Any, services: Services) -> None:
+        self._slow = getattr(settings, "slow", False)
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        self.wait(limits)
+        return ProviderReply(PlainSamples.reply)
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> Any:
+        return _Events(self.events(limits))
+
+    def events(self, limits: Limits) -> Iterator[StreamEvent]:
+        first, *others = PlainSamples.stream
+        yield StreamEvent(first)
+        self.wait(limits)
+        yield from map(StreamEvent, others)
+
+    def wait(self, limits: Limits) -> None:
+        if self._slow:
+            woken = threading.Event()
+            with limits.on_cancel(woken.set):
+                woken.wait()
+                limits.check()
+
+
+class _Events:
+    def __init__(self, events: Iterator[StreamEvent]) -> None:
+        self._events = events
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        return self._events
+
+    def close(self) -> None:
+        """Whoever waits is woken by `limits`."""
+
+
+@frozen
+class _Settings:
+    slow: bool = field(default=False, metadata=about("whether it never ends"))
+
+
+class _SayerSuite(ProviderSuite):
+    fails: ClassVar[set[str]]
+    provider = "sayer"
+    dialect = "plain"
+    model_id = "sayer-1"
+    slow = {"slow": True}
+
+
+class TestARightProvider(_SayerSuite):
+    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Sayer)])
+    fails = set()
+
+
+class _Deaf(_Sayer):
+    def wait(self, limits: Limits) -> None:
+        if self._slow:
+            threading.Event().wait(60)
+
+
+class TestAProviderThatIgnoresCancel(_SayerSuite):
+    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Deaf)])
+    patience = 1.0
+    only = "ends and not left"
+    fails = {
+        "test_a_call_that_is_cancelled_ends",
+        "test_a_stream_that_is_cancelled_ends",
+        "test_a_call_ends_with_its_instance",
+    }
+
+
+class _Eager(_Sayer):
+    def __init__(self, settings: Any, services: Services) -> None:
+        super().__init__(settings, services)
+        socket.create_connection(("127.0.0.1", 9), timeout=1).close()
+
+
+class TestAProviderThatConnectsWhenItIsMade(_SayerSuite):
+    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Eager)])
+    fails = {"test_opening_it_does_no_io"}
+    only = "opening"
+
+
+@frozen
+class _Undescribed:
+    api_key: str = "none"
+    slow: bool = False
+
+
+class TestAProviderThatShowsItsKey(_SayerSuite):
+    plugin = MadePlugin(providers=[ProviderType("sayer", _Undescribed, _Sayer)])
+    fails = {"test_its_settings_are_described"}
+
+
+@frozen
+class _OfAcme:
+    base_url: str = field(default="http://acme.invalid", metadata=about("address"))
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="ACME_KEY"))
+
+
+class _OwnHttp(Provider):
+    """Sends by its own means: follows redirects, tries again, and can't be cancelled."""
+
+    serves = {"openai-chat": Serve(lacks={"stream"})}
+
+    def __init__(self, settings: _OfAcme, services: Services) -> None:
+        self.url = settings.base_url
+        self.key = settings.api_key.reveal() if settings.api_key else ""
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        for _ in range(2):
+            try:
+                reply = requests.post(
+                    f"{self.url}{request.path}?key={self.key}",
+                    data=request.data(),
+                    headers={"x-api-key": self.key},
+                    timeout=5,
+                )
+            except requests.RequestException as error:
+                raise Unavailable(str(error)) from error
+            if reply.status_code < 500:
+                break
+        return ProviderReply(reply.content, reply.status_code, dict(reply.headers))
+
+    stream = send
+
+
+class TestAProviderWithHttpOfItsOwn(SpeaksOpenAIChat, HttpProviderSuite):
+    plugin = MadePlugin(providers=[ProviderType("acme", _OfAcme, _OwnHttp)])
+    provider = "acme"
+    settings = {"base_url": "{url}"}
+    keys = ["ACME_KEY"]
+    patience = 1.0
+    only = "one_request or three_times or redirect or key_is_nowhere or cancelled_ends"
+    fails = {
+        "test_an_answer_takes_one_request",  # the key is in the address
+        "test_what_may_pass_is_tried_three_times",
+        "test_a_redirect_is_not_followed",
+        "test_a_call_that_is_cancelled_ends",
+        "test_the_key_is_nowhere",
+    }
+
+
+class _Talkative(HttpProvider):
+    serves = {"openai-chat": Serve()}
+
+    def __init__(self, settings: _OfAcme, services: Services) -> None:
+        super().__init__(services, settings.base_url, key=settings.api_key)
+
+    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+        logging.getLogger("acme").debug("sending %s", request.headers)
+        return request
+
+
+class TestAProviderThatLogsItsKey(SpeaksOpenAIChat, HttpProviderSuite):
+    plugin = MadePlugin(providers=[ProviderType("acme", _OfAcme, _Talkative)])
+    provider = "acme"
+    settings = {"base_url": "{url}"}
+    keys = ["ACME_KEY"]
+    only = "one_request or key_is_nowhere"
+    fails = {"test_the_key_is_nowhere"}
+
+
+class TestModelsThatAreWrong(ModelSuite):
+    plugin = MadePlugin(
+        models=[
+            Model(
+                "Some@Model",
+                ["openai-chat", "morse"],
+                capabilities={"telepathy"},
+                window=100,
+                max_output=200,
+                defaults={"temprature": 1},
+                variant={"openai-chat": {"max_tokns": "x"}},
+                at={"nobody": "m"},
+            )
+        ],
+    )
+    fails = {
+        "test_their_names_can_be_typed",
+        "test_their_dialects_are_there",
+        "test_their_capabilities_are_known",
+        "test_their_sizes_fit",
+        "test_their_parameters_are_taken",
+        "test_their_usual_values_fit",
+        "test_their_variants_are_known",
+        "test_their_providers_are_there",
+    }
+
+
+class TestModelsWithWrongParameters(ModelSuite):
+    plugin = MadePlugin(
+        models=[Model("m", ["openai-chat"], parameters={"temperature": {"type": "nmber"}})],
+        offerings=[Offering("m", "fake", "m-1", lacks={"telepathy"}, variant={"x": 1})],
+    )
+    fails = {
+        "test_their_parameters_are_taken",
+        "test_their_providers_are_there",
+        "test_offerings_fit_their_models",
+    }
