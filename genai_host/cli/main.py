@@ -29,7 +29,7 @@ _COMMANDS = {
     "doctor": "Check that everything is in order, and say what is not.",
     "features": "List what can be conversed with.",
     "models": "List the models, and where they run.",
-    "plugins": "List, check, enable and disable plugins.",
+    "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
 }

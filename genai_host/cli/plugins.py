@@ -104,6 +104,36 @@ def enable(names: tuple[str, ...]) -> None:
     note(f"enabled: {', '.join(names)}")
 
 
+@command.command("new")
+@click.argument("kind", type=click.Choice(["vendor", "feature"]))
+@click.argument("name")
+@click.option(
+    "--directory",
+    metavar="DIR",
+    default=".",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where to make its folder, if not here.",
+)
+def new(kind: str, name: str, directory: str) -> None:
+    """Write a new plugin: a distribution whose tests pass, to go on from.
+
+    It gets a folder of its own; nothing is overwritten.
+
+    \b
+    genai-host plugins new vendor acme     a provider over HTTP, and its models
+    genai-host plugins new feature poet    something to converse with
+    """
+    from pathlib import Path
+
+    from genai_host.cli.scaffold import new_scaffold
+
+    scaffold = new_scaffold(kind, name, PluginIndex())
+    folder = scaffold.write(Path(directory))
+    for path in scaffold.files():
+        echo(str(folder / path))
+    note(scaffold.next_steps(folder))
+
+
 def _config() -> Config:
     """The configuration; where it is not in order, a warning and the defaults, since
     this is where a user comes to set things right."""
