@@ -163,7 +163,7 @@ COMMENT = Opaque("openai-responses", {"phase": "commentary"})
 
 
 def said(text: str, **more: str) -> dict[str, str]:
-    return {"role": "assistant", "content": text, **more}
+    return {"type": "message", "role": "assistant", "content": text, **more}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import gc
 import os
 import random
 import secrets
@@ -105,6 +106,23 @@ def test_a_watched_feature_does_what_it_does() -> None:
     assert drive(watched, "one", ValueError("two")) == Answer("one two")
     assert sys.getprofile() is None
     assert watched.calls == []
+
+
+def test_what_others_do_when_garbage_is_collected_is_not_its_doing() -> None:
+    def look_at_the_clock(phase: str, info: Any) -> None:
+        time.time()
+
+    def make_garbage() -> None:
+        for _ in range(2000):
+            cycle: list[Any] = []
+            cycle.append(cycle)
+
+    gc.callbacks.append(look_at_the_clock)
+    try:
+        assert calling(make_garbage) == []
+    finally:
+        gc.callbacks.remove(look_at_the_clock)
+    assert gc.isenabled()
 
 
 def test_a_watched_feature_can_be_closed() -> None:

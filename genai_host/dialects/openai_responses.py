@@ -185,7 +185,8 @@ class _Form(NamedTuple):
 
 def _said(message: Message) -> Iterator[Mapping[str, Any]]:
     """What the model said, as the items that it came in. What it thought goes with what
-    it led to, and is left out where that is missing: alone it is refused."""
+    it led to, and is left out where that is missing: alone it is refused. The type of a
+    message is said for llama.cpp, which does not take it for granted here."""
     thoughts: list[Mapping[str, Any]] = []
     texts: list[str] = []
     phase: dict[str, Any] = {}
@@ -197,7 +198,7 @@ def _said(message: Message) -> Iterator[Mapping[str, Any]]:
             continue
         if texts:
             yield from thoughts
-            yield {"role": "assistant", "content": "".join(texts), **phase}
+            yield {"type": "message", "role": "assistant", "content": "".join(texts), **phase}
             thoughts, texts, phase = [], [], {}
         if isinstance(part, ToolCall):
             yield from thoughts

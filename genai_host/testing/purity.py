@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import random
 import socket
 import sys
@@ -59,11 +60,15 @@ class Watched:
     @contextmanager
     def _eye(self) -> Generator[None, None, None]:
         before = sys.getprofile()
+        collects = gc.isenabled()
+        gc.disable()  # what others do when garbage is collected is not the feature's doing
         sys.setprofile(self._look)
         try:
             yield
         finally:
             sys.setprofile(before)
+            if collects:
+                gc.enable()
 
     def _look(self, frame: Any, event: str, called: Any) -> None:
         if event == "c_call" and _is_forbidden(called):
