@@ -139,6 +139,15 @@ class TestSending:
         with pytest.raises(ConfigurationError):
             transport.send(HttpRequest("GET", "http://"), Cancellation())
 
+    def test_closing_closes_what_nobody_uses(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        transport.send(request(service), Cancellation())
+        pools = [address.pool for address in transport._addresses.values()]
+        transport.close()
+        service.wait_until_closed()
+        assert pools  # whoever still holds them
+
     def test_nobody_there(self, transport: Transport, service: FakeService) -> None:
         service.stop()
         with pytest.raises(Unavailable, match=str(service.port)) as caught:

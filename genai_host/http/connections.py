@@ -150,6 +150,16 @@ class Adapter(HTTPAdapter):
         origin = f"{pool.scheme}://{pool.host}{f':{pool.port}' if pool.port else ''}"
         return Address(pool, self.request_url(request, proxies), origin)
 
+    def close(self) -> None:
+        """Close the connections that nobody uses: the pools are only forgotten otherwise,
+        and who still holds one, as the traceback of an error may, keeps them open."""
+        for manager in (self.poolmanager, *self.proxy_manager.values()):
+            for key in manager.pools.keys():  # noqa: SIM118 - they are not iterated otherwise
+                pool = manager.pools.get(key)
+                if pool is not None:
+                    pool.close()
+        super().close()
+
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
