@@ -8,6 +8,7 @@ import logging
 import pickle
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -212,7 +213,10 @@ def _shown_of_instance(host: Host) -> Iterator[str]:
 def _pickled(value: object) -> Iterator[str]:
     """What a pickle of it holds; what refuses to be pickled shows nothing."""
     try:
-        yield repr(pickle.dumps(value))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of what it is made of
+            text = repr(pickle.dumps(value))
+        yield text
     except (TypeError, AttributeError, pickle.PicklingError):
         return
 
