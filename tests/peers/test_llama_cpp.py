@@ -1,0 +1,308 @@
+"""llama.cpp's own HTTP server, with a real model, as a counterpart of `openai-compatible`.
+
+What the model says is its own affair: it is small. That it says something, in the form
+that was asked for, is ours.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+import xllamacpp
+from fixtures import MakeHost
+
+from genai_host import Config, Conversation, Host, Patience
+from genai_host.api import (
+    Answer,
+    Embed,
+    Feature,
+    Listed,
+    Message,
+    NoSettings,
+    Prompt,
+    Story,
+    ToolResult,
+    ToolSchema,
+    Turn,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    AuthenticationFailed,
+    Cancelled,
+    ContextOverflow,
+    GenaiError,
+    ProviderError,
+    RequestRefused,
+)
+from genai_host.testing import MadePlugin
+
+pytestmark = [pytest.mark.peers, pytest.mark.weights]
+
+KEY = "sk-canary-77ab"
+WINDOW = 1024
+TEMPLATE = Path(__file__).with_name("llama_template.jinja")
+"""The model's own template leaves tools out. This one has them, and lets the model begin
+its answer so that it goes on with a call."""
+
+SHORT = {"max_tokens": 24, "temperature": 0}
+COLOURS = ["red", "green", "blue"]
+LOOK = ToolSchema(
+    "look",
+    "looks at something",
+    {
+        "type": "object",
+        "properties": {"at": {"type": "string", "enum": ["sky", "sea"]}},
+        "required": ["at"],
+    },
+)
+LONG = {"type": "array", "items": {"const": "on and on"}, "minItems": 100, "maxItems": 100}
+"""It takes some 900 tokens, whatever the model would rather say."""
+
+
+@pytest.fixture(scope="module")
+def server(weights: Path) -> Iterator[Any]:
+    yield from _served(weights)
+
+
+@pytest.fixture(scope="module")
+def embedding_server(weights: Path) -> Iterator[Any]:
+    yield from _served(weights, embedding=True)
+
+
+def _served(weights: Path, embedding: bool = False) -> Iterator[Any]:
+    from genai_vendor_local.weights import DEFAULT
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(DEFAULT.file(weights))
+    params.model_alias = {"smollm2"}
+    params.n_ctx = WINDOW
+    params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.warmup = False
+    params.verbosity = 0
+    params.ui = False
+    params.endpoint_metrics = True
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [KEY]
+    if embedding:
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+    else:
+        params.chat_template = TEMPLATE.read_text(encoding="utf-8")
+    server = xllamacpp.Server(params)
+    server.handle_metrics()  # one that is released before its loop runs never ends
+    yield server
+
+
+def _look(turn: Turn[NoSettings]) -> Story:
+    """The model calls a tool, and sees what it found."""
+    assert turn.message is not None
+    asked = yield from Prompt([turn.message], tools=[LOOK], tool_choice="required")
+    results = [ToolResult(call.id, call.name, "It is blue.") for call in asked.tool_calls]
+    said = [turn.message, asked.message, Message("tool", results)]
+    answered = yield from Prompt([*said, Message("user", "So?")])
+    return Answer(answered.text, data=[dict(call.arguments) for call in asked.tool_calls])
+
+
+def _embed(turn: Turn[NoSettings]) -> Story:
+    found = yield from Embed(["the sky", "the sea"], role="main")
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+PLUGIN = MadePlugin(
+    features=[
+        Feature("look", NoSettings, _look),
+        Feature("embed", NoSettings, _embed, roles={"main": "embed"}),
+    ]
+)
+
+
+@pytest.fixture
+def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Host]:
+    """Makes hosts with instances `chat` and `responses` of a server, each of which serves
+    that dialect: `host_for(server)`."""
+
+    def make(server: Any, *, key: str = KEY, path: str = "/v1") -> Host:
+        monkeypatch.setenv("LLAMA_KEY", key)
+        instances = {
+            name: InstanceConfig(
+                "openai-compatible",
+                settings={
+                    "base_url": f"{server.listening_address}{path}",
+                    "key_variable": "LLAMA_KEY",
+                    "serves": [f"openai-{name}"],
+                },
+            )
+            for name in ("chat", "responses", "embed")
+        }
+        return make_host(
+            config=Config(providers=instances),
+            patience=Patience(shortest=0.05),  # it drops a connection soon after a stream
+            openai=genai_vendor_openai,
+            llama=PLUGIN,
+        )
+
+    return make
+
+
+@pytest.fixture
+def host(host_for: Callable[..., Host], server: Any) -> Host:
+    return host_for(server)
+
+
+each_dialect = pytest.mark.parametrize("dialect", ["chat", "responses"])
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+
+def answer_of(conversation: Conversation, text: str, streamed: bool, **options: Any) -> Answer:
+    """What is said to a text; streamed, the pieces make up the answer."""
+    if not streamed:
+        return conversation.say(text, **options)
+    events = list(conversation.stream(text, **options))
+    answer = events[-1].answer
+    assert answer is not None
+    if conversation.feature.name == "chat":
+        assert "".join(event.text for event in events) == answer.text
+    return answer
+
+
+@each_dialect
+@each_way
+def test_it_answers(host: Host, dialect: str, streamed: bool) -> None:
+    conversation = host.open("chat", f"{dialect}/smollm2", parameters=SHORT)
+    first = answer_of(conversation, "What is the capital of France?", streamed)
+    second = answer_of(conversation, "And of Norway?", streamed)
+    for answer in (first, second):
+        assert answer.text.strip()
+        assert 0 < answer.usage.output <= 24
+    assert second.usage.input > first.usage.input > 0
+    assert second.usage.cached_input > 0
+
+
+@each_dialect
+@each_way
+def test_it_is_bounded(host: Host, dialect: str, streamed: bool) -> None:
+    conversation = host.open("chat", f"{dialect}/smollm2", parameters={"max_tokens": 3})
+    assert answer_of(conversation, "Tell me a story.", streamed).usage.output == 3
+
+
+@each_way
+@pytest.mark.parametrize("rooted", [True, False], ids=["object", "value"])
+def test_it_is_held_to_a_schema(host: Host, rooted: bool, streamed: bool) -> None:
+    """In responses it pays no heed to one."""
+    colour = {"type": "string", "enum": COLOURS}
+    schema = {"type": "object", "properties": {"is": colour}, "required": ["is"]}
+    conversation = host.open("chat", "chat/smollm2", parameters={**SHORT, "max_tokens": 64})
+    said = answer_of(conversation, "A colour?", streamed, returns=schema if rooted else colour)
+    assert (said.data["is"] if rooted else said.data) in COLOURS
+
+
+@each_dialect
+@each_way
+def test_it_uses_a_tool(host: Host, dialect: str, streamed: bool) -> None:
+    conversation = host.open("look", f"{dialect}/smollm2", parameters={**SHORT, "max_tokens": 64})
+    answer = answer_of(conversation, "What colour is the sky? Look at it.", streamed)
+    assert answer.text.strip()
+    assert [call["at"] in ("sky", "sea") for call in answer.data] == [True]
+
+
+def test_it_lists_its_models(host: Host) -> None:
+    listed = list(host.instances["chat"].provider.list_models(Cancellation()))
+    assert listed == [Listed("smollm2")]
+
+
+def test_it_embeds(host_for: Callable[..., Host], embedding_server: Any) -> None:
+    vectors = host_for(embedding_server).open("embed", "embed/smollm2").say("go").data
+    assert [len(vector) for vector in vectors] == [576, 576]
+    assert vectors[0] != vectors[1]
+
+
+@each_dialect
+@each_way
+def test_a_wrong_key_is_told(
+    host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool
+) -> None:
+    conversation = host_for(server, key="sk-canary-wrong").open("chat", f"{dialect}/smollm2")
+    with pytest.raises(AuthenticationFailed, match="Invalid API Key") as caught:
+        answer_of(conversation, "hi", streamed)
+    assert caught.value.status == 401
+
+
+@each_dialect
+@each_way
+def test_an_overflow_is_told(host: Host, dialect: str, streamed: bool) -> None:
+    conversation = host.open("chat", f"{dialect}/smollm2")
+    with pytest.raises(ContextOverflow, match=f"{WINDOW} tokens"):
+        answer_of(conversation, "word " * 2 * WINDOW, streamed)
+    assert conversation.history == ()
+
+
+@each_dialect
+@each_way
+def test_an_unknown_path_is_told(
+    host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool
+) -> None:
+    conversation = host_for(server, path="/v9").open("chat", f"{dialect}/smollm2")
+    with pytest.raises(RequestRefused, match="File Not Found"):
+        answer_of(conversation, "hi", streamed)
+
+
+def test_what_it_does_not_do_is_told(host: Host) -> None:
+    with pytest.raises(ProviderError, match="does not support embeddings"):
+        host.open("embed", "embed/smollm2").say("go")
+
+
+def _until_idle(server: Any) -> None:
+    """Until the server generates nothing; each look waits for its next token."""
+    deadline = time.monotonic() + 60
+    while _metric(server, "requests_processing"):
+        assert time.monotonic() < deadline, "the server goes on"
+
+
+def _metric(server: Any, name: str) -> float:
+    lines = str(server.handle_metrics()).splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"llamacpp:{name} "))
+
+
+@pytest.mark.parametrize("how", ["cancel", "close", "leave"])
+def test_what_is_cancelled_is_not_generated(host: Host, server: Any, how: str) -> None:
+    """While it is streamed: of whole replies the server does not look whether anybody
+    waits for them."""
+    before = _metric(server, "n_decode_total")
+    conversation = host.open("chat", "chat/smollm2")
+    events = conversation.stream("Go on.", returns=LONG)
+    next(event for event in events if event.text)
+    if how == "leave":
+        events.close()
+    else:
+        thread = threading.Thread(target=getattr(conversation, how))
+        thread.start()
+        with pytest.raises(Cancelled if how == "cancel" else GenaiError):
+            list(events)
+        thread.join()
+    _until_idle(server)
+    assert _metric(server, "n_decode_total") - before < 300
+    assert conversation.history == ()
+
+
+def test_a_whole_reply_is_not_waited_for_once_cancelled(host: Host, server: Any) -> None:
+    before = _metric(server, "n_decode_total")
+    conversation = host.open("chat", "chat/smollm2", parameters={"max_tokens": 200})
+    with ThreadPoolExecutor(1) as pool:
+        saying = pool.submit(conversation.say, "Go on.", returns=LONG)
+        while not _metric(server, "requests_processing"):
+            assert not saying.done()
+        conversation.cancel()
+        with pytest.raises(Cancelled):
+            saying.result(60)
+    assert _metric(server, "n_decode_total") - before < 200
+    _until_idle(server)

@@ -1,0 +1,192 @@
+"""The services that both sides speak to, and what lets them speak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import genai_vendor_openai
+import openai
+import pytest
+from attrs import frozen
+from fixtures import MakeHost
+from openai_service import KEY
+from peers.conversations import Kind, Said
+
+from genai_host import Config, Host
+from genai_host.api import Answer, Feature, NoSettings, Operation, Step, Story, Turn
+from genai_host.config import InstanceConfig
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import FakeService, Received, Reply
+
+
+@frozen
+class Way:
+    """A service in one dialect, set up by the same environment variables for both.
+
+    model         its name here
+    id            what the SDK calls the model, or the deployment
+    dialect       chat or responses
+    environment   `{url}` stands for the recording service
+    client        makes the SDK's client
+    kind          what the model can do
+    lacks         conversations that are refused here
+    """
+
+    name: str
+    model: str
+    id: str
+    dialect: Literal["chat", "responses"]
+    environment: Mapping[str, str]
+    client: Callable[[str], Any]
+    kind: Kind = "direct"
+    lacks: tuple[str, ...] = ()
+
+    def can(self, said: Said) -> bool:
+        has_form = said.chat if self.dialect == "chat" else said.responses
+        return has_form is not None and said.only in ("", self.kind) and said.name not in self.lacks
+
+
+OWN = {
+    "OPENAI_API_KEY": KEY,
+    "OPENAI_BASE_URL": "http://api.openai.com/v1",
+    "OPENAI_ORG_ID": "org-1",
+    "OPENAI_PROJECT_ID": "proj_1",
+    "HTTP_PROXY": "{url}",  # so that it is OpenAI's own address, and comes here
+}
+ELSEWHERE = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}
+DATED = {
+    "AZURE_OPENAI_API_KEY": KEY,
+    "AZURE_OPENAI_ENDPOINT": "{url}",
+    "OPENAI_API_VERSION": "2025-04-01-preview",
+}
+TOKEN = {"AZURE_OPENAI_AD_TOKEN": "eyJ-canary", "AZURE_OPENAI_ENDPOINT": "{url}"}
+PREVIEW = {**TOKEN, "OPENAI_API_VERSION": "preview"}
+VARIABLES = {
+    "ALL_PROXY", "HTTPS_PROXY", "NO_PROXY",
+    *(name for each in (OWN, ELSEWHERE, DATED, TOKEN, PREVIEW) for name in each),
+}  # fmt: skip
+
+
+def _openai(url: str) -> Any:
+    return openai.OpenAI(max_retries=0)
+
+
+def _azure(url: str) -> Any:
+    return openai.AzureOpenAI(max_retries=0)
+
+
+def _azure_v1(url: str) -> Any:
+    """As Azure documents it: the plain client, at the address of the API without versions."""
+    return openai.OpenAI(base_url=f"{url}/openai/v1/", api_key="eyJ-canary", max_retries=0)
+
+
+def _azure_preview(url: str) -> Any:
+    return openai.OpenAI(
+        base_url=f"{url}/openai/v1/",
+        api_key="eyJ-canary",
+        default_query={"api-version": "preview"},
+        max_retries=0,
+    )
+
+
+_NO_FILES = ("file",)
+WAYS = [
+    Way("openai, chat", "gpt-4.1@openai+openai-chat", "gpt-4.1", "chat", OWN, _openai),
+    Way("openai, responses", "gpt-4.1@openai+openai-responses", "gpt-4.1", "responses",
+        OWN, _openai),
+    Way("openai, thinking, chat", "gpt-5.4@openai+openai-chat", "gpt-5.4", "chat",
+        OWN, _openai, "thinking"),
+    Way("openai, thinking, responses", "gpt-6.1-sol@openai", "gpt-6.1-sol", "responses",
+        OWN, _openai, "thinking"),
+    Way("elsewhere, chat", "gpt-4.1@openai+openai-chat", "gpt-4.1", "chat", ELSEWHERE, _openai),
+    Way("compatible, chat", "gate/qwen", "qwen", "chat", ELSEWHERE, _openai),
+    Way("azure, dated, chat", "gpt-4.1@mine+openai-chat", "my four", "chat",
+        DATED, _azure, lacks=_NO_FILES),
+    Way("azure, dated, responses", "gpt-4.1@mine+openai-responses", "my four", "responses",
+        DATED, _azure),
+    Way("azure, chat", "gpt-5.4@mine+openai-chat", "my-five", "chat",
+        TOKEN, _azure_v1, "thinking", lacks=_NO_FILES),
+    Way("azure, responses", "gpt-5.4@mine+openai-responses", "my-five", "responses",
+        TOKEN, _azure_v1, "thinking"),
+    Way("azure, preview, chat", "gpt-4.1@mine+openai-chat", "my four", "chat",
+        PREVIEW, _azure_preview, lacks=_NO_FILES),
+]  # fmt: skip
+DEPLOYMENTS = {"gpt-5.4": "my-five", "gpt-4.1": "my four", "text-embedding-3-small": "vectors"}
+
+
+def way_named(name: str) -> Way:
+    return next(way for way in WAYS if way.name == name)
+
+
+class Clients:
+    """The SDK's clients for one service, each made once, as that takes long."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._made: dict[Any, Any] = {}
+
+    def of(self, way: Way) -> Any:
+        """To be called while the way's environment is set up."""
+        key = (way.client, *way.environment.items())
+        if key not in self._made:
+            self._made[key] = way.client(self._url)
+        return self._made[key]
+
+    def close(self) -> None:
+        for client in self._made.values():
+            client.close()
+
+
+class Sides:
+    """Lets both sides speak to one service, and gives what it was sent."""
+
+    def __init__(
+        self,
+        service: FakeService,
+        clients: Clients,
+        make_host: MakeHost,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        self.clients = clients
+        self._service = service
+        self._make_host = make_host
+        self._monkeypatch = monkeypatch
+
+    def set_up(self, environment: Mapping[str, str]) -> None:
+        for name in VARIABLES:
+            self._monkeypatch.delenv(name, raising=False)
+            self._monkeypatch.delenv(name.lower(), raising=False)
+        for name, value in environment.items():
+            self._monkeypatch.setenv(name, value.format(url=self._service.url))
+
+    def host(self, tell: Callable[[Turn[NoSettings]], Story], operation: Operation) -> Host:
+        """A host whose feature `tell` tells this story, with a model for this operation."""
+        feature = Feature("tell", NoSettings, tell, roles={"main": operation})
+        mine = InstanceConfig("azure-openai", models=DEPLOYMENTS)
+        gate = InstanceConfig(
+            "openai-compatible",
+            settings={"base_url": f"{self._service.url}/v1", "key_variable": "OPENAI_API_KEY"},
+        )
+        return self._make_host(
+            config=Config(providers={"mine": mine, "gate": gate}),
+            openai=genai_vendor_openai,
+            tell=MadePlugin(features=[feature]),
+        )
+
+    def sent(self, replies: list[Reply], speak: Callable[[], object]) -> list[Received]:
+        """The requests that come while one side speaks."""
+        self._service.requests.clear()
+        self._service.replies[:] = replies
+        speak()
+        return list(self._service.requests)
+
+
+def telling(step: Step[Any]) -> Callable[[Turn[NoSettings]], Story]:
+    """A feature that takes this one step."""
+
+    def tell(turn: Turn[NoSettings]) -> Story:
+        yield from step
+        return Answer("")
+
+    return tell
