@@ -1,6 +1,6 @@
 """What bounds the calls of one provider instance: a table of its configuration.
 
-[providers.my-azure.calls]
+[providers.my-service.calls]
 first_token = 120
 at_once = 20
 """

@@ -293,7 +293,7 @@ def _why(error: Exception, limits: Cancellation) -> Exception:
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
     """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3);
-    `retry-after-ms` as Azure has it."""
+    `retry-after-ms` as some services have it."""
     headers = {name.lower(): value for name, value in reply.headers.items()}
     seconds = _number(headers.get("retry-after-ms", ""), 0.001)
     if seconds is None:

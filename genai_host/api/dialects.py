@@ -45,7 +45,7 @@ class Serve:
                      `False` for one of the dialect's own that is refused here
     variant          which of its variants the dialect is to write
     ids              pattern of the model ids that the dialect is right for, as
-                     `anthropic.*`: decides for models that nobody declared
+                     `some-family.*`: decides for models that nobody declared
     install          what to `pip install` where the dialect is missing
     """
 
