@@ -64,6 +64,24 @@ def stream(transport: Transport, service: FakeService, limits: Cancellation) -> 
     return found
 
 
+def cancel_amid_a_stream(transport: Transport, service: FakeService) -> None:
+    """From another thread than the one that has read an event, and waits for more."""
+    limits = Cancellation()
+    events = stream(transport, service, limits)
+    reading = threading.Event()
+
+    def read() -> None:
+        for _ in events:
+            reading.set()
+
+    with limits.on_cancel(events.close), ThreadPoolExecutor(1) as pool:
+        pending = pool.submit(read)
+        assert reading.wait(10)
+        limits.cancel()
+        with pytest.raises(Cancelled):
+            pending.result(timeout=10)
+
+
 class TestSending:
     def test_a_request_goes_out_as_it_is(self, transport: Transport, service: FakeService) -> None:
         found = transport.send(request(service, "/v1/x?a=b", b'{"a":1}'), Cancellation())
@@ -206,20 +224,7 @@ class TestTrust:
 
     def test_a_stream_can_be_cancelled(self, trusting: Transport, secure: FakeService) -> None:
         secure.replies = [sse_reply([b"one", HANG])]
-        limits = Cancellation()
-        events = stream(trusting, secure, limits)
-        reading = threading.Event()
-
-        def read() -> None:
-            for _ in events:
-                reading.set()
-
-        with limits.on_cancel(events.close), ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(read)
-            assert reading.wait(10)
-            limits.cancel()
-            with pytest.raises(Cancelled):
-                pending.result(timeout=10)
+        cancel_amid_a_stream(trusting, secure)
         secure.wait_until_closed()
 
 
@@ -327,20 +332,7 @@ class TestCancelling:
         self, transport: Transport, service: FakeService, pieces: list[bytes]
     ) -> None:
         service.replies = [stream_reply(pieces)]
-        limits = Cancellation()
-        events = stream(transport, service, limits)
-        reading = threading.Event()
-
-        def read() -> None:
-            for _ in events:
-                reading.set()
-
-        with limits.on_cancel(events.close), ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(read)
-            assert reading.wait(10)
-            limits.cancel()
-            with pytest.raises(Cancelled):
-                pending.result(timeout=10)
+        cancel_amid_a_stream(transport, service)
         service.wait_until_closed()
 
     def test_before_there_is_a_connection(self, transport: Transport, service: FakeService) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import logging
 import pickle
@@ -131,7 +130,6 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
             self.service.replies = [reply]
             self.ask(host, way)
         host.close()
-        gc.collect()  # an exception may be in a cycle with what it failed in
         self.service.wait_until_closed()
         assert _own_threads() <= before
 
