@@ -28,6 +28,7 @@ class Observers:
 
     def __init__(self, hooks: Any = None) -> None:
         self._hooks = hooks
+        self._found: dict[str, list[Any]] = {}
 
     def tell(self, hook: str, **news: Any) -> None:
         """Call a hook of each plugin that has it."""
@@ -72,8 +73,12 @@ class Observers:
             )
 
     def _implementations(self, hook: str) -> list[Any]:
-        caller = getattr(self._hooks, hook, None)
-        return caller.get_hookimpls() if caller is not None else []
+        """Plugins come before the first call, and stay: each hook is looked up once."""
+        found = self._found.get(hook)
+        if found is None:
+            caller = getattr(self._hooks, hook, None)
+            found = self._found[hook] = caller.get_hookimpls() if caller is not None else []
+        return found
 
 
 class CallReport:

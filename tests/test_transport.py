@@ -107,13 +107,49 @@ class TestSending:
             assert len(list(stream(transport, service, Cancellation()))) == 2
         assert service.connections == 1
 
+    def test_a_kept_connection_that_is_closed_is_no_failure(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        """Some services close, a little after their reply, what they said they keep."""
+        service.replies = [json_reply(1), Reply([CUT]), json_reply(3)]
+        assert transport.send(request(service), Cancellation()).body == b"1"
+        assert transport.send(request(service), Cancellation()).body == b"3"
+        assert (service.connections, len(service.requests)) == (2, 3)
+
+    def test_a_kept_connection_that_breaks_amid_a_reply_is_one(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [json_reply(1), Reply([b"HTTP/1.1 200", CUT]), json_reply(3)]
+        assert transport.send(request(service), Cancellation()).body == b"1"
+        with pytest.raises(Unavailable):
+            transport.send(request(service), Cancellation())
+        assert len(service.requests) == 2
+
+    def test_a_new_connection_that_is_closed_is_one(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [Reply([CUT]), json_reply(2)]
+        with pytest.raises(Unavailable, match="broke the connection"):
+            transport.send(request(service), Cancellation())
+        assert len(service.requests) == 1
+
+    @pytest.mark.parametrize(
+        "headers", [{"X-A": "a\r\nX-B: b"}, {"X-A": "a\nb"}, {"X-A\0": "b"}, {"X-A": "\u20ac"}]
+    )
+    def test_no_header_holds_another(
+        self, transport: Transport, service: FakeService, headers: dict[str, str]
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="header"):
+            transport.send(HttpRequest("GET", service.url, headers), Cancellation())
+        assert not service.requests
+
     def test_a_failure_is_a_reply(self, transport: Transport, service: FakeService) -> None:
         service.replies = [json_reply({"error": "x"}, 429, {"Retry-After": "7"})]
         for act in (transport.send, transport.stream):
             found = act(request(service), Cancellation())
             assert isinstance(found, ProviderReply)
             assert (found.status, found.body) == (429, b'{"error": "x"}')
-            assert found.headers["Retry-After"] == "7"
+            assert found.headers["retry-after"] == "7"
 
     def test_no_redirect_is_followed(self, transport: Transport, service: FakeService) -> None:
         with FakeService([json_reply({})]) as elsewhere:
@@ -278,6 +314,13 @@ class TestReading:
         found = transport.stream(request(service), Cancellation())
         assert isinstance(found, ProviderReply)
         assert found.body == b"<html>"
+
+    def test_a_stream_that_nobody_reads_can_be_closed(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        service.replies = [sse_reply([b"one", HANG])]
+        stream(transport, service, Cancellation()).close()
+        service.wait_until_closed()
 
     def test_lines_of_json_are_events(self, transport: Transport, service: FakeService) -> None:
         service.replies = [

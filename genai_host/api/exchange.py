@@ -63,7 +63,8 @@ def _write(value: Any) -> bytes:
 
 @frozen
 class ProviderReply:
-    """A whole reply. A status of 400 or more tells of a failure, as over HTTP."""
+    """A whole reply. A status of 400 or more tells of a failure, as over HTTP; names of
+    headers are in lower case."""
 
     body: bytes
     status: int = 200

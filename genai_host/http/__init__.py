@@ -2,6 +2,8 @@
 
 transport     requests out, replies and events in
 connections   whose a connection is, proxies, certificates
+response      from bytes to a reply
+encoding      replies that are compressed
 framing       from bytes to events
 
 Nothing of it is imported before the first request.

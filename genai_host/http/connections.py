@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import Any
 
 import requests
@@ -19,6 +19,8 @@ import urllib3
 from attrs import frozen
 from requests.adapters import HTTPAdapter
 from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_environ_proxies
+from urllib3.exceptions import HTTPError, ProxyError
+from urllib3.util import parse_url
 
 from genai_host.errors import ConfigurationError
 
@@ -65,14 +67,14 @@ class Exchange:
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-current_exchange: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
-"""The exchange that the current thread is getting a connection for."""
-
-
 class _OwnedConnection:
-    """A connection that knows the exchange it is used by."""
+    """A connection that belongs to an exchange while it is in use.
+
+    is_new   whether this exchange is its first
+    """
 
     exchange: Exchange | None = None
+    is_new: bool = True
     sock: Any
 
     def connect(self) -> None:
@@ -89,43 +91,76 @@ class _HttpsConnection(_OwnedConnection, urllib3.connection.HTTPSConnection):
     pass
 
 
-class _OwningPool:
-    """A pool whose connections belong to one exchange each while they are out."""
+class _LendingPool:
+    """A pool that lends its connections, each to one exchange."""
 
-    def _get_conn(self, timeout: float | None = None) -> Any:
-        connection = super()._get_conn(timeout)  # type: ignore[misc]  # mixed into a pool
-        exchange = current_exchange.get()
+    def lend(self, exchange: Exchange, seconds: float) -> Any:
+        """A connection that is kept and still good, or a new one.
+
+        seconds   that it may take to get a new one
+
+        Raises what urllib3 raises, `OSError`, and `ProxyError` for what a proxy is to
+        blame for.
+        """
+        connection = self._get_conn()  # type: ignore[attr-defined]  # mixed into a pool
         connection.exchange = exchange
-        if exchange is not None and connection.sock is not None:
+        connection.is_new = connection.is_closed
+        if not connection.is_new:
             exchange.hold(connection.sock)
+            return connection
+        connection.timeout = seconds
+        try:
+            self._connect(connection)
+        except BaseException as error:
+            connection.close()
+            if connection.proxy and not connection.has_connected_to_proxy:
+                raise ProxyError("the proxy", error) from error  # type: ignore[arg-type]  # it says so
+            raise
         return connection
 
-    def _put_conn(self, connection: Any) -> None:
-        if connection is not None and connection.exchange is not None:
-            exchange, connection.exchange = connection.exchange, None
-            exchange.end()
-            if exchange.is_cut:
-                connection.close()
-        super()._put_conn(connection)  # type: ignore[misc]
+    def take_back(self, connection: Any, *, clean: bool) -> None:
+        """Done with a connection.
+
+        clean   whether it can be used again
+        """
+        exchange, connection.exchange = connection.exchange, None
+        exchange.end()
+        if clean and not exchange.is_cut:
+            self._put_conn(connection)  # type: ignore[attr-defined]
+        else:
+            connection.close()
+
+    def _connect(self, connection: Any) -> None:
+        pool: Any = self
+        if pool.proxy is not None and pool.scheme == "https":
+            pool._prepare_proxy(connection)  # which connects, by a tunnel
+        else:
+            connection.connect()
 
 
-class _HttpPool(_OwningPool, urllib3.HTTPConnectionPool):
+class _HttpPool(_LendingPool, urllib3.HTTPConnectionPool):
     ConnectionCls = _HttpConnection
 
 
-class _HttpsPool(_OwningPool, urllib3.HTTPSConnectionPool):
+class _HttpsPool(_LendingPool, urllib3.HTTPSConnectionPool):
     ConnectionCls = _HttpsConnection
 
 
 @frozen
 class Address:
-    """Where requests to one URL go: which pool of connections, and what to ask it for.
+    """Where requests to one URL go.
 
+    pool     of connections
+    target   what to ask for there
+    host     as the header `Host` has it
+    headers  that go with each request: those for a proxy
     origin   scheme, host and port, for people
     """
 
     pool: Any
     target: str
+    host: str
+    headers: Mapping[str, str]
     origin: str
 
 
@@ -144,11 +179,13 @@ class Adapter(HTTPAdapter):
         try:
             request = requests.Request("POST", url).prepare()
             proxies = _proxies(url, proxy)
-            pool = self.get_connection_with_tls_context(request, True, proxies)
-        except (requests.RequestException, ValueError) as error:
+            pool: Any = self.get_connection_with_tls_context(request, True, proxies)
+            host = parse_url(request.url or "").netloc or ""
+        except (requests.RequestException, HTTPError, ValueError) as error:
             raise ConfigurationError(f"the address is not one: {type(error).__name__}") from error
         origin = f"{pool.scheme}://{pool.host}{f':{pool.port}' if pool.port else ''}"
-        return Address(pool, self.request_url(request, proxies), origin)
+        through = pool.proxy_headers if pool.scheme == "http" else {}  # a tunnel has its own
+        return Address(pool, self.request_url(request, proxies), host, dict(through), origin)
 
     def close(self) -> None:
         """Close the connections that nobody uses: the pools are only forgotten otherwise,

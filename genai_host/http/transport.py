@@ -1,27 +1,27 @@
-"""HTTP for one provider instance, on the connection pools of requests and urllib3.
+"""HTTP for one provider instance, over connections of requests and urllib3.
 
-    Transport.send   → _begin → Exchange → urlopen → _read_whole → ProviderReply
-    Transport.stream → _begin → Exchange → urlopen → EventStream → StreamEvent ...
+    Transport.send   → _begin → _exchanged → Response → _read_whole → ProviderReply
+    Transport.stream → _begin → _exchanged → Response → EventStream → StreamEvent ...
 
 One attempt each: no retry, no redirect, no netrc, no cookies; the environment says only
-which proxy to use. An address is looked at once, then each request is one call of its
-connection pool.
+which proxy to use. What is sent is one write, and what comes is read by a parser in C:
+that is most of what a call costs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-import urllib3
+from attrs import frozen
 from urllib3.exceptions import (
     ConnectTimeoutError,
-    DecodeError,
     HTTPError,
     NameResolutionError,
     NewConnectionError,
     ProxyError,
-    SSLError,
 )
 
 from genai_host import __version__
@@ -36,14 +36,16 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.http.connections import Adapter, Address, Exchange, current_exchange
+from genai_host.http.connections import Adapter, Address, Exchange
+from genai_host.http.encoding import ACCEPTED, unpacked
 from genai_host.http.framing import FRAMINGS
+from genai_host.http.response import Response
 
-_BLOCK = 64 << 10  # bytes that are read at once
 _LARGEST_REPLY = 64 << 20  # bytes, decoded: of a whole reply
 _LARGEST_STREAM = 256 << 20  # bytes, decoded: of all events of one
-_HEADERS = {"User-Agent": f"genai-host/{__version__}"}
+_ONE_WRITE = 1 << 20  # bytes: up to here a body is sent together with its head
 _MOST_ADDRESSES = 256
+_USER_AGENT = f"genai-host/{__version__}"
 
 
 class Transport:
@@ -63,8 +65,8 @@ class Transport:
         proxy: str | None = None,
         ca_file: str | None = None,
     ) -> None:
-        self._timeout = urllib3.Timeout(connect=connect, read=total)
         self._connect = connect
+        self._total = total
         self._proxy = proxy
         self._adapter = Adapter(ca_file)
         self._addresses: dict[str, Address] = {}
@@ -72,8 +74,8 @@ class Transport:
     def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
         exchange = Exchange()
         with limits.on_cancel(exchange.cut):
-            response = self._begin(request, exchange, limits, "gzip, deflate")
-            return _read_whole(response, exchange, limits)
+            loan = self._begin(request, exchange, limits, ACCEPTED)
+            return _read_whole(loan, limits)
 
     def stream(
         self,
@@ -83,12 +85,13 @@ class Transport:
     ) -> EventStream | ProviderReply:
         exchange = Exchange()
         with limits.on_cancel(exchange.cut):
-            response = self._begin(request, exchange, limits, "identity")
-            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            loan = self._begin(request, exchange, limits, "identity")
+            kind = loan.response.headers.get("content-type", "").partition(";")[0]
+            kind = kind.strip().lower()
             framing = (framings or {}).get(kind) or FRAMINGS.get(kind)
-            if framing is None or response.status >= 300:
-                return _read_whole(response, exchange, limits)
-        return EventStream(response, exchange, limits, framing)
+            if framing is None or loan.response.status >= 300:
+                return _read_whole(loan, limits)
+        return EventStream(loan, limits, framing)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -97,41 +100,47 @@ class Transport:
 
     def _begin(
         self, request: HttpRequest, exchange: Exchange, limits: Limits, encoding: str
-    ) -> urllib3.HTTPResponse:
+    ) -> _Loan:
         """Send the request and wait for the head of the reply."""
         address = self._address(request.url)
-        token = current_exchange.set(exchange)
+        head = _head(request, address, encoding)
         try:
-            response: urllib3.HTTPResponse = address.pool.urlopen(
-                request.method,
-                address.target,
-                body=request.body or None,
-                headers={
-                    "User-Agent": "genai-host",
-                    "Accept-Encoding": encoding,
-                    **request.headers,
-                },
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                preload_content=False,
-                decode_content=False,
-                timeout=self._timeout,
-            )
-        except (HTTPError, OSError, ValueError) as error:
-            exchange.end()
+            loan = self._exchanged(head, request.body, address, exchange)
+        except (HTTPError, OSError, ValueError, MalformedReply) as error:
             limits.check()
+            if isinstance(error, MalformedReply):
+                raise
             raise self._not_sent(error, address.origin) from error
-        finally:
-            current_exchange.reset(token)
-        if 300 <= response.status < 400:
-            _abandon(response, exchange)
+        if 300 <= loan.response.status < 400:
+            loan.end()
             raise RequestRefused(
                 f"{address.origin} redirects, which is not followed",
                 hint="set base_url to the service's own address",
-                status=response.status,
+                status=loan.response.status,
             )
-        return response
+        return loan
+
+    def _exchanged(self, head: bytes, body: bytes, address: Address, exchange: Exchange) -> _Loan:
+        """A request that was sent, and of whose reply the head has come.
+
+        A service may close a connection that it kept, just when it is used again: where it
+        closes one without a word, a new one is taken at once.
+        """
+        while True:
+            connection = address.pool.lend(exchange, self._connect)
+            connection.sock.settimeout(self._total)
+            loan = _Loan(address.pool, connection, exchange, Response(connection.sock))
+            try:
+                _write(connection.sock, head, body)
+                loan.response.read_head()
+            except BaseException as error:
+                is_stale = not connection.is_new and not loan.response.begun
+                if is_stale and isinstance(error, ConnectionError) and not exchange.is_cut:
+                    loan.drop()
+                    continue
+                loan.end()
+                raise
+            return loan
 
     def _address(self, url: str) -> Address:
         address = self._addresses.get(url)
@@ -156,7 +165,7 @@ class Transport:
             )
         if isinstance(error, ProxyError):
             return Unavailable(f"the proxy to {origin} failed: {_system_reason(error)}")
-        if isinstance(error, SSLError):
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             return ConfigurationError(
                 f"{origin} cannot be trusted: {_system_reason(error)}",
                 hint="for a service of your own, set ca_file to its certificate authority",
@@ -164,71 +173,118 @@ class Transport:
         return Unavailable(f"{origin} broke the connection: {_system_reason(error)}")
 
 
+@frozen
+class _Loan:
+    """A connection for as long as one exchange needs it, and the reply that comes over it."""
+
+    pool: Any
+    connection: Any
+    exchange: Exchange
+    response: Response
+
+    def end(self) -> None:
+        """Done with it: the connection goes back to its pool if all of the reply has come,
+        and is closed if it has not."""
+        if self.connection.exchange is self.exchange:
+            self.pool.take_back(self.connection, clean=self.response.clean)
+        self.response.close()
+
+    def drop(self) -> None:
+        """The connection was of no use: the exchange takes another one."""
+        self.exchange.hold(None)
+        self.connection.exchange = None
+        self.connection.close()
+        self.response.close()
+
+
 class EventStream:
     """A streamed reply: its events, as they come. Iterate once."""
 
-    def __init__(
-        self,
-        response: urllib3.HTTPResponse,
-        exchange: Exchange,
-        limits: Limits,
-        framing: Framing,
-    ) -> None:
-        self._response = response
-        self._exchange = exchange
+    def __init__(self, loan: _Loan, limits: Limits, framing: Framing) -> None:
+        self._loan = loan
         self._limits = limits
         self._framing = framing
+        self._is_read = False
 
     def __iter__(self) -> Iterator[StreamEvent]:
-        blocks = _blocks(self._response, self._exchange, self._limits, _LARGEST_STREAM)
+        self._is_read = True
         try:
-            yield from self._framing(blocks)
+            yield from self._framing(_blocks(self._loan, self._limits, _LARGEST_STREAM))
         finally:
-            _abandon(self._response, self._exchange)
+            self._loan.end()
 
     def close(self) -> None:
         """End it, from any thread; the iteration that it finds blocked raises."""
-        self._exchange.cut()
+        self._loan.exchange.cut()
+        if not self._is_read:
+            self._loan.end()
 
 
-def _read_whole(
-    response: urllib3.HTTPResponse, exchange: Exchange, limits: Limits
-) -> ProviderReply:
+def _head(request: HttpRequest, address: Address, encoding: str) -> bytes:
+    """The first line and the headers of a request (RFC 9112, 2 and 3).
+
+    Raises `ConfigurationError` for what would end a header.
+    """
+    headers = {
+        "Host": address.host,
+        "User-Agent": _USER_AGENT,
+        "Accept-Encoding": encoding,
+        **address.headers,
+        **request.headers,
+    }
+    if request.body or request.method not in ("GET", "HEAD"):
+        headers["Content-Length"] = str(len(request.body))
+    lines = [f"{request.method} {address.target} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    text = "\r\n".join(lines)
+    ends = len(lines) - 1
+    if text.count("\n") != ends or text.count("\r") != ends or "\0" in text:
+        raise ConfigurationError("a header of the request holds the end of a line")
     try:
-        body = b"".join(_blocks(response, exchange, limits, _LARGEST_REPLY))
+        return f"{text}\r\n\r\n".encode("latin-1")
+    except UnicodeEncodeError as error:
+        raise ConfigurationError("a header has characters that none may have") from error
+
+
+def _write(sock: Any, head: bytes, body: bytes) -> None:
+    """Send a request. A service that has heard enough may answer and close before it has
+    heard all: then there is a reply to be read."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        if len(body) <= _ONE_WRITE:
+            sock.sendall(head + body)
+        else:
+            sock.sendall(head)
+            sock.sendall(body)
+
+
+def _read_whole(loan: _Loan, limits: Limits) -> ProviderReply:
+    response = loan.response
+    try:
+        body = b"".join(_blocks(loan, limits, _LARGEST_REPLY))
     finally:
-        _abandon(response, exchange)
-    if not body and not _tells_its_length(response):
+        loan.end()
+    if not body and not response.tells_its_length and response.status != 204:
         raise IncompleteReply("the reply was cut before its body")
-    return ProviderReply(body, response.status, dict(response.headers))
+    return ProviderReply(body, response.status, response.headers)
 
 
-def _tells_its_length(response: urllib3.HTTPResponse) -> bool:
-    """If it does not, a reply that is cut amid its headers looks like an empty one."""
-    headers = response.headers
-    return "content-length" in headers or "transfer-encoding" in headers or response.status == 204
-
-
-def _blocks(
-    response: urllib3.HTTPResponse, exchange: Exchange, limits: Limits, most: int
-) -> Iterator[bytes]:
+def _blocks(loan: _Loan, limits: Limits, most: int) -> Iterator[bytes]:
     """The body of a reply, as it comes.
 
     Raises `IncompleteReply` where the connection breaks, `MalformedReply` beyond so many
     bytes.
     """
+    exchange = loan.exchange
     size = 0
     try:
-        for block in _read(response):
+        for block in _body(loan.response):
             if exchange.is_cut:
                 break
             size += len(block)
             if size > most:
                 raise MalformedReply(f"the reply is longer than {most} bytes")
             yield block
-    except DecodeError as error:
-        raise MalformedReply("the reply is compressed wrongly") from error
-    except (HTTPError, OSError, ValueError, AttributeError) as error:
+    except OSError as error:
         limits.check()
         raise IncompleteReply(f"the reply was cut: {_system_reason(error)}") from error
     if exchange.is_cut:  # which looks like the end to some replies
@@ -236,19 +292,10 @@ def _blocks(
         raise IncompleteReply("the reply was closed before its end")
 
 
-def _read(response: urllib3.HTTPResponse) -> Iterator[bytes]:
-    if response.chunked:
-        yield from response.stream(_BLOCK, decode_content=True)
-    else:
-        while block := response.read1(_BLOCK, decode_content=True):
-            yield block
-
-
-def _abandon(response: urllib3.HTTPResponse, exchange: Exchange) -> None:
-    """Done with a reply: its connection is in the pool if it was read to its end, and
-    is closed if it was not."""
-    exchange.end()
-    response.close()
+def _body(response: Response) -> Iterator[bytes]:
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    blocks = response.read_body()
+    return blocks if encoding in ("", "identity") else unpacked(blocks, encoding)
 
 
 def _system_reason(error: BaseException) -> str:

@@ -1,0 +1,124 @@
+"""One reply over a connection: its head, then its body as it comes.
+
+llhttp reads it (through httptools), as it does for Node.js: what it takes is HTTP/1.1 as
+RFC 9112 has it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from genai_host.errors import MalformedReply
+
+_BLOCK = 64 << 10  # bytes that are read at once
+_LARGEST_HEAD = 256 << 10  # bytes
+
+
+class Response:
+    """A reply that is still being read.
+
+    status    0 until the head has come
+    headers   names in lower case; values of one name are joined by commas
+    ended     whether all of it has come
+    clean     whether nothing else has come, and the connection stays open: it can be used
+              again
+    begun     whether anything has come
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.ended = False
+        self.clean = False
+        self.begun = False
+        self._socket = sock
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self._has_head = False
+
+    @property
+    def tells_its_length(self) -> bool:
+        """If it does not, it ends where the connection does; and if it is cut amid its
+        headers it looks like an empty one."""
+        return "content-length" in self.headers or "transfer-encoding" in self.headers
+
+    def read_head(self) -> None:
+        """Wait for the status and the headers.
+
+        Raises `OSError` where the connection breaks, `MalformedReply`.
+        """
+        size = 0
+        while not self._has_head:
+            data = self._socket.recv(_BLOCK)
+            if not data:
+                raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
+            self._feed(data)
+            size += len(data)
+            if size > _LARGEST_HEAD and not self._has_head:
+                raise MalformedReply(f"the head of the reply is longer than {_LARGEST_HEAD} bytes")
+
+    def read_body(self) -> Iterator[bytes]:
+        """The body as it comes, as it was sent: it may be compressed.
+
+        Raises `OSError` where the connection breaks, `MalformedReply`.
+        """
+        while True:
+            if self._body:
+                body, self._body = self._body, []
+                yield body[0] if len(body) == 1 else b"".join(body)
+            if self.ended:
+                return
+            data = self._socket.recv(_BLOCK)
+            if data:
+                self._feed(data)
+            elif self.tells_its_length:
+                raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
+            else:
+                self.ended = True
+
+    def close(self) -> None:
+        """Let go of the parser, which holds this object as this object holds it."""
+        self._parser = None
+
+    def _feed(self, data: bytes) -> None:
+        self.begun = True
+        assert self._parser is not None  # nobody reads what is closed
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            self.clean = False
+            if not self.ended:  # else what comes unasked is no matter
+                raise MalformedReply("the reply is not HTTP/1.1") from error
+
+    # as the parser calls them
+
+    def on_message_begin(self) -> None:
+        self.clean = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.ended:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+            before = self.headers.get(key)
+            self.headers[key] = text if before is None else f"{before}, {text}"
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        if not self.ended:
+            self.status = self._parser.get_status_code()
+            self._has_head = self.status >= 200
+
+    def on_body(self, body: bytes) -> None:
+        if not self.ended:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        assert self._parser is not None
+        if self._has_head:
+            self.clean = not self.ended and self._parser.should_keep_alive()
+            self.ended = True
+        else:  # one of status 1xx, which another one follows (RFC 9110, 15.2)
+            self.headers.clear()
