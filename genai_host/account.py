@@ -43,9 +43,10 @@ class Account:
         self._round_trips = 0
         self._steps = 0
         self._details: dict[Path, Detail] = {}
-        # by identity, which holds as long as the message is kept here
-        self._told = {id(message): message for message in history}
-        self._prompted: list[Message] = []
+        # by identity, which holds as long as the messages are kept here
+        self._kept = list(history)
+        self._told = set(map(id, self._kept))
+        self._new: list[Message] = []
 
     @property
     def details(self) -> list[Detail]:
@@ -72,12 +73,15 @@ class Account:
         """A step has ended, with a result or an error; what there is to tell of it."""
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
-        detail = detail_of(step, result, error, self._told, self._codec)
+        new: list[Message] = []
+        if isinstance(step, Prompt):
+            told = self._told
+            new = [message for message in step.messages if id(message) not in told]
+        detail = detail_of(step, result, error, new, self._codec)
         with self._lock:
-            if isinstance(step, Prompt):
-                self._prompted.extend(step.messages)
+            self._new.extend(new)
             if isinstance(result, Completion):
-                self._prompted.append(result.message)
+                self._new.append(result.message)
             if isinstance(result, (Completion, Vectors)):
                 self.usage += result.usage
             if detail is not None:
@@ -87,5 +91,6 @@ class Account:
     def close(self) -> None:
         """All that was done at once has ended. Only now what was prompted counts as told,
         so that of prompts at once each is told as if alone, whichever ended first."""
-        self._told.update((id(message), message) for message in self._prompted)
-        self._prompted.clear()
+        self._kept.extend(self._new)
+        self._told.update(map(id, self._new))
+        self._new.clear()

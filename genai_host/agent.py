@@ -143,8 +143,10 @@ class Agent:
         to a schema by its service is better than one that is asked in words."""
         needs = {"tools"} if prompt.tools else set()
         for message in prompt.messages:
-            if of_message := message.remember("needs", _needs):
-                needs |= of_message
+            content = message.content
+            if len(content) == 1 and type(content[0]) is Text:  # as most are
+                continue
+            needs |= message.remember("needs", _needs)
         able = [route for route in self.routes if needs <= route.capabilities]
         if not self.routes:
             raise NoRoute(f"the role {self.role} has no model")

@@ -57,7 +57,7 @@ class Conversation:
         feature: Feature[Any],
         began: Retold,
         make_agent: MakeAgent,
-        record: Recorder,
+        record: Recorder | None,
         clock: Clock,
         codec: Codec,
         caps: Caps,
@@ -366,7 +366,8 @@ class Conversation:
 
     def _note(self, entry: Entry) -> None:
         """Put on record what happens, and only then let it happen."""
-        self.record.append(entry)
+        if self.record is not None:
+            self.record.append(entry)
         self._told.add(entry)
         self._cast.main.reset(self._told.history)
 
@@ -406,7 +407,7 @@ class Conversation:
         return Cast(self.feature, self._make_agent, models, parameters, settings, history)
 
 
-def _pending_in(began: Retold, recorder: Recorder, codec: Codec) -> _Pending | None:
+def _pending_in(began: Retold, recorder: Recorder | None, codec: Codec) -> _Pending | None:
     if not began.pending:
         return None
     started, *past = began.pending

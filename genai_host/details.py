@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import (
@@ -11,6 +11,7 @@ from genai_host.api import (
     Completion,
     Detail,
     Embed,
+    Message,
     Moderate,
     Prompt,
     RouteInfo,
@@ -26,20 +27,20 @@ def detail_of(
     step: Step[Any],
     result: Any,
     error: GenaiError | None,
-    told: Collection[int],
+    new: Sequence[Message],
     codec: Codec,
 ) -> Detail | None:
     """What is to be told of a step, made from what is on record and nothing else;
     None if nothing is.
 
-    told   identities of the messages that are known: those of the history, and of the
-           prompts before. They are not told again: details grow with what is said, and
-           not with its square
+    new   the messages of a prompt that are not known from the history or from the prompts
+          before. The others are not told again: details grow with what is said, and not
+          with its square
     """
     describe = _DESCRIBERS.get(type(step))
     if describe is None:
         return None
-    title, data = describe(step, result, told, codec)
+    title, data = describe(step, result, new, codec)
     if error is not None:
         data["error"] = codec.to_json(error)
         title += f" failed: {error}"
@@ -47,13 +48,12 @@ def detail_of(
 
 
 def _of_prompt(
-    step: Prompt, completion: Completion | None, told: Collection[int], codec: Codec
+    step: Prompt, completion: Completion | None, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
-    added = [message for message in step.messages if id(message) not in told]
     data: dict[str, Any] = {
         "role": step.role,
         "messages": len(step.messages),
-        "added": codec.to_json(added),
+        "added": codec.to_json(new),
     }
     if step.parameters:
         data["parameters"] = dict(step.parameters)
@@ -72,7 +72,7 @@ def _of_prompt(
 
 
 def _of_embed(
-    step: Embed, vectors: Vectors | None, told: Collection[int], codec: Codec
+    step: Embed, vectors: Vectors | None, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
     if vectors is None:
@@ -84,7 +84,7 @@ def _of_embed(
 
 
 def _of_moderate(
-    step: Moderate, verdict: Verdict | None, told: Collection[int], codec: Codec
+    step: Moderate, verdict: Verdict | None, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"role": step.role, "text": step.text}
     if verdict is None:
@@ -97,14 +97,14 @@ def _of_moderate(
 
 
 def _of_function(
-    step: CallFunction[Any], result: Any, told: Collection[int], codec: Codec
+    step: CallFunction[Any], result: Any, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data = {"arguments": codec.to_json(step.arguments), "result": codec.to_json(result)}
     return f"call of {step.function.__qualname__}", data
 
 
 def _of_wait(
-    step: Wait[Any], result: Any, told: Collection[int], codec: Codec
+    step: Wait[Any], result: Any, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
     return f"waited for {step.kind}", data

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 import attrs
 
 from genai_host.api import Message, Text
+from genai_host.api.messages import remember_each
 
 
 def digest(value: Any) -> str:
@@ -31,7 +32,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Message):
-        return value.remember("digest", _of_message)
+        return value.remember("digest", _of_message).hex()
     if isinstance(value, Mapping):
         return {"mapping": {_key(key): _plain(item) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
@@ -53,16 +54,16 @@ def _plain(value: Any) -> Any:
 
 def _of_messages(messages: Iterable[Message]) -> str:
     """A conversation is long, and is digested again with each prompt."""
-    digests = "".join([message.remember("digest", _of_message) for message in messages])
-    return hashlib.sha256(digests.encode()).hexdigest()
+    digests = remember_each(messages, "digest", _of_message)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-def _of_message(message: Message) -> str:
+def _of_message(message: Message) -> bytes:
     content = message.content
     if len(content) == 1 and type(content[0]) is Text:  # as most are
         text = f"text\0{message.role}\0{content[0].text}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return digest(_fields(message))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return bytes.fromhex(digest(_fields(message)))
 
 
 def _key(key: Any) -> str:

@@ -135,13 +135,15 @@ class Driver:
         story = self._story()
         alarm = self._limit_time()
         try:
-            answer = self._recordable((yield from self._follow(story)))
+            answer = yield from self._follow(story)
+            state = self._recordable_state(answer)
         finally:
             story.close()
             if alarm is not None:
                 alarm.release()
         account = self._account
-        return evolve(answer, details=[*account.details, *answer.details], usage=account.usage)
+        details = [*account.details, *answer.details]
+        return evolve(answer, details=details, usage=account.usage, state=state)
 
     def _story(self) -> Story:
         story = self._feature.respond(self._turn)
@@ -182,13 +184,14 @@ class Driver:
             number += not isinstance(step, Progress)
             self._account.close()
 
-    def _recordable(self, answer: Answer) -> Answer:
-        """With its state as the next turn will find it, whether reopened or not."""
+    def _recordable_state(self, answer: Answer) -> Any:
+        """Its state as the next turn will find it, whether reopened or not."""
+        if answer.state is None and answer.data is None and not (answer.details or answer.adds):
+            return None  # as most are: there is nothing but text
         try:
-            form = plain(answer, self._codec)
+            return plain(answer, self._codec).get("state")
         except InvalidData as error:
             raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
-        return evolve(answer, state=form.get("state"))
 
     def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
         """Do a step, or give what is on record of it."""

@@ -77,7 +77,7 @@ class Host:
         settings: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
         state: Any = None,
-        record: Recorder | None = None,
+        record: Recorder | bool = True,
         caps: Caps | None = None,
     ) -> Conversation:
         """Open a conversation.
@@ -91,7 +91,8 @@ class Host:
         settings     settings of the feature by name
         history      what was said before
         state        the feature's own state, as an answer left it
-        record       where to record; None for a record in memory
+        record       where to record; True for a record in memory, False for none: then a
+                     turn that waits can be resumed by this conversation alone
         caps         what one turn may use up
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
@@ -108,9 +109,10 @@ class Host:
             history=tuple(history),
             state=state,
         )
-        record = Record() if record is None else record
-        record.append(opened)
-        return self._converse(chosen, retell([opened]), record, caps)
+        recorder = Record() if record is True else record or None
+        if recorder is not None:
+            recorder.append(opened)
+        return self._converse(chosen, retell([opened]), recorder, caps)
 
     def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
@@ -235,7 +237,7 @@ class Host:
         return named
 
     def _converse(
-        self, feature: Feature[Any], began: Retold, record: Recorder, caps: Caps | None
+        self, feature: Feature[Any], began: Retold, record: Recorder | None, caps: Caps | None
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             candidates = self._resolve(name, None, feature.roles[role])

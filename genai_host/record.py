@@ -143,13 +143,6 @@ class Recorder(Protocol):
     def append(self, entry: Entry) -> None: ...
 
 
-class Unrecorded:
-    """Keeps nothing."""
-
-    def append(self, entry: Entry) -> None:
-        """The entry is gone."""
-
-
 class Record:
     """A record in memory."""
 

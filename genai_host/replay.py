@@ -30,12 +30,12 @@ class Journal:
     """What a turn has on record, and where it is recorded as it goes on.
 
     turn       its number
-    recorder   gets the entries of new steps
+    recorder   gets the entries of new steps; None for a conversation that is not recorded
     past       entries of this turn that are on record already
     """
 
     def __init__(
-        self, turn: int, recorder: Recorder, codec: Codec, past: Iterable[Entry] = ()
+        self, turn: int, recorder: Recorder | None, codec: Codec, past: Iterable[Entry] = ()
     ) -> None:
         self._turn = turn
         self._recorder = recorder
@@ -59,12 +59,13 @@ class Journal:
         Raises `StepChanged` if another step is on record there, `StepInterrupted`
         if it may not run again, `TypeError` if it cannot be put on record.
         """
-        kind, mark = step.step, digest(step)
+        # without a record, a turn can only be gone on with by the feature that began it
+        kind, mark = step.step, digest(step) if self._recorder is not None else ""
         asks = self._asked(step) if isinstance(step, Wait) else {}
         before = self._started.get(path)
         if before is None:
             started = StepStarted(self._turn, path, kind, mark, asks)
-            self._recorder.append(started)
+            self._append(started)
             self._started[path] = started
             self._keep(path, step)
             return False
@@ -126,9 +127,13 @@ class Journal:
     def end(self, path: Path, result: Any = None, error: GenaiError | None = None) -> StepEnded:
         """Put the end of a step on record, before anybody uses its result."""
         ended = StepEnded(self._turn, path, self._codec.to_json(result), error)
-        self._recorder.append(ended)
+        self._append(ended)
         self._ended[path] = ended
         return ended
+
+    def _append(self, entry: Entry) -> None:
+        if self._recorder is not None:
+            self._recorder.append(entry)
 
     def _asked(self, step: Wait[Any]) -> dict[str, Any]:
         try:

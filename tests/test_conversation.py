@@ -221,7 +221,7 @@ class TestBadAnswers:
         host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         conversation = host.open("f")
         conversation.say("x")
-        data = json.loads(json.dumps(conversation.record.to_json()))  # type: ignore[attr-defined]
+        data = json.loads(json.dumps(conversation.record.to_json()))  # type: ignore[union-attr]
         expected = "{'1': ['a', {'type': 'text', 'text': 'b'}]}"
         for each in (host.reopen(Record.from_json(data)), conversation):
             assert each.say("y").text == expected
@@ -235,7 +235,7 @@ class TestBadAnswers:
         conversation = host.open("f")
         conversation.say("x")
         assert len(conversation.history) == 2
-        assert retell(conversation.record.entries).history == conversation.history  # type: ignore[attr-defined]
+        assert retell(conversation.record.entries).history == conversation.history  # type: ignore[union-attr]
 
 
 class TestSaying:

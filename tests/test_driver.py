@@ -61,13 +61,14 @@ class Converse:
         clock: Any = None,
         caps: Caps | None = None,
         models: dict[str, str] | None = None,
+        record: bool = True,
         **fields: Any,
     ) -> Conversation:
         feature = Feature("story", NoSettings, respond, **fields)
         self.host = self._make_host(story=MadePlugin(features=[feature]), clock=clock)
         self.host.instances.add("script", "mock", {"replies": list(replies)})
         provider = "script" if "main" in feature.roles else None
-        return self.host.open("story", provider=provider, models=models, caps=caps)
+        return self.host.open("story", provider=provider, models=models, caps=caps, record=record)
 
     @property
     def calls(self) -> int:
@@ -145,7 +146,7 @@ class TestSteps:
         events = list(conversation.stream("hi"))
         assert [event.kind for event in events] == ["progress", "answer"]
         assert events[0].data.text == "half way"
-        steps = [e for e in conversation.record.to_json() if e["entry"] == "step_started"]  # type: ignore[attr-defined]
+        steps = [e for e in conversation.record.to_json() if e["entry"] == "step_started"]  # type: ignore[union-attr]
         assert [step["step"] for step in steps] == ["now"]
 
     def test_prompts_of_other_roles_go_to_their_own_models(
@@ -302,7 +303,7 @@ class TestFunctions:
 
         conversation = converse(respond, roles={})
         assert "give gave what cannot be put on record" in conversation.say("hi").text
-        json.dumps(conversation.record.to_json(), allow_nan=False)  # type: ignore[attr-defined]
+        json.dumps(conversation.record.to_json(), allow_nan=False)  # type: ignore[union-attr]
 
 
 class TestFailures:
@@ -666,6 +667,13 @@ class TestWaiting:
         assert conversation.status == "idle"
         assert len(conversation.history) == 2
 
+    def test_without_a_record_it_goes_on_as_well(self, converse: Converse) -> None:
+        conversation = converse(self.respond, ["pay 5"], record=False)
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        assert conversation.resume("yes").text == "pay 5: yes"
+        assert (converse.calls, conversation.record) == (1, None)
+
     def test_who_listens_hears_what_it_waits_for(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["pay 5"])
         events: list[Event] = []
@@ -700,13 +708,13 @@ class TestWaiting:
         conversation = converse(respond, roles={})
         with pytest.raises(TurnWaiting):
             conversation.say("hi")
-        entries = conversation.record.entries  # type: ignore[attr-defined]
+        entries = conversation.record.entries  # type: ignore[union-attr]
         for _ in range(2):
             with pytest.raises(InvalidData, match="approval"):
                 conversation.resume(wrong)
             assert conversation.status == "waiting"
             assert conversation.waiting == Wait("approval", {"sum": 5}, returns=bool)
-            assert conversation.record.entries == entries  # type: ignore[attr-defined]
+            assert conversation.record.entries == entries  # type: ignore[union-attr]
         assert conversation.resume(True).text == "approved: True"
 
     @pytest.mark.parametrize("wrong", [object(), float("nan")], ids=["object", "nan"])
@@ -760,7 +768,7 @@ class TestWaiting:
             conversation.say("first")
         conversation.reset()
         assert (conversation.status, conversation.waiting) == ("idle", None)
-        again = converse.host.reopen(Record(conversation.record.entries))  # type: ignore[attr-defined]
+        again = converse.host.reopen(Record(conversation.record.entries))  # type: ignore[union-attr]
         assert again.status == "idle"
         with pytest.raises(TurnWaiting):
             conversation.say("second")

@@ -22,7 +22,6 @@ from genai_host.record import (
     StepStarted,
     TurnEnded,
     TurnStarted,
-    Unrecorded,
     retell,
 )
 from genai_host.testing import MadePlugin
@@ -85,9 +84,13 @@ def test_it_grows_with_what_is_said_and_not_with_its_square(host: Host) -> None:
 
 
 def test_a_conversation_may_leave_no_record(host: Host) -> None:
-    conversation = host.open("chat", "mock", record=Unrecorded())
+    conversation = host.open("chat", "mock", record=False)
     conversation.say("hi")
+    assert conversation.record is None
     assert len(conversation.history) == 2
+    assert conversation.say(again=True).text == "hi"
+    conversation.undo()
+    assert not conversation.history
 
 
 def test_it_round_trips_through_json(host: Host) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from genai_host.api.exchange import Encoded
-from genai_host.api.messages import Message, ToolCall, Usage
+from genai_host.api.messages import Message, ToolCall, Usage, remember_each
 
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped, in the words that every dialect is brought to.
@@ -66,10 +66,10 @@ class ChatCall(Call):
         """The messages as a dialect writes them, each of them written once.
 
         key     names the form: the dialect, and what else of the call the form
-                depends on
+                depends on; a string is quickest
         write   one message as JSON: a value, several joined by commas, or nothing
         """
-        written = [message.remember(key, write) for message in self.messages]
+        written = remember_each(self.messages, key, write)
         return [Encoded(b",".join(filter(None, written)))]
 
 

@@ -216,6 +216,20 @@ class Message:
         return found  # type: ignore[no-any-return]  # keyed by its maker
 
 
+def remember_each(
+    messages: Iterable[Message], key: Hashable, make: Callable[[Message], M]
+) -> list[M]:
+    """`message.remember(key, make)` of each, several times as quick where most remember.
+
+    make   gives no None
+    """
+    messages = list(messages)
+    found: list[Any] = [message._remembered.get(key) for message in messages]
+    if None in found:
+        return [message.remember(key, make) for message in messages]
+    return found
+
+
 @frozen
 class Usage:
     """Tokens used; `+` adds.

@@ -91,7 +91,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
         body: dict[str, Any] = {
             "model": call.model_id,
-            "messages": call.written((self.name, form), form.write),
+            "messages": call.written(f"{self.name} {form}", form.write),
         }
         for name, value in call.parameters.items():
             body[variant["max_tokens"] if name == "max_tokens" else name] = value
@@ -123,6 +123,9 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         return explain_error(reply)
 
 
+_TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
 class _Form(NamedTuple):
     """How messages are written, as far as that is not the same everywhere."""
 
@@ -134,7 +137,7 @@ class _Form(NamedTuple):
         content = message.content
         if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
             role = self.system_role if message.role == "system" else message.role
-            return write_json({"role": role, "content": content[0].text})  # as most are
+            return _TEXT_MESSAGE % (role.encode(), write_json(content[0].text))  # as most are
         return b",".join(write_json(each) for each in self._messages(message))
 
     def _messages(self, message: Message) -> Iterator[dict[str, Any]]:

@@ -158,7 +158,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
             *_shown_of_instance(host),
             caplog.text,
             "".join(capfd.readouterr()),
-            repr(conversation.record.to_json(host.codec)),  # type: ignore[attr-defined]  # a Record
+            repr(conversation.record.to_json(host.codec)),  # type: ignore[union-attr]  # a Record
             *(file.read_text(errors="replace") for file in _files(tmp_path)),
         ]
         for text in shown:
