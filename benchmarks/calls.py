@@ -6,7 +6,8 @@
 All talk to the same service on this machine (`service.c`, built with `cc` on first use),
 turn by turn in each round; figures are medians of the rounds, and ratios are to
 `requests.Session.post` in the same round. The host runs as its users run it: discovered
-plugins, ten more of them, an observer, deadlines, breaker, retry, and its record.
+plugins, ten more of them, an observer, deadlines, breaker and retry; once without a record
+and once with one.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def main() -> None:
         if given.memory:
             _measure_memory(given.memory, url)
             return
-        subjects = [make(url) for make in (Requests, Host, OpenAI) if make.is_there()]
+        subjects = [make(url) for make in (Requests, Host, Recorded, OpenAI) if make.is_there()]
         _compare(subjects, given.rounds)
         _throughput(subjects, given.rounds, given.seconds)
     for subject in subjects:
@@ -129,7 +130,7 @@ def _rate(subject: Any, seconds: float, threads: int = 32) -> float:
 
 
 def _measure_memory(name: str, url: str) -> None:
-    make = next(each for each in (Requests, Host, OpenAI) if each.name == name)
+    make = next(each for each in (Requests, Host, Recorded, OpenAI) if each.name == name)
     subject = make(url)
     for _ in range(100):
         subject.short()
@@ -202,17 +203,17 @@ class Requests:
 
 
 class Host:
-    """The host, with ten more plugins and an observer."""
+    """The host, with ten more plugins and an observer; no record is kept."""
 
     name = "genai-host"
+    record = False
 
     def __init__(self, url: str) -> None:
         import genai_host
 
         self._host = genai_host.Host(config=genai_host.Config(), discovery=_plugins(url))
-        self._without_history = {"keep_history": False}
-        self._kept = self._host.open("chat", _MODEL, history=self._messages(200))
-        self._one = self._host.open("chat", _MODEL, settings=self._without_history)
+        self._kept = self._open(history=self._messages(200))
+        self._one = self._open(settings={"keep_history": False})
 
     @staticmethod
     def is_there() -> bool:
@@ -227,8 +228,7 @@ class Host:
         return _as_expected(text)
 
     def rebuilt(self) -> str:
-        opened = self._host.open("chat", _MODEL, history=self._messages(200))
-        return _as_expected(opened.say(_TEXT).text)
+        return _as_expected(self._open(history=self._messages(200)).say(_TEXT).text)
 
     def stream(self) -> int:
         pieces = 0
@@ -237,13 +237,23 @@ class Host:
         return _all_came(pieces)
 
     def of_thread(self) -> Callable[[], object]:
-        one = self._host.open("chat", _MODEL, settings=self._without_history)
+        one = self._open(settings={"keep_history": False})
         return lambda: one.say(_TEXT)
+
+    def _open(self, **given: Any) -> Any:
+        return self._host.open("chat", _MODEL, record=self.record, **given)
 
     def _messages(self, count: int) -> list[Any]:
         from genai_host import Message
 
         return [Message("user" if n % 2 == 0 else "assistant", _TEXT) for n in range(count)]
+
+
+class Recorded(Host):
+    """The same, with a record."""
+
+    name = "recorded"
+    record = True
 
 
 class OpenAI:
