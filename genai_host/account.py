@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from genai_host.api import (
@@ -21,6 +21,8 @@ from genai_host.api import (
 from genai_host.details import detail_of
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.record import Path
+
+_BEFORE = 4  # messages that may stand before a history, as instructions do
 
 
 class Account:
@@ -43,9 +45,7 @@ class Account:
         self._round_trips = 0
         self._steps = 0
         self._details: dict[Path, Detail] = {}
-        # by identity, which holds as long as the messages are kept here
-        self._kept = list(history)
-        self._told = set(map(id, self._kept))
+        self._told = tuple(history)
         self._new: list[Message] = []
 
     @property
@@ -73,10 +73,7 @@ class Account:
         """A step has ended, with a result or an error; what there is to tell of it."""
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
-        new: list[Message] = []
-        if isinstance(step, Prompt):
-            told = self._told
-            new = [message for message in step.messages if id(message) not in told]
+        new = self._not_told(step.messages) if isinstance(step, Prompt) else ()
         detail = detail_of(step, result, error, new, self._codec)
         with self._lock:
             self._new.extend(new)
@@ -91,6 +88,14 @@ class Account:
     def close(self) -> None:
         """All that was done at once has ended. Only now what was prompted counts as told,
         so that of prompts at once each is told as if alone, whichever ended first."""
-        self._kept.extend(self._new)
-        self._told.update(map(id, self._new))
+        self._told += tuple(self._new)
         self._new.clear()
+
+    def _not_told(self, messages: Sequence[Message]) -> Sequence[Message]:
+        told = self._told
+        for start in range(min(len(messages), _BEFORE) if told else 0):
+            end = start + len(told)
+            if messages[start:end] == told:  # which is quick where they are the same objects
+                return (*messages[:start], *messages[end:])
+        known = set(map(id, told))
+        return [message for message in messages if id(message) not in known]

@@ -25,6 +25,7 @@ from genai_host.api import (
     Vectors,
     Verdict,
 )
+from genai_host.api.calls import Draft
 from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
 from genai_host.retry import Retry
@@ -59,6 +60,7 @@ class Agent:
         self.parameters = dict(parameters or {})
         self._history = list(history)
         self._checkers: dict[str, Checker] = {}
+        self._draft = Draft()
         if self.routes:
             self.routes[0].parameters(self.parameters)
 
@@ -133,6 +135,7 @@ class Agent:
             schema=prompt.schema,
             parameters=route.parameters({**self.parameters, **prompt.parameters}),
             stream=in_pieces,
+            draft=self._draft,
         )
         if prompt.schema is not None and "schema" not in route.capabilities:
             call = asked_in_words(call)

@@ -158,8 +158,12 @@ class Driver:
         seconds = self._caps.seconds
         if seconds is None:
             return None
-        error = LimitExceeded(f"the turn took longer than {seconds:g} seconds", limit="seconds")
-        return self._clock.call_later(seconds, lambda: self._cancellation.cancel(error))
+
+        def end() -> None:
+            what = f"the turn took longer than {seconds:g} seconds"
+            self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
+
+        return self._clock.call_later(seconds, end)
 
     def _follow(self, story: Story) -> Generator[Event, None, Answer]:
         """Send the story the result of each step it yields, or throw the failure in."""

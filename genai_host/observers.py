@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ class Observers:
     def __init__(self, hooks: Any = None) -> None:
         self._hooks = hooks
         self._found: dict[str, list[Any]] = {}
+        self._origin = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
 
     def tell(self, hook: str, **news: Any) -> None:
         """Call a hook of each plugin that has it."""
@@ -51,7 +54,7 @@ class Observers:
         if not watched:
             yield report
             return
-        id = uuid.uuid4().hex
+        id = f"{self._origin}-{next(self._numbers)}"
         started = clock.monotonic()
         self.tell("genai_on_call_start", id=id, route=route)
         error: BaseException | None = None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from genai_host.api.exchange import Encoded
-from genai_host.api.messages import Message, ToolCall, Usage, remember_each
+from genai_host.api.messages import Message, ToolCall, Usage
 
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped, in the words that every dialect is brought to.
@@ -55,22 +55,43 @@ class ChatCall(Call):
     tool_choice   `auto`, `none`, `required` or the name of a tool; None leaves it
                   to the model
     schema        JSON Schema that the answer must satisfy; None for free text
+    draft         what was written for the calls before it; the host's
     """
 
     messages: Sequence[Message]
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
+    _draft: Draft = field(factory=lambda: Draft(), eq=False, repr=False)
 
     def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[Encoded]:
         """The messages as a dialect writes them, each of them written once.
 
         key     names the form: the dialect, and what else of the call the form
-                depends on; a string is quickest
+                depends on
         write   one message as JSON: a value, several joined by commas, or nothing
         """
-        written = remember_each(self.messages, key, write)
-        return [Encoded(b",".join(filter(None, written)))]
+        return [Encoded(self._draft.written(tuple(self.messages), key, write))]
+
+
+class Draft:
+    """What was written for the last call of a conversation. The next one begins alike, and
+    only what is new of it is written."""
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, tuple[tuple[Message, ...], bytes]] = {}
+
+    def written(
+        self, messages: tuple[Message, ...], key: Hashable, write: Callable[[Message], bytes]
+    ) -> bytes:
+        """The messages as JSON, joined by commas; see `ChatCall.written`."""
+        before, data = self._last.get(key, ((), b""))
+        if messages[: len(before)] != before:  # which is quick where they are the same objects
+            before, data = (), b""
+        new = [message.remember(key, write) for message in messages[len(before) :]]
+        data = b",".join(filter(None, [data, *new]))
+        self._last[key] = messages, data
+        return data
 
 
 @frozen(kw_only=True)

@@ -49,16 +49,26 @@ class ProviderRequest:
 
     def data(self) -> bytes:
         """The body as JSON in UTF-8."""
-        fields = (write_json(name) + b":" + _write(value) for name, value in self.body.items())
-        return b"{" + b",".join(fields) + b"}"
+        pieces: list[bytes] = []
+        for name, value in self.body.items():
+            pieces += (b"," if pieces else b"{", write_json(name), b":")
+            _write(value, pieces)
+        return b"".join(pieces or [b"{"]) + b"}"
 
 
-def _write(value: Any) -> bytes:
+def _write(value: Any, pieces: list[bytes]) -> None:
+    """A value in pieces: what is written already may be large, and is not copied."""
     if isinstance(value, Encoded):
-        return value.data
-    if isinstance(value, (list, tuple)) and any(isinstance(item, Encoded) for item in value):
-        return b"[" + b",".join(filter(None, map(_write, value))) + b"]"
-    return write_json(value)
+        pieces.append(value.data)
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, Encoded) for item in value):
+        items = [item.data if isinstance(item, Encoded) else write_json(item) for item in value]
+        between = b"["
+        for item in filter(None, items):
+            pieces += (between, item)
+            between = b","
+        pieces.append(b"]" if between == b"," else b"[]")
+    else:
+        pieces.append(write_json(value))
 
 
 @frozen

@@ -226,7 +226,9 @@ def remember_each(
     messages = list(messages)
     found: list[Any] = [message._remembered.get(key) for message in messages]
     if None in found:
-        return [message.remember(key, make) for message in messages]
+        for number, message in enumerate(messages):
+            if found[number] is None:
+                found[number] = message.remember(key, make)
     return found
 
 

@@ -91,7 +91,7 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         form = _Form(variant["system_role"], variant["image_detail"], variant["reasoning"])
         body: dict[str, Any] = {
             "model": call.model_id,
-            "messages": call.written(f"{self.name} {form}", form.write),
+            "messages": call.written((self.name, form), form.write),
         }
         for name, value in call.parameters.items():
             body[variant["max_tokens"] if name == "max_tokens" else name] = value

@@ -90,7 +90,7 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         form = _Form(variant["system_role"], variant["image_detail"])
         body: dict[str, Any] = {
             "model": call.model_id,
-            "input": call.written(f"{self.name} {form}", form.write),
+            "input": call.written((self.name, form), form.write),
             "store": False,
         }
         if variant["encrypted_reasoning"]:
