@@ -300,28 +300,39 @@ def _plugins(url: str) -> Any:
     import genai_host.dialects
     from genai_host import Given
     from genai_host.api import Feature, Model, NoSettings, Serve, hookimpl, http_provider
-    from genai_host.testing import MadePlugin
 
     os.environ["SERVICE_KEY"] = _KEY
-    service = http_provider("service", f"{url}/v1", {"openai-chat": Serve()}, key="SERVICE_KEY")
-    model = Model(_MODEL, dialects=["openai-chat"], at={"service": _MODEL})
+
+    class Vendor:
+        @hookimpl
+        def genai_providers(self) -> Any:
+            serves = {"openai-chat": Serve()}
+            yield http_provider("service", f"{url}/v1", serves, key="SERVICE_KEY")
+
+        @hookimpl
+        def genai_models(self) -> Any:
+            yield Model(_MODEL, dialects=["openai-chat"], at={"service": _MODEL})
 
     class Observer:
         @hookimpl
         def genai_on_call_end(self, id: str, result: Any, error: Any, seconds: float) -> None:
             pass
 
-    more = {
-        f"more-{n}": MadePlugin(features=[Feature(f"more-{n}", NoSettings, _nothing)])
-        for n in range(10)
-    }
+    class OneMore:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        @hookimpl
+        def genai_features(self) -> Any:
+            yield Feature(f"more-{self._number}", NoSettings, _nothing)
+
     return Given(
         {
             "dialects": genai_host.dialects,
             "chat": genai_feature_chat,
-            "service": MadePlugin(providers=[service], models=[model]),
+            "vendor": Vendor(),
             "observer": Observer(),
-            **more,
+            **{f"more-{number}": OneMore(number) for number in range(10)},
         }
     )
 

@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _PLUGINS = ("genai-models-open", "genai-vendor-mock", "genai-feature-chat")
 _SIZES = (0, 100, 1000)
+_IMPORTS = ("genai_host", "attrs, pluggy")
 
 
 def main() -> None:
@@ -65,6 +66,8 @@ def _measure(programs: Path, sites: dict[int, Path], home: Path, rounds: int) ->
     python, host = str(programs / "python"), str(programs / "genai-host")
     subjects: dict[str, tuple[list[str], int]] = {
         "import click": ([python, "-c", "import click"], 0),
+        "import attrs, pluggy": ([python, "-c", "import attrs, pluggy"], 0),
+        "import genai_host": ([python, "-c", "import genai_host"], 0),
         "--version": ([host, "--version"], 0),
         "--help": ([host, "--help"], 0),
     }
@@ -81,6 +84,8 @@ def _measure(programs: Path, sites: dict[int, Path], home: Path, rounds: int) ->
     for name, taken in times.items():
         ratio = statistics.median(mine / click for mine, click in zip(taken, floor, strict=True))
         print(f"{name:24} {statistics.median(taken) * 1000:10.1f} {ratio:15.2f}")
+    ours, parts = (statistics.median(times[f"import {name}"]) for name in _IMPORTS)
+    print(f"import genai_host is {ours / parts:.2f} x import attrs, pluggy")
     few, many = (statistics.median(times[f"plugins, {size} others"]) for size in (0, 1000))
     print(f"1,000 distributions add {(many - few) * 1000:.1f} ms")
 

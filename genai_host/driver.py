@@ -10,9 +10,7 @@ the turn.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -330,6 +328,8 @@ class Driver:
 
         stop   whether the first failure cancels the others
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         if not steps:
             return [], []
         with (
@@ -377,6 +377,8 @@ class Driver:
 
     def _new_id(self, step: NewId, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
+        import secrets
+
         return step.prefix + secrets.token_hex(12)
 
     def _wrong(self, what: str) -> PluginError:

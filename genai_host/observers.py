@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import uuid
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +30,7 @@ class Observers:
     def __init__(self, hooks: Any = None) -> None:
         self._hooks = hooks
         self._found: dict[str, list[Any]] = {}
-        self._origin = uuid.uuid4().hex
+        self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
 
     def tell(self, hook: str, **news: Any) -> None:

@@ -6,7 +6,6 @@ and gives candidates. Nothing here knows a model, a provider or a dialect by nam
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -336,6 +335,8 @@ class Catalog:
 
     def _unknown_model(self, name: str) -> NoRoute:
         known = list(dict.fromkeys([*self._names, *self.served]))
+        import difflib
+
         near = difflib.get_close_matches(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
         return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
@@ -343,6 +344,8 @@ class Catalog:
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
+        import difflib
+
         near = difflib.get_close_matches(name, self.served, 3)
         hint = (
             f"did you mean {' or '.join(near)}?"

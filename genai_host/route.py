@@ -9,7 +9,6 @@ nothing above needs to guard against plugins.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 from collections.abc import Generator, Iterator, Mapping
@@ -158,6 +157,8 @@ class Route:
     def _check_parameter(self, name: str, value: Any) -> None:
         valid = self.candidate.parameters
         if name not in valid:
+            import difflib
+
             near = difflib.get_close_matches(name, valid, 1)
             raise InvalidParameter(
                 f"{self.candidate.name} takes no parameter {name!r}",

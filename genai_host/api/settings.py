@@ -11,7 +11,6 @@ written to a file, nor read from one: it comes from the environment.
 
 from __future__ import annotations
 
-import difflib
 import hmac
 import json
 import os
@@ -190,6 +189,8 @@ def read_settings(
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
+    import difflib
+
     near = difflib.get_close_matches(name, fields, 1)
     hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
     return ConfigurationError(f"{owner}: unknown setting {name!r}", hint=hint)
