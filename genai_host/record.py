@@ -161,7 +161,7 @@ class Record:
     def to_json(self, codec: Codec | None = None) -> list[dict[str, Any]]:
         """The entries as JSON, each tagged with `entry`."""
         codec = codec or Codec()
-        return [{"entry": _TAGS[type(each)], **codec.to_json(each)} for each in self._entries]
+        return [form_of(each, codec) for each in self._entries]
 
     @classmethod
     def from_json(cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None) -> Record:
@@ -170,6 +170,11 @@ class Record:
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
             raise InvalidData(f"a record is a list of entries, not {type(data).__name__}")
         return cls(_entry(item, codec) for item in data)
+
+
+def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
+    """An entry as JSON, tagged with `entry`."""
+    return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
 
 
 def _entry(item: object, codec: Codec) -> Entry:

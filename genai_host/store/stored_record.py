@@ -1,0 +1,90 @@
+"""The record of one conversation, in a store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from genai_host.api import Codec
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import GenaiError, StoreError
+from genai_host.record import Entry, Record, form_of
+from genai_host.store.writer import Addition, Row, Writer
+
+if TYPE_CHECKING:
+    from genai_host.store.store import Store
+
+
+class StoredRecord:
+    """A `Recorder`: an entry is on disk when `append` returns.
+
+    id       of the conversation
+    number   how many entries there are: the number of the next one
+
+    Made by `Store.create` and `Store.record`. Whoever else appends to the same
+    conversation meanwhile wins: `append` raises `Conflict` from then on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        id: str,
+        number: int,
+        codec: Codec,
+        now: Callable[[], float],
+    ) -> None:
+        self.id = id
+        self._store = store
+        self._writer = writer
+        self._number = number
+        self._codec = codec
+        self._now = now
+        self._lock = threading.Lock()
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that is on record, read now."""
+        return self._store.entries(self.id, self._codec)
+
+    def append(self, entry: Entry) -> None:
+        """Raises `Conflict`, and `StoreError`; then nothing was added."""
+        form = written(entry, self._codec, self._now())
+        with self._lock:
+            addition = Addition(Row(self.id, self._number, *form))
+            try:
+                self._writer.add(addition)
+            finally:
+                self._number += addition.written
+
+
+class Written(NamedTuple):
+    """An entry as it is stored; see `tables.entries`."""
+
+    turn: int | None
+    kind: str
+    at: float
+    body: str
+
+
+def written(entry: Entry, codec: Codec, at: float) -> Written:
+    form = form_of(entry, codec)
+    return Written(form.get("turn"), form["entry"], at, write_json(form).decode())
+
+
+def read(bodies: list[str], codec: Codec, place: str) -> tuple[Entry, ...]:
+    """Entries from their JSON. Raises `StoreError` for what is none."""
+    try:
+        forms: list[Any] = [read_json(body) for body in bodies]
+        return Record.from_json(forms, codec).entries
+    except (ValueError, GenaiError) as error:
+        raise StoreError(
+            f"{place} holds an entry that cannot be read: {error}",
+            file=place,
+            hint="is a plugin missing, or older than the one that wrote it?",
+        ) from error
