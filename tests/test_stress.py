@@ -57,7 +57,8 @@ class Cancels:
         if said not in self._doomed:
             return reply
         random, conversation = self._doomed.pop(said)
-        act = random.choice([conversation.cancel, partial(self.soon, conversation)])
+        acts: list[Callable[[], object]] = [conversation.cancel, partial(self.soon, conversation)]
+        act = random.choice(acts)
         sent = [step for step in reply.steps if isinstance(step, bytes)]
         size = sum(map(len, sent))
         place = random.choice([0, random.randrange(size), size - random.randrange(16), size])
@@ -229,10 +230,9 @@ def test_what_is_cancelled_ends_alone(run: Callable[[Callable[[int], bool]], Cou
 @pytest.mark.timeout(SECONDS + 180)
 def test_what_is_cancelled_ends_alone_for_long(
     run: Callable[[Callable[[int], bool]], Counter[str]],
-    record_property: Callable[[str, object], None],
 ) -> None:
     end = time.monotonic() + SECONDS
     ended = run(lambda _: time.monotonic() >= end)
-    print(dict(ended))  # noqa: T201 - what it is worth, with `pytest -s` or `-rP`
+    print(dict(ended))  # noqa: T201 - how much it was, with `pytest -rP`
     assert ended["answered"]
     assert ended["cancelled"]
