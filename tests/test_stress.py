@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+import sys
 import threading
 import time
 from collections import Counter
@@ -145,6 +146,15 @@ class Caller:
 def _answer_to(said: str) -> str:
     """Of another length for each."""
     return f"{said}! " * (1 + sum(said.encode()) % 5)
+
+
+@pytest.fixture(autouse=True)
+def frequent_switches() -> Iterator[None]:
+    """Threads take turns amid what would else be done in one go."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual)
 
 
 @pytest.fixture
