@@ -26,9 +26,10 @@ from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
 from genai_host.registry import Registry
-from genai_host.resolution import Candidate, Catalog, Served
+from genai_host.resolution import Candidate, Catalog
 from genai_host.retry import Patience, Retry
 from genai_host.route import Route
+from genai_host.served import Served
 
 
 class Host:

@@ -9,6 +9,7 @@ calls       one call of a model, free of wire formats, and what comes back
 dialects    the codec of a wire format; how a provider serves it
 http        HTTP as the host does it for plugins
 providers   transport: what carries a request
+tokens      keys that expire
 http_provider   providers over HTTP, in a few lines
 models      models and offerings, as data
 parameters  the model parameters that all dialects call by the same name
@@ -85,10 +86,13 @@ from genai_host.api.steps import (
     Step,
     Wait,
 )
+from genai_host.api.tokens import AccessToken, CachedToken
 
 __all__ = [
+    "AccessToken",
     "All",
     "Answer",
+    "CachedToken",
     "Call",
     "CallFunction",
     "ChatCall",

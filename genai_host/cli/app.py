@@ -40,23 +40,7 @@ class App:
 
     def instance(self, name: str) -> Instance:
         """The provider instance of that name. Raises `NoRoute` if there is none."""
-        from genai_host.errors import NoRoute
-
-        instances = self.host.instances
-        if name in instances:
-            return instances[name]
-        if name in instances.unknown:
-            raise NoRoute(f"there is no provider {name!r}: {instances.unknown[name]}")
-        import difflib
-
-        known = sorted(each.name for each in instances)
-        near = difflib.get_close_matches(name, known, 1)
-        there_are = f"there are: {', '.join(known) or 'none'}"
-        raise NoRoute(
-            f"there is no provider {name!r}",
-            suggestions=near,
-            hint=f"did you mean {near[0]}?" if near else there_are,
-        )
+        return self.host.instances[name]
 
     def show_log(self, verbose: int) -> None:
         """Show what happens, until `end_log`; twice for more."""
