@@ -140,6 +140,10 @@ class CallTool(Step[ToolOutput]):
     approved: bool = False
 
 
+def _calls(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    return tuple(calls)
+
+
 @frozen
 class CallTools(Step[tuple[ToolOutput, ...]]):
     """Call several tools at once; the outputs come in the order of the calls.
@@ -148,7 +152,7 @@ class CallTools(Step[tuple[ToolOutput, ...]]):
     """
 
     step = "call_tools"
-    calls: Sequence[ToolCall] = field(converter=tuple)
+    calls: Sequence[ToolCall] = field(converter=_calls)
     context: Mapping[str, Any] = field(factory=dict)
     approved: frozenset[str] = field(default=frozenset(), converter=string_set)
 
