@@ -41,9 +41,15 @@ def wipe() -> None:
     """Wipe all."""
 
 
+@tool
+def fail() -> None:
+    """Fail."""
+    raise ValueError("oh \x1b[2J")
+
+
 @hookimpl
 def genai_tools():
-    return [repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
+    return [fail, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
 '''
 
 
@@ -60,6 +66,7 @@ class TestList:
         assert (code, err) == (0, "")
         assert out.splitlines() == [
             "draw\tzz-some-tools\task\tDraw.",
+            "fail\tzz-some-tools\tallow\tFail.",
             "odd\tzz-some-tools\tallow\tis wrong",
             "repeat\tzz-some-tools\tallow\tSay it again.",
             "wipe\tzz-some-tools\tdeny\tWipe all.",
@@ -83,8 +90,11 @@ class TestList:
 
     def test_plugins_count_them(self, terminal: Terminal) -> None:
         [row] = json.loads(terminal("plugins", "check", "zz-some-tools", "--json")[1])
-        assert row["provides"] == {"tools": ["repeat", "draw", "wipe", "odd"]}
-        assert "tools: repeat, draw, wipe, odd" in terminal("plugins", "show", "zz-some-tools")[1]
+        assert row["provides"] == {"tools": ["fail", "repeat", "draw", "wipe", "odd"]}
+        assert (
+            "tools: fail, repeat, draw, wipe, odd"
+            in terminal("plugins", "show", "zz-some-tools")[1]
+        )
 
 
 class TestShow:
@@ -105,7 +115,7 @@ class TestShow:
         assert (code, err) == (0, "warning: it cannot be called: its parameters are no object\n")
 
     @pytest.mark.parametrize(
-        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: draw, odd")]
+        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: draw, fail")]
     )
     def test_one_that_is_not_there(self, terminal: Terminal, name: str, hint: str) -> None:
         for command in ("show", "call"):
@@ -164,6 +174,16 @@ class TestCall:
         assert "\x1b" not in err
         code, out, _ = terminal("tools", "call", *arguments, "--json")
         assert (code, json.loads(out)["error"]) == (1, True)
+
+    def test_where_one_failed_is_for_those_who_ask(self, terminal: Terminal) -> None:
+        code, out, err = terminal("tools", "call", "fail")
+        assert (code, out) == (1, "")
+        assert err == (
+            "warning: the tool fail failed\nerror: fail failed: ValueError: oh \u241b[2J\n"
+        )
+        _, _, err = terminal("-v", "tools", "call", "fail")
+        assert "Traceback" in err
+        assert "\x1b" not in err
 
     @pytest.mark.parametrize(
         "arguments",
