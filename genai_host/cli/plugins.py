@@ -105,7 +105,7 @@ def enable(names: tuple[str, ...]) -> None:
 
 
 @command.command("new")
-@click.argument("kind", type=click.Choice(["vendor", "feature"]))
+@click.argument("kind", type=click.Choice(["vendor", "feature", "tool"]))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -122,6 +122,7 @@ def new(kind: str, name: str, directory: str) -> None:
     \b
     genai-host plugins new vendor acme     a provider over HTTP, and its models
     genai-host plugins new feature poet    something to converse with
+    genai-host plugins new tool letters    what a model may ask for
     """
     from pathlib import Path
 

@@ -41,18 +41,19 @@ def damaged(data: bytes) -> Iterator[bytes]:
         value = json.loads(data)
     except ValueError:
         return
-    for changed in _changed(value):
+    for changed in with_faults(value):
         yield json.dumps(changed).encode()
 
 
-def _changed(value: Any) -> Iterator[Any]:
+def with_faults(value: Any) -> Iterator[Any]:
+    """The same value with one fault each: a part of it missing, or of another kind."""
     yield from _OTHERS
     if isinstance(value, dict):
         for key, inner in value.items():
             yield {name: each for name, each in value.items() if name != key}
-            for changed in _changed(inner):
+            for changed in with_faults(inner):
                 yield {**value, key: changed}
     elif isinstance(value, list):
         for at, inner in enumerate(value):
-            for changed in _changed(inner):
+            for changed in with_faults(inner):
                 yield [*value[:at], changed, *value[at + 1 :]]
