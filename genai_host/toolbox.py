@@ -89,15 +89,16 @@ class Toolbox:
         return self._know(self._tools[name]).schema
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[OfferedTool, ...]:
-        """The tools that apply in a context, by name. One that cannot be described, or
-        cannot say whether it applies, does not.
+        """The tools that apply in a context and are not denied, by name. One that cannot
+        be described, or cannot say whether it applies, does not.
 
         Raises what it was cancelled with.
         """
         return tuple(
             OfferedTool(self.schema(name), self._tools[name].approval)
             for name in sorted(self._tools)
-            if not self._absence(self._tools[name], context, until)
+            if self._tools[name].approval != "deny"
+            and not self._absence(self._tools[name], context, until)
         )
 
     def call(

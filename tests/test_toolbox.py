@@ -295,7 +295,8 @@ class TestOffered:
 
     def test_they_come_by_name_with_their_approval(self) -> None:
         tools = [named("b", echo, SIDES, approval="ask"), named("a", echo)]
-        a, b = box(*tools).offered({}, Cancellation())
+        denied = named("c", echo, approval="deny")
+        a, b = box(*tools, denied).offered({}, Cancellation())
         assert a == OfferedTool(tools[1].schema)
         assert b == OfferedTool(tools[0].schema, "ask")
         assert Codec().from_json(Codec().to_json([a, b]), tuple[OfferedTool, ...]) == (a, b)

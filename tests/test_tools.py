@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -278,6 +279,10 @@ class TestTypedFunctions:
         def undescribed() -> str:
             return ""
 
+        with pytest.raises(TypeError, match="partial is no function"):
+            tool(functools.partial(undescribed), description="X")
+        with pytest.raises(TypeError, match="print is no function"):
+            tool(print)
         for wrong, why in (
             (later, "async"),
             (stream, "async generator"),
@@ -286,6 +291,27 @@ class TestTypedFunctions:
         ):
             with pytest.raises(TypeError, match=why):
                 tool(wrong)
+
+    def test_methods_and_decorated_functions_are_functions(self) -> None:
+        class Shop:
+            def find(self, what: Annotated[str | None, "the thing"] = None) -> str:
+                """Find it."""
+                return f"found {what}"
+
+        def loudly(function: Any) -> Any:
+            @functools.wraps(function)
+            def wrapper(*arguments: Any, **named: Any) -> Any:
+                return function(*arguments, **named).upper()
+
+            return wrapper
+
+        for made in (tool(Shop().find), tool(loudly(Shop().find))):
+            assert made.name == "find"
+            [described] = made.schema.parameters["properties"].values()
+            assert described["description"] == "the thing"
+            assert described["anyOf"] == [{"type": "string"}, {"type": "null"}]
+            assert str(made.run({"what": "a"}, RUN)).lower() == "found a"
+            assert str(made.run({}, RUN)).lower() == "found none"
 
     def test_a_type_without_a_json_form_is_found_when_it_is_described(self) -> None:
         def odd(a: object, b: complex) -> None:

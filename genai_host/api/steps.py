@@ -112,7 +112,7 @@ class CallFunction(Step[R_co]):
 
 @frozen
 class OfferedTools(Step[tuple[OfferedTool, ...]]):
-    """The tools that are there and apply in a context, by name.
+    """The tools that apply in a context and are not denied, by name.
 
     context   JSON, as `Turn.context`
     """

@@ -15,6 +15,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, overload
 
 from genai_host.api.codec import usual_codec
@@ -27,6 +28,12 @@ from genai_host.errors import InvalidData
 Function = Callable[..., Any]
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NO_TOOLS = (
+    (inspect.iscoroutinefunction, "async"),
+    (inspect.isasyncgenfunction, "an async generator"),
+    (inspect.isgeneratorfunction, "a generator"),
+    (lambda given: not inspect.isroutine(given) or inspect.isbuiltin(given), "no function"),
+)
 _SECTION = re.compile(
     r"^(:\w+.*:|(Args|Arguments|Parameters|Returns|Raises|Examples?|Notes?)(:|\s*\n-+))", re.M
 )
@@ -110,12 +117,9 @@ class _Signature:
     they may be defined after it."""
 
     def __init__(self, function: Function, called: str) -> None:
-        for is_one, kind in (
-            (inspect.iscoroutinefunction, "async"),
-            (inspect.isasyncgenfunction, "an async generator"),
-            (inspect.isgeneratorfunction, "a generator"),
-        ):
-            if is_one(function):
+        own = function.__func__ if isinstance(function, staticmethod) else function
+        for is_one, kind in _NO_TOOLS:
+            if is_one(own):
                 raise TypeError(f"{called} is {kind}: a tool is a plain function")
         self._function = function
         self._called = called
@@ -176,12 +180,11 @@ class _Signature:
         return self._parameters[name].default is inspect.Parameter.empty
 
     def _find_types(self) -> dict[str, Any]:
-        function = inspect.unwrap(self._function)
+        function: Any = inspect.unwrap(self._function)
+        # of the annotations alone: Python 3.10 changes that of a default None
+        annotated: Any = SimpleNamespace(__annotations__=function.__annotations__)
         try:
-            hints = get_type_hints(
-                function if inspect.isroutine(function) else type(function).__call__,
-                include_extras=True,
-            )
+            hints = get_type_hints(annotated, function.__globals__, include_extras=True)
         except (NameError, TypeError) as error:
             raise InvalidData(f"the types of {self._called} are not there: {error}") from error
         return {name: hints[name] for name in self._parameters}
