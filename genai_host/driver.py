@@ -2,7 +2,7 @@
 
     Driver.run → _follow → _perform (the one place that all steps pass)
                          → _prompt → Agent.stream
-                         → _all → a thread for each, which performs in turn
+                         → _all → AtOnce: a thread for each, which performs in turn
 
 It is a generator itself: whoever listens pulls the events, and closing it ends
 the turn.

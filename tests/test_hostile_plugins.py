@@ -96,7 +96,7 @@ def test_odd_tools_disturb_no_other(make_host: Callable[..., Host]) -> None:
     def give(result: Any) -> Callable[..., Any]:
         return lambda *_: result
 
-    takes_nothing: Any = lambda: ""
+    takes_nothing: Any = _nothing
     odd = {
         "raises": Tool("raises", "x", _raise),
         "exits": Tool("exits", "x", _exit),
@@ -119,6 +119,10 @@ def test_odd_tools_disturb_no_other(make_host: Callable[..., Host]) -> None:
     assert host.call_tool("fine") == ToolOutput("fine")
     offered = {each.name for each in host.toolbox.offered({}, Cancellation())}
     assert offered == {"fine", "raises", "exits", "takes", "gives", "mute", "floods", "schema"}
+
+
+def _nothing() -> str:
+    return ""
 
 
 def _exit(*_: Any) -> Any:

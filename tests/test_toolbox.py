@@ -172,7 +172,7 @@ class TestCalling:
             ToolOutput(Image(data="text", media_type="image/png")),  # type: ignore[arg-type]  # as it says
             ToolOutput(Image(data=b"x", media_type=5)),  # type: ignore[arg-type]  # as it says
         ],
-        ids=str,
+        ids=range(9),
     )
     def test_what_is_no_output_is_told_and_logged(
         self, given: Any, caplog: pytest.LogCaptureFixture
