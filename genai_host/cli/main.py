@@ -32,6 +32,7 @@ _COMMANDS = {
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "tools": "List the tools that models may ask for, and call them.",
 }
 
 
