@@ -99,6 +99,7 @@ class TestAToolWhoseSchemaIsNoJson(_Wrong):
         "test_it_says_whether_it_applies",
         "test_it_gives_what_the_samples_say",
         "test_what_its_schema_takes_it_can_handle",
+        "test_what_its_schema_refuses_does_not_reach_it",
         "test_a_feature_that_calls_it_goes_on_from_wherever_it_was_cut",
     }
 
