@@ -193,6 +193,6 @@ def test_the_tables_in_the_readme_are_in_order(
     for name in ("GROQ_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, KEY)
     host = make_host(config=read_config(file), openai=genai_vendor_openai)
-    for name in ("groq", "openrouter", "vllm", "llama", "my-azure", "azure-by-token"):
+    for name in ("groq", "openrouter", "vllm", "llama", "my-azure"):
         assert host.instances[name].provider.missing() is None
         assert host.explain(f"{name}/m")[0].runs
