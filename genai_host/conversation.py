@@ -41,6 +41,7 @@ from genai_host.record import (
 from genai_host.recording import Recording
 from genai_host.replay import Journal
 from genai_host.telling import told
+from genai_host.toolbox import Toolbox
 
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
@@ -60,6 +61,7 @@ class Conversation:
         feature: Feature[Any],
         began: Retold,
         make_agent: MakeAgent,
+        toolbox: Toolbox,
         record: Recorder | None,
         clock: Clock,
         codec: Codec,
@@ -71,6 +73,7 @@ class Conversation:
         self.record = record
         self._recording = None if record is None else Recording(record, self._end_turn, unrecorded)
         self._make_agent = make_agent
+        self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
         self._caps = caps
@@ -348,6 +351,7 @@ class Conversation:
             self.feature,
             turn,
             self._cast.agents,
+            self._toolbox,
             journal,
             cancellation,
             self._clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import logging
 import re
 import threading
@@ -31,7 +32,7 @@ from genai_host.bounds import Bounds
 from genai_host.breaker import Breaker
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
-from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
+from genai_host.errors import ConfigurationError, GenaiError, NoRoute, ProviderRemoved
 from genai_host.gate import Gate
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
@@ -248,6 +249,7 @@ class Instances:
         named = {name: InstanceConfig(name) for name in types}
         named.update(configured)
         self._instances: dict[str, Instance] = {}
+        self._gone: dict[str, str] = {}  # and how it went
         for name, config in named.items():
             if config.type in types:
                 self._instances[name] = Instance(name, types[config.type], config, clock)
@@ -261,13 +263,28 @@ class Instances:
         return name in self._instances
 
     def __getitem__(self, name: str) -> Instance:
-        """Raises `ProviderRemoved` for a name that there is no instance of."""
-        try:
-            return self._instances[name]
-        except KeyError:
-            raise ProviderRemoved(
-                f"the provider {name!r} was removed", provider=name, hint="choose another"
-            ) from None
+        """Raises `ProviderRemoved` if there is one no more, `NoRoute` if there never was."""
+        instance = self._instances.get(name)
+        if instance is not None:
+            return instance
+        why = self._gone.get(name)
+        if why is None:
+            raise self._unknown(name)
+        raise ProviderRemoved(
+            f"the provider {name!r} was {why}", provider=name, hint="choose another"
+        )
+
+    def _unknown(self, name: str) -> NoRoute:
+        if name in self.unknown:
+            return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
+        known = sorted(self._instances)
+        near = difflib.get_close_matches(name, known, 1)
+        there_are = f"there are: {', '.join(known) or 'none'}"
+        return NoRoute(
+            f"there is no provider {name!r}",
+            suggestions=near,
+            hint=f"did you mean {near[0]}?" if near else there_are,
+        )
 
     def add(
         self,
@@ -300,6 +317,7 @@ class Instances:
             if name in self._instances:
                 raise ConfigurationError(f"there is a provider {name!r} already", provider=name)
             self._instances[name] = instance
+            self._gone.pop(name, None)
             self.version += 1
         self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
         return instance
@@ -330,6 +348,7 @@ class Instances:
     def _take_out(self, name: str, why: str) -> Instance:
         with self._lock:
             instance = self[name]
+            self._gone[name] = why
             del self._instances[name]
             self.version += 1
         instance.close(why)
@@ -339,4 +358,5 @@ class Instances:
     def _put_back(self, instance: Instance) -> None:
         with self._lock:
             self._instances[instance.name] = instance
+            self._gone.pop(instance.name, None)
             self.version += 1

@@ -24,5 +24,6 @@ COMMANDS = (
     "plugins",
     "providers",
     "routes",
+    "tools",
 )
 """The host's own subcommands, which no plugin may take."""

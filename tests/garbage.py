@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,25 +12,8 @@ from genai_host.errors import GenaiError
 
 NESTED = b"[" * 100_000 + b"]" * 100_000
 WEIRD: list[Any] = [None, True, False, 0, -1, 7, 2**70, 10**400, 1.5, float("nan"), float("inf"),
-                    "", "x", "0", "²²²", "{", [], {}, [None], [[]], [{}], ["x"], {"a": 1},
+                    "", "x", "0", "YQ==", "²²²", "{", [], {}, [None], [[]], [{}], ["x"], {"a": 1},
                     [0] * 3]  # fmt: skip
-Place = tuple[str | int, ...]
-
-
-def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
-    yield place
-    if isinstance(value, (dict, list)):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places_in(inner, (*place, key))
-
-
-def with_other(value: Any, place: Place, other: Any) -> Any:
-    """The same with another value in a place."""
-    if not place:
-        return other
-    changed = value.copy()
-    changed[place[0]] = with_other(value[place[0]], place[1:], other)
-    return changed
 
 
 def leak(act: Callable[[], object]) -> str:

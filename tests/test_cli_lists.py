@@ -107,6 +107,41 @@ class TestPlugins:
         assert terminal("plugins", "enable", "mock")[0] == 0
         assert list(read_config().disabled) == ["chat"]
 
+    def test_one_is_enabled_however_it_was_disabled(self, terminal: Terminal, home: Path) -> None:
+        configure(
+            home, '[plugins]\ndisabled = ["genai-vendor-mock:mock", "chat", "other:mock", "mock"]\n'
+        )
+        code, _, err = terminal("plugins", "enable", "mock")
+        assert (code, err) == (0, "enabled: genai-vendor-mock:mock, other:mock, mock\n")
+        assert list(read_config().disabled) == ["chat"]
+
+    def test_one_of_a_distribution_is_enabled_alone(self, terminal: Terminal, home: Path) -> None:
+        configure(home, '[plugins]\ndisabled = ["genai-vendor-mock:mock", "other:mock"]\n')
+        assert terminal("plugins", "enable", "genai-vendor-mock:mock")[0] == 0
+        assert list(read_config().disabled) == ["other:mock"]
+
+    def test_what_blocks_more_than_is_asked_for_is_not_taken_back(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        configure(home, '[plugins]\ndisabled = ["mock"]\n')
+        code, _, err = terminal("plugins", "enable", "genai-vendor-mock:mock")
+        assert code == 1
+        assert "genai-vendor-mock:mock is disabled as mock" in err
+        assert "genai-host plugins enable mock" in err
+        assert list(read_config().disabled) == ["mock"]
+
+    @pytest.mark.parametrize(
+        ("entry", "name"),
+        [("genai-vendor-mock:mock", "mock"), ("mock", "genai-vendor-mock:mock"), ("mock", "mock")],
+    )
+    def test_one_that_is_disabled_is_not_listed_twice(
+        self, terminal: Terminal, home: Path, entry: str, name: str
+    ) -> None:
+        configure(home, f'[plugins]\ndisabled = ["{entry}"]\n')
+        code, _, err = terminal("plugins", "disable", name, "chat")
+        assert (code, err) == (0, f"disabled: chat\ndisabled already: {name}\n")
+        assert list(read_config().disabled) == [entry, "chat"]
+
     def test_where_no_file_can_be_written_it_says_what_to_do(
         self, terminal: Terminal, home: Path
     ) -> None:

@@ -106,12 +106,24 @@ class TestHelp:
 
     @pytest.mark.usefixtures("remembered")
     def test_commands_of_disabled_plugins_are_left_out(
+        self, terminal: Terminal, mine: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Wherever the option stands."""
+        mine.write_text('[plugins]\ndisabled = ["dist-one:one"]\n')
+        for arguments in (["--config", str(mine), "--help"], ["-h", "--config", str(mine)],
+                          ["--help", "-v", f"--config={mine}"]):  # fmt: skip
+            monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
+            out = terminal(*arguments)[1]
+            assert "first" not in out
+            assert "second" in out
+
+    def test_a_file_that_is_none_is_told_after_it_as_well(
         self, terminal: Terminal, mine: Path
     ) -> None:
-        mine.write_text('[plugins]\ndisabled = ["dist-one:one"]\n')
-        out = terminal("--config", str(mine), "--help")[1]
-        assert "first" not in out
-        assert "second" in out
+        for arguments in (["--help", "--config", str(mine)], ["--version", "--config", str(mine)]):
+            code, out, err = terminal(*arguments)
+            assert (code, out) == (2, "")
+            assert "Invalid value for '--config'" in err
 
     @pytest.mark.usefixtures("remembered")
     def test_it_is_there_whatever_the_configuration_is(

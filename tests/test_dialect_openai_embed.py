@@ -8,7 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
-from garbage import NESTED, WEIRD, Place, json_values, leak, places_in, with_other
+from garbage import NESTED, WEIRD, json_values, leak
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +24,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
+from genai_host.testing.garbage import Place, places_in, with_other
 
 DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from garbage import NESTED, WEIRD, Place, cut, cuts, json_values, leak, places_in, with_other
+from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +27,7 @@ from genai_host.api import (
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, Unavailable
 from genai_host.http.framing import read_sse
+from genai_host.testing.garbage import Place, places_in, with_other
 
 DIALECT = OpenAIChat()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from garbage import NESTED, WEIRD, Place, json_values, leak, places_in, with_other
+from garbage import NESTED, WEIRD, json_values, leak
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from responses_form import (
@@ -45,6 +45,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
+from genai_host.testing.garbage import Place, places_in, with_other
 
 # whole replies
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from garbage import NESTED, WEIRD, json_values, leak
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -36,12 +37,12 @@ from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
 from genai_host.api.parameters import STANDARD
 from genai_host.dialects.plain import Plain, PlainEmbed
-from genai_host.errors import GenaiError, IncompleteReply, MalformedReply
+from genai_host.errors import IncompleteReply, MalformedReply
+from genai_host.testing.garbage import Place, places_in, with_other
 
 DIALECT, EMBED = Plain(), PlainEmbed()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])
 EMBED_CALL = EmbedCall(model_id="m", texts=["a", "b"])
-NESTED = b"[" * 100_000 + b"]" * 100_000
 
 
 def dump(data: Any) -> bytes:
@@ -272,8 +273,6 @@ def test_what_are_no_vectors_is_malformed(reply: Any) -> None:
         read_vectors(reply)
 
 
-WEIRD: list[Any] = [None, True, 0, -1, 10**400, 1.5, float("nan"), "", "x", "YQ==", [], {}, [None],
-                    [[]], [{}], ["x"], {"a": 1}]  # fmt: skip
 REPLY = Codec().to_json(
     Completion(
         Message(
@@ -293,34 +292,6 @@ REPLY = Codec().to_json(
         seconds=1.5,
     )
 )
-Place = tuple[str | int, ...]
-
-
-def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
-    yield place
-    if isinstance(value, (dict, list)):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places_in(inner, (*place, key))
-
-
-def with_other(value: Any, place: Place, other: Any) -> Any:
-    """The same with another value in a place."""
-    if not place:
-        return other
-    changed = value.copy()
-    changed[place[0]] = with_other(value[place[0]], place[1:], other)
-    return changed
-
-
-def leak(act: Callable[[], object]) -> str:
-    """What an act raises that it must not."""
-    try:
-        act()
-    except GenaiError:
-        return ""
-    except Exception as error:  # noqa: BLE001  # any of them
-        return repr(error)
-    return ""
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
@@ -332,17 +303,10 @@ def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
 
 
 KEYS = ["message", "role", "content", "type", "text", "delta", "end", "vectors"]
-json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
 
 
 @settings(max_examples=200, deadline=None)
-@given(data=json_values.map(lambda value: json.dumps(value).encode()) | st.binary())
+@given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: read(data))

@@ -226,7 +226,7 @@ def test_addresses_are_forgotten_before_they_are_too_many(
 ) -> None:
     provider = HttpProvider(services, service.url)
     for number in range(600):
-        provider._outgoing(asks("/d/{model}", str(number)), Cancellation())
+        provider._outgoing(asks("/d/{model}", str(number)))
     assert len(provider._addresses) <= 256
 
 
@@ -313,6 +313,6 @@ def test_what_a_model_says_is_left_as_it_is(host: Host, service: FakeService) ->
 def test_nothing_of_a_provider_shows_its_key(host: Host) -> None:
     provider = host.instances["acme"].provider
     assert isinstance(provider, HttpProvider)
-    request = provider._outgoing(asks(), Cancellation())
+    request = provider._outgoing(asks())
     assert KEY in request.headers["Authorization"]
     assert KEY not in repr(provider) + repr(request) + str(request)

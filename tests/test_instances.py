@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import field, frozen
+from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import (
@@ -238,8 +239,40 @@ class TestWhileRunning:
         with pytest.raises(ProviderRemoved):
             _ = instance.provider
         assert isinstance(instance.look(), Unopened)
-        with pytest.raises(ProviderRemoved):
+        with pytest.raises(ProviderRemoved, match="the provider 'more' was removed"):
             host.instances.remove("more")
+        host.instances.add("more", "answering")
+        host.instances.remove("more")
+
+    def test_what_never_was_is_not_said_to_be_removed(self, make_host: MakeHost) -> None:
+        config = Config(providers={"mine": InstanceConfig("gone")})
+        instances = make_host(config=config).instances
+        for ask in (instances.__getitem__, instances.remove, instances.disable, instances.enable):
+            with pytest.raises(NoRoute, match=r"^there is no provider 'moc'$") as caught:
+                ask("moc")
+            assert caught.value.suggestions == ("mock",)
+            assert caught.value.hint == "did you mean mock?"
+            with pytest.raises(NoRoute, match="'mine': no plugin brings the provider type 'gone'"):
+                ask("mine")
+        with pytest.raises(NoRoute) as caught:
+            instances["xyz"]
+        assert caught.value.hint == "there are: mock"
+
+    def test_what_is_being_disabled_is_not_said_to_be_removed(
+        self, answering: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While its provider is closed, which may take long."""
+        host = answering()
+        found: list[str] = []
+
+        def close() -> None:
+            with pytest.raises(ProviderRemoved) as caught:
+                host.instances["answering"]
+            found.append(str(caught.value))
+
+        monkeypatch.setattr(host.instances["answering"].provider, "close", close)
+        host.instances.disable("answering")
+        assert found == ["the provider 'answering' was disabled"]
 
 
 class Watching(MadePlugin):

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from fixtures import MakeHost
 
-from genai_host.api.json_text import read_json, write_json
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    Detail,
+    Feature,
+    NoSettings,
+    Opaque,
+    Progress,
+    Prompt,
+    Serve,
+    Story,
+    ToolCall,
+    ToolSchema,
+    Turn,
+    http_provider,
+)
+from genai_host.api.json_text import check_numbers, read_json, write_json
+from genai_host.errors import InvalidData, InvalidParameter, PluginError
+from genai_host.testing import FakeService, MadePlugin
 
 
 @pytest.mark.parametrize(
@@ -59,3 +79,87 @@ def test_json_is_written_compactly() -> None:
     assert json.loads(write_json("\ud800")) == "\ud800"
     with pytest.raises(TypeError, match="set has no JSON form"):
         write_json({1})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
+    for value in (number, [number], {"a": [{"b": number}]}, {"a": "\ud800", "b": number}):
+        with pytest.raises(ValueError, match=r"(NaN|Infinity) is no JSON \(at \$"):
+            write_json(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        (math.nan, r"NaN is no JSON \(at \$\)"),
+        ({"a": [1.5, {"b": math.inf}]}, r"Infinity is no JSON \(at \$\.a\[1\]\.b\)"),
+        ((0, -math.inf), r"-Infinity is no JSON \(at \$\[1\]\)"),
+    ],
+)
+def test_where_a_number_is_no_json(value: Any, where: str) -> None:
+    with pytest.raises(InvalidData, match=where):
+        check_numbers(value)
+
+
+def test_numbers_that_are_json() -> None:
+    check_numbers({"a": [1, 1.5, 10**400, True, "nan", None]})
+    endless: list[Any] = []
+    endless.append(endless)
+    check_numbers(endless)
+
+
+class TestWhoeverGivesThem:
+    """A number that is no JSON is refused by name, wherever it comes from."""
+
+    def test_a_parameter(self, host: Host) -> None:
+        with pytest.raises(InvalidParameter, match="temperature: NaN is no JSON") as caught:
+            host.open("chat", "mock", parameters={"temperature": math.nan})
+        assert caught.value.parameter == "temperature"
+
+    def test_what_was_said(self) -> None:
+        for make in (
+            lambda: ToolCall("1", "look", {"at": [math.inf]}),
+            lambda: Opaque("plain", {"at": math.inf}),
+        ):
+            with pytest.raises(InvalidData, match=r"Infinity is no JSON \(at \$\.at"):
+                make()
+
+    @pytest.mark.parametrize("schema", [{"maximum": math.nan}, {"const": {"a": math.inf}}])
+    def test_a_schema(self, host: Host, schema: Any) -> None:
+        with pytest.raises(InvalidData, match=r"the schema itself is wrong: .* is no JSON"):
+            host.open("chat", "mock").say("hi", returns=schema)
+
+    def test_a_context(self, host: Host) -> None:
+        with pytest.raises(InvalidData, match="the context is no JSON"):
+            host.open("chat", "mock").say("hi", context={"a": math.nan})
+
+    def test_a_tool_of_a_feature(self, make_host: MakeHost) -> None:
+        """It is a plugin's, and known to be wrong when the request is written."""
+
+        def ask(turn: Turn[NoSettings]) -> Story:
+            tool = ToolSchema("look", "looks", {"properties": {"at": {"maximum": math.nan}}})
+            yield from Prompt([turn.message], tools=[tool])
+            return Answer("")
+
+        plugin = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        with FakeService() as service, pytest.raises(PluginError, match="JSON"):
+            acme = http_provider("acme", service.url, {"openai-chat": Serve()})
+            host = make_host(ask=plugin, acme=MadePlugin(providers=[acme]))
+            host.open("ask", "acme/m").say("hi")
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            Answer("", data=math.nan),
+            Answer("", state=[math.nan]),
+            Answer("", details=[Detail("a", "b", {"c": math.nan})]),
+        ],
+    )
+    def test_an_answer(self, make_host: MakeHost, wrong: Answer) -> None:
+        def answer(turn: Turn[NoSettings]) -> Story:
+            yield from Progress("soon")
+            return wrong
+
+        plugin = MadePlugin(features=[Feature("answer", NoSettings, answer, roles={})])
+        with pytest.raises(PluginError, match="JSON"):
+            make_host(answer=plugin).open("answer").say("hi")

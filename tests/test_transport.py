@@ -401,6 +401,26 @@ class TestCancelling:
             limits.cancel()
         assert service.connections == 1
 
+    def test_a_stream_that_is_closed_late_meets_nobody(
+        self, transport: Transport, service: FakeService
+    ) -> None:
+        """All of it has come, so that its connection is another call's, but not all of its
+        events were taken."""
+        kind = {"Content-Type": "text/event-stream"}
+        held = Reply([HOLD, *json_reply({}).steps], keep=True)
+        service.replies = [reply(b"data: one\n\ndata: two\n\n", headers=kind), held]
+        events = stream(transport, service, Cancellation())
+        taken = iter(events)
+        assert next(taken).data == b"one"
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(transport.send, request(service), Cancellation())
+            service.wait_for_requests(2)
+            events.close()
+            service.let_go()
+            assert other.result(30).body == b"{}"
+        assert next(taken).data == b"two"
+        assert service.connections == 1
+
     def test_calls_that_nobody_cancels_succeed(
         self, transport: Transport, service: FakeService
     ) -> None:

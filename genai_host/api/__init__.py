@@ -9,11 +9,14 @@ calls       one call of a model, free of wire formats, and what comes back
 dialects    the codec of a wire format; how a provider serves it
 http        HTTP as the host does it for plugins
 providers   transport: what carries a request
+tokens      keys that expire
 http_provider   providers over HTTP, in a few lines
 models      models and offerings, as data
 parameters  the model parameters that all dialects call by the same name
 steps       what a feature asks of the host
 features    what a user converses with
+tools       what a model may ask for
+tool_functions   tools made from typed functions
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
@@ -75,22 +78,40 @@ from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
     All,
     CallFunction,
+    CallTool,
+    CallTools,
     Embed,
     Moderate,
     NewId,
     Now,
+    OfferedTools,
     Progress,
     Prompt,
     Settled,
     Step,
     Wait,
 )
+from genai_host.api.tokens import AccessToken, CachedToken
+from genai_host.api.tool_functions import tool
+from genai_host.api.tools import (
+    Approval,
+    OfferedTool,
+    Tool,
+    ToolOutput,
+    ToolRun,
+    tool_message,
+)
 
 __all__ = [
+    "AccessToken",
     "All",
     "Answer",
+    "Approval",
+    "CachedToken",
     "Call",
     "CallFunction",
+    "CallTool",
+    "CallTools",
     "ChatCall",
     "Checker",
     "Clock",
@@ -121,6 +142,8 @@ __all__ = [
     "NewId",
     "NoSettings",
     "Now",
+    "OfferedTool",
+    "OfferedTools",
     "Offering",
     "Opaque",
     "Operation",
@@ -144,8 +167,11 @@ __all__ = [
     "Story",
     "StreamEvent",
     "Text",
+    "Tool",
     "ToolCall",
+    "ToolOutput",
     "ToolResult",
+    "ToolRun",
     "ToolSchema",
     "Turn",
     "Usage",
@@ -157,4 +183,6 @@ __all__ = [
     "http_provider",
     "schema_of",
     "standard",
+    "tool",
+    "tool_message",
 ]

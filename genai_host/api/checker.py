@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from genai_host.api.json_text import check_numbers
 from genai_host.errors import InvalidData
 
 _PATTERN_SECONDS = 0.2
@@ -36,10 +37,13 @@ class Checker:
             kind.check_schema(schema)  # type: ignore[arg-type]  # the stubs want dicts only
             if _has_patterns(schema):
                 kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS))  # type: ignore[no-untyped-call]  # the stubs lack it
+            check_numbers(schema)
         except SchemaError as error:
             raise InvalidData(
                 f"the schema itself is wrong: {error.message}", path=error.json_path
             ) from error
+        except InvalidData as error:
+            raise InvalidData(f"the schema itself is wrong: {error}", path=error.path) from error
         except RecursionError as error:
             raise InvalidData("the schema itself is wrong: it is nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -47,10 +51,12 @@ class Checker:
         self._validator = kind(schema, registry=Registry())
 
     def check(self, value: Any) -> None:
-        """Raises `InvalidData`, with the place of the most telling fault."""
+        """Raises `InvalidData`, with the place of the most telling fault. NaN and
+        infinities are no JSON, whatever the schema says."""
         from jsonschema.exceptions import best_match
         from referencing.exceptions import Unresolvable
 
+        check_numbers(value)
         try:
             fault = best_match(self._validator.iter_errors(value))
         except Unresolvable as error:

@@ -13,8 +13,8 @@ The whole of a vendor whose service speaks a known dialect:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from attrs import evolve, field, frozen
@@ -31,7 +31,10 @@ from genai_host.api.http import HttpRequest
 from genai_host.api.json_text import read_json
 from genai_host.api.providers import Listed, Provider, ProviderType, Services
 from genai_host.api.settings import Secret, about
+from genai_host.api.tokens import CachedToken
 from genai_host.errors import ConfigurationError, MalformedReply, error_of_status
+
+R = TypeVar("R", bound=ReplyStream | ProviderReply)
 
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
@@ -47,6 +50,8 @@ class HttpProvider(Provider):
     key        sent with each request as well; what the service says of errors is shown
                without it
     header     how the key is sent
+    token      a key that expires, in place of `key`: got anew in time, and once when the
+               service refuses it with status 401
 
     Override `authorize` to sign requests, `address` for addresses of another form.
 
@@ -62,6 +67,7 @@ class HttpProvider(Provider):
         *,
         key: Secret | None = None,
         header: str = _BEARER,
+        token: CachedToken | None = None,
     ) -> None:
         self.services = services
         self.base_url = _checked(base_url).rstrip("/")
@@ -70,23 +76,23 @@ class HttpProvider(Provider):
             **_checked_headers(headers or {}),
             **key_header(header, key),
         }
-        self._key = key.reveal().strip().encode() if key is not None else b""
+        self._key = key
+        self._header = header
+        self._token = token
         self._addresses: dict[Any, str] = {}
 
     @property
     def has_key(self) -> bool:
-        return bool(self._key)
+        return self._token is not None or bool(_bytes_of(self._key))
 
     def missing(self) -> str | None:
         return None if self.base_url else "no address: set base_url"
 
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
-        reply = self.services.http.send(self._outgoing(request, limits), limits)
-        return self._without_key(reply)
+        return self._carry(self.services.http.send, self._outgoing(request), limits)
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
-        reply = self.services.http.stream(self._outgoing(request, limits), limits)
-        return self._without_key(reply) if isinstance(reply, ProviderReply) else reply
+        return self._carry(self.services.http.stream, self._outgoing(request), limits)
 
     def address(self, request: ProviderRequest) -> str:
         """Where a request goes: the base address, the path with the model's id in it,
@@ -111,8 +117,7 @@ class HttpProvider(Provider):
         Raises what its status means, and `MalformedReply`.
         """
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
-        reply = self.services.http.send(self.authorize(request, limits), limits)
-        reply = self._without_key(reply)
+        reply = self._carry(self.services.http.send, request, limits)
         if reply.status >= 300:
             raise self.explain_error(reply) or error_of_status(
                 reply.status, f"the service answered with status {reply.status}"
@@ -122,7 +127,7 @@ class HttpProvider(Provider):
         except ValueError as error:
             raise MalformedReply(f"the reply is malformed: {error}") from error
 
-    def _outgoing(self, request: ProviderRequest, limits: Limits) -> HttpRequest:
+    def _outgoing(self, request: ProviderRequest) -> HttpRequest:
         key = (request.path, request.model_id, tuple(request.query.items()))
         address = self._addresses.get(key)
         if address is None:
@@ -130,13 +135,26 @@ class HttpProvider(Provider):
                 self._addresses.clear()
             address = self._addresses[key] = self.address(request)
         headers = {**self.headers, **request.headers} if request.headers else self.headers
-        return self.authorize(HttpRequest("POST", address, headers, request.data()), limits)
+        return HttpRequest("POST", address, headers, request.data())
 
-    def _without_key(self, reply: ProviderReply) -> ProviderReply:
-        """Some services repeat the key that they refuse, and errors are shown."""
-        if reply.status < 400 or len(self._key) < _SHORTEST_KEY or self._key not in reply.body:
-            return reply
-        return evolve(reply, body=reply.body.replace(self._key, b"***"))
+    def _carry(
+        self, act: Callable[[HttpRequest, Limits], R], request: HttpRequest, limits: Limits
+    ) -> R:
+        """Send a request with the key. A token that is refused may have been taken back
+        before its time: then it is sent once more, with another."""
+        if self._token is None:
+            return _without(self._key, act(self.authorize(request, limits), limits))
+        token = self._token.get(limits)
+        reply = act(self._authorized(request, token, limits), limits)
+        if isinstance(reply, ProviderReply) and reply.status == 401:
+            self._token.drop(token)
+            token = self._token.get(limits)
+            reply = act(self._authorized(request, token, limits), limits)
+        return _without(token, reply)
+
+    def _authorized(self, request: HttpRequest, token: Secret, limits: Limits) -> HttpRequest:
+        headers = {**request.headers, **key_header(self._header, token)}
+        return self.authorize(evolve(request, headers=headers), limits)
 
 
 def http_provider(
@@ -195,6 +213,20 @@ def key_header(header: str, key: Secret | None) -> dict[str, str]:
         raise ConfigurationError("the key has characters that no key has: was it cut or wrapped?")
     name, _, form = header.partition(":")
     return {name: form.strip().replace("{key}", value)}
+
+
+def _bytes_of(key: Secret | None) -> bytes:
+    return b"" if key is None else key.reveal().strip().encode()
+
+
+def _without(key: Secret | None, reply: R) -> R:
+    """Some services repeat the key that they refuse, and errors are shown."""
+    if not isinstance(reply, ProviderReply) or reply.status < 400:
+        return reply
+    shown = _bytes_of(key)
+    if len(shown) < _SHORTEST_KEY or shown not in reply.body:
+        return reply
+    return evolve(reply, body=reply.body.replace(shown, b"***"))
 
 
 def listed_models(data: Any) -> list[Listed]:

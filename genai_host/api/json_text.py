@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
+from genai_host.errors import InvalidData
+
 _LEAST, _MOST = -math.inf, math.inf
+_Place = Any  # None for the outermost value, else the place around it and a name or number
 
 
 def read_json(text: str | bytes) -> Any:
@@ -35,11 +38,45 @@ def _quick_reader() -> tuple[Callable[[str | bytes], Any], type[Exception]]:
 
 def write_json(value: Any) -> bytes:
     """A value as compact JSON in UTF-8; half a surrogate pair, which UTF-8 has no place
-    for, is escaped."""
+    for, is escaped. Raises `ValueError` for NaN and infinities, and for what holds itself;
+    `TypeError` for what has no JSON form."""
     try:
         return _writer.encode(value).encode()
     except UnicodeEncodeError:
         return _ascii_writer.encode(value).encode()
+    except ValueError as error:
+        try:
+            check_numbers(value)
+        except InvalidData as wrong:
+            raise ValueError(str(wrong)) from error
+        raise
+
+
+def check_numbers(value: Any) -> None:
+    """Raises `InvalidData`, with the place, for NaN and infinities anywhere in a value, of
+    any depth: to be asked where it is given, as who writes it no longer knows whose it is."""
+    if isinstance(value, str):
+        return
+    pending: list[tuple[Any, _Place]] = [(value, None)]
+    seen: set[int] = set()  # identities of what has items: it may hold itself
+    while pending:
+        value, place = pending.pop()
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                path = _path(place)
+                raise InvalidData(f"{json.dumps(value)} is no JSON (at {path})", path=path)
+        elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
+            seen.add(id(value))
+            items = value.items() if isinstance(value, Mapping) else enumerate(value)
+            pending += [(item, (place, key)) for key, item in items]
+
+
+def _path(place: _Place) -> str:
+    keys: list[Any] = []
+    while place is not None:
+        place, key = place
+        keys.append(f"[{key}]" if isinstance(key, int) else f".{key}")
+    return "$" + "".join(reversed(keys))
 
 
 def _as_plain(value: Any) -> Any:
@@ -61,5 +98,7 @@ def _no_json(word: str) -> NoReturn:
 
 # `json.loads` and `json.dumps` would make these anew for each call
 _reader = json.JSONDecoder(parse_constant=_no_json, parse_float=_finite)
-_writer = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_as_plain)
-_ascii_writer = json.JSONEncoder(separators=(",", ":"), default=_as_plain)
+_writer = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_plain
+)
+_ascii_writer = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_as_plain)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from attrs import Attribute, field, frozen
 from attrs import validators as must
 
+from genai_host.api.json_text import check_numbers
 from genai_host.errors import InvalidData
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -50,7 +51,7 @@ def _part(content: object) -> Part:
     raise InvalidData(f"a message holds parts, not {type(content).__name__}", path="$.content")
 
 
-def _result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
+def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
     """The same for the result of a tool. Raises `InvalidData` for other kinds."""
     kept = []
     for part in _parts(content):
@@ -68,6 +69,10 @@ def _show_bytes(data: bytes) -> str:
 def _either_data_or_url(part: Image | File, attribute: Attribute[str], url: str) -> None:
     if bool(part.data) == bool(url):
         raise InvalidData(f"{part.type}: give either data or a url")
+
+
+def _is_json(part: Part, attribute: Attribute[Any], value: object) -> None:
+    check_numbers(value)
 
 
 @frozen
@@ -117,12 +122,14 @@ class ToolCall(Part):
     id          pairs the call with its `ToolResult`
     arguments   by name, as the tool's JSON Schema describes them
     malformed   what the model wrote instead, where that was no JSON object
+
+    Raises `InvalidData` for numbers in the arguments that are no JSON.
     """
 
     type = "tool_call"
     id: str
     name: str
-    arguments: Mapping[str, Any] = field(factory=dict)
+    arguments: Mapping[str, Any] = field(factory=dict, validator=_is_json)
     malformed: str = ""
 
 
@@ -138,7 +145,7 @@ class ToolResult(Part):
     type = "tool_result"
     id: str
     name: str = ""
-    content: tuple[Text | Image, ...] = field(default=(), converter=_result_parts)
+    content: tuple[Text | Image, ...] = field(default=(), converter=result_parts)
     error: bool = False
 
 
@@ -156,11 +163,13 @@ class Opaque(Part):
 
     dialect   the dialect that made it; others leave it out
     data      JSON
+
+    Raises `InvalidData` for numbers in the data that are no JSON.
     """
 
     type = "opaque"
     dialect: str
-    data: Any
+    data: Any = field(validator=_is_json)
 
 
 PARTS: tuple[type[Part], ...] = (

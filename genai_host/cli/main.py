@@ -32,11 +32,19 @@ _COMMANDS = {
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "tools": "List the tools that models may ask for, and call them.",
 }
 
 
 class Commands(click.Group):
     """The host's commands, imported when they run, and those of plugins."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """It is answered after the options that it depends on, wherever they stand."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.is_eager = False
+        return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*_COMMANDS, *_plugin_commands()})
@@ -96,7 +104,7 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
 
 # its options hold before a command is looked up, since a plugin may bring it
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name=APP)
+@click.version_option(__version__, prog_name=APP, is_eager=False)
 @click.option(
     "--config",
     metavar="FILE",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,36 +77,61 @@ def disable(names: tuple[str, ...]) -> None:
     from genai_host.config import edit_config
 
     _must_exist(names)
+    installed = PluginIndex().plugins()
+    added, known = [], []
     with edit_config() as document:
         disabled = document.setdefault("plugins", {}).setdefault("disabled", [])
-        for name in names:
-            if name not in disabled:
+        for name in dict.fromkeys(names):
+            if all(_is_named(each, disabled) for each in installed if _is_named(each, [name])):
+                known.append(name)
+            else:
                 disabled.append(name)
-    note(f"disabled: {', '.join(names)}")
+                added.append(name)
+    if added:
+        note(f"disabled: {', '.join(added)}")
+    if known:
+        note(f"disabled already: {', '.join(known)}")
 
 
 @command.command("enable")
 @click.argument("names", nargs=-1, required=True)
 def enable(names: tuple[str, ...]) -> None:
-    """Take back `disable`."""
+    """Take back `disable`: NAME is that plugin of any distribution."""
     from genai_host.config import edit_config, read_config
-    from genai_host.errors import ConfigurationError
 
-    disabled_now = read_config().disabled
-    for name in names:
-        if name not in disabled_now:
-            _must_exist((name,))
-            raise ConfigurationError(f"{name} is not disabled")
+    taken = _that_disable(names, read_config().disabled)
     with edit_config() as document:
         disabled = document["plugins"]["disabled"]
-        for name in names:
-            while name in disabled:
-                disabled.remove(name)
-    note(f"enabled: {', '.join(names)}")
+        for entry in taken:
+            while entry in disabled:
+                disabled.remove(entry)
+    note(f"enabled: {', '.join(taken)}")
+
+
+def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
+    """The entries that keep plugins from being loaded: `mock` is kept by `mock`, and by
+    `some-distribution:mock`. Raises `ConfigurationError` for one that nothing keeps, or
+    what would be taken back for others as well."""
+    from genai_host.errors import ConfigurationError
+
+    found: dict[str, None] = {}
+    for name in names:
+        plain = name.rpartition(":")[2]
+        entries = [each for each in disabled if name in (each, each.rpartition(":")[2])]
+        if not entries and plain in disabled:
+            raise ConfigurationError(
+                f"{name} is disabled as {plain}, of any distribution",
+                hint=f"genai-host plugins enable {plain}",
+            )
+        if not entries:
+            _must_exist((name,))
+            raise ConfigurationError(f"{name} is not disabled")
+        found |= dict.fromkeys(entries)
+    return list(found)
 
 
 @command.command("new")
-@click.argument("kind", type=click.Choice(["vendor", "feature"]))
+@click.argument("kind", type=click.Choice(["vendor", "feature", "tool"]))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -122,6 +148,7 @@ def new(kind: str, name: str, directory: str) -> None:
     \b
     genai-host plugins new vendor acme     a provider over HTTP, and its models
     genai-host plugins new feature poet    something to converse with
+    genai-host plugins new tool letters    what a model may ask for
     """
     from pathlib import Path
 
@@ -190,7 +217,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
             note(f"fix {row['name']}: {row['fix']}")
 
 
-def _is_named(found: Found, names: tuple[str, ...]) -> bool:
+def _is_named(found: Found, names: Collection[str]) -> bool:
     return found.name in names or f"{found.distribution}:{found.name}" in names
 
 

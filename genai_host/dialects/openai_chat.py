@@ -10,6 +10,7 @@ comes back.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from genai_host.api import (
@@ -35,13 +36,21 @@ from genai_host.api import (
 from genai_host.api.json_text import write_json
 from genai_host.dialects.openai_form import (
     PARAMETERS,
+    add_tools,
+    arguments_text,
     data_url,
     explain_error,
     file_name,
     wire_parameters,
 )
 from genai_host.dialects.openai_replies import ChatDecoder, read_completion
-from genai_host.dialects.openai_schema import UnwrappingDecoder, fit, may_be_wrapped, unwrapped
+from genai_host.dialects.openai_schema import (
+    UnwrappingDecoder,
+    answer_format,
+    fit,
+    may_be_wrapped,
+    unwrapped,
+)
 from genai_host.errors import GenaiError, UnsupportedPart
 
 
@@ -95,15 +104,9 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         }
         for name, value in call.parameters.items():
             body[variant["max_tokens"] if name == "max_tokens" else name] = value
-        if call.tools:
-            body["tools"] = [_wire_tool(tool, variant["strict"]) for tool in call.tools]
-            if call.tool_choice is not None:
-                body["tool_choice"] = _tool_choice(call.tool_choice)
-        else:  # refused where there are no tools
-            body.pop("parallel_tool_calls", None)
+        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
         if call.schema is not None:
-            fitted = fit(call.schema, variant["strict"], variant["object_root"])
-            schema = {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+            schema = answer_format(call.schema, variant)
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if call.stream:
             body["stream"] = True
@@ -201,11 +204,10 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.malformed or write_json(call.arguments).decode()
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
+        "function": {"name": call.name, "arguments": arguments_text(call)},
     }
 
 
@@ -226,7 +228,5 @@ def _unsupported(part: Part, where: str) -> UnsupportedPart:
     )
 
 
-def _tool_choice(choice: str) -> Any:
-    if choice in ("auto", "none", "required"):
-        return choice
-    return {"type": "function", "function": {"name": choice}}
+def _wire_choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}

@@ -7,11 +7,11 @@ have their own form of errors, theirs is read as well.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from genai_host.api import File, Image, ProviderReply, ToolCall
-from genai_host.api.json_text import read_json
+from genai_host.api import ChatCall, File, Image, ProviderReply, ToolCall, ToolSchema
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
@@ -135,6 +135,31 @@ def read_tool_call(id: str, name: str, arguments: str) -> ToolCall:
     if isinstance(value, dict):
         return ToolCall(id, name, value)
     return ToolCall(id, name, malformed=arguments)
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Its arguments as the model wrote them, or would have."""
+    return call.malformed or write_json(call.arguments).decode()
+
+
+def add_tools(
+    body: dict[str, Any],
+    call: ChatCall,
+    wire_tool: Callable[[ToolSchema], Mapping[str, Any]],
+    wire_choice: Callable[[str], Mapping[str, Any]],
+) -> None:
+    """Add the tools of a call to a request, and which of them the model is to take.
+
+    wire_choice   how a tool is chosen by its name
+    """
+    if not call.tools:
+        body.pop("parallel_tool_calls", None)  # refused where there are no tools
+        return
+    body["tools"] = [wire_tool(tool) for tool in call.tools]
+    choice = call.tool_choice
+    if choice is not None:
+        plain = choice in ("auto", "none", "required")
+        body["tool_choice"] = choice if plain else wire_choice(choice)
 
 
 def wire_parameters(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ what comes back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from genai_host.api import (
@@ -36,6 +37,8 @@ from genai_host.api import (
 from genai_host.api.json_text import write_json
 from genai_host.dialects.openai_form import (
     PARAMETERS,
+    add_tools,
+    arguments_text,
     data_url,
     explain_error,
     file_name,
@@ -43,7 +46,13 @@ from genai_host.dialects.openai_form import (
     wire_parameters,
 )
 from genai_host.dialects.openai_response_replies import NAME, ResponseDecoder, read_response
-from genai_host.dialects.openai_schema import UnwrappingDecoder, fit, may_be_wrapped, unwrapped
+from genai_host.dialects.openai_schema import (
+    UnwrappingDecoder,
+    answer_format,
+    fit,
+    may_be_wrapped,
+    unwrapped,
+)
 from genai_host.errors import GenaiError, UnsupportedPart
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
@@ -97,15 +106,9 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
             body["include"] = ["reasoning.encrypted_content"]
         for name, value in call.parameters.items():
             _put(body, _PLACES.get(name, (name,)), value)
-        if call.tools:
-            body["tools"] = [_wire_tool(tool, variant["strict"]) for tool in call.tools]
-            if call.tool_choice is not None:
-                body["tool_choice"] = _tool_choice(call.tool_choice)
-        else:  # refused where there are no tools
-            body.pop("parallel_tool_calls", None)
+        add_tools(body, call, partial(_wire_tool, strict=variant["strict"]), _wire_choice)
         if call.schema is not None:
-            fitted = fit(call.schema, variant["strict"], variant["object_root"])
-            schema = {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+            schema = answer_format(call.schema, variant)
             _put(body, ("text", "format"), {"type": "json_schema", **schema})
         if call.stream:
             body["stream"] = True
@@ -225,12 +228,11 @@ def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
 
 
 def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.malformed or write_json(call.arguments).decode()
     return {
         "type": "function_call",
         "call_id": call.id,
         "name": call.name,
-        "arguments": arguments,
+        "arguments": arguments_text(call),
     }
 
 
@@ -242,7 +244,5 @@ def _unsupported(part: Part, where: str) -> UnsupportedPart:
     )
 
 
-def _tool_choice(choice: str) -> Any:
-    if choice in ("auto", "none", "required"):
-        return choice
-    return {"type": "function", "name": choice}
+def _wire_choice(name: str) -> dict[str, Any]:
+    return {"type": "function", "name": name}

@@ -65,6 +65,12 @@ def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> F
     return Fitted(narrowed or schema, narrowed is not None, wrapped)
 
 
+def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an answer as it is sent, whatever it stands in."""
+    fitted = fit(schema, variant["strict"], variant["object_root"])
+    return {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+
+
 def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
     """Whether the answer to a call may come inside of an object.
 

@@ -283,6 +283,8 @@ def _blocks(loan: _Loan, limits: Limits, most: int) -> Iterator[bytes]:
             size += len(block)
             if size > most:
                 raise MalformedReply(f"the reply is longer than {most} bytes")
+            if loan.response.ended:  # others may have the connection while this is looked at
+                loan.end()
             yield block
     except OSError as error:
         limits.check()

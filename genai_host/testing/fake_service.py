@@ -18,7 +18,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -38,15 +38,18 @@ class Act(Enum):
 
 CUT, RESET, HANG, HOLD = Act.CUT, Act.RESET, Act.HANG, Act.HOLD
 
+Step = bytes | Act | Callable[[], object]
+
 
 @frozen
 class Reply:
-    """What is sent for one request: bytes as they stand, and acts between them.
+    """What is sent for one request: bytes as they stand, and acts between them; functions
+    are called when it is their turn.
 
     keep   whether the connection stays open for another request
     """
 
-    steps: Sequence[bytes | Act]
+    steps: Sequence[Step]
     keep: bool = False
 
 
@@ -83,7 +86,7 @@ def json_reply(value: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def stream_reply(
-    pieces: Sequence[bytes | Act],
+    pieces: Sequence[Step],
     *,
     content_type: str = "text/event-stream",
     status: int = 200,
@@ -91,7 +94,7 @@ def stream_reply(
 ) -> Reply:
     """A reply in chunks, one for each piece. An act that ends the connection leaves
     the reply without its end."""
-    steps: list[bytes | Act] = [
+    steps: list[Step] = [
         _head(
             status,
             {"Content-Type": content_type, "Transfer-Encoding": "chunked", **(headers or {})},
@@ -105,7 +108,7 @@ def stream_reply(
     return Reply(steps, keep=not ended)
 
 
-def sse_reply(events: Sequence[bytes | Act], **options: Any) -> Reply:
+def sse_reply(events: Sequence[Step], **options: Any) -> Reply:
     """A reply of server-sent events, by the data of each."""
     pieces = [b"data: " + each + b"\n\n" if isinstance(each, bytes) else each for each in events]
     return stream_reply(pieces, **options)
@@ -114,15 +117,24 @@ def sse_reply(events: Sequence[bytes | Act], **options: Any) -> Reply:
 class FakeService:
     """Answers each request with the next of `replies`; the last one again and again.
 
-    tls   a context to serve https with
+    answer   makes the reply to each request, in place of `replies`; called from many
+             threads
+    tls      a context to serve https with
     """
 
-    def __init__(self, replies: Sequence[Reply] = (), *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        replies: Sequence[Reply] = (),
+        *,
+        answer: Callable[[Received], Reply] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.replies = list(replies)
         self.requests: list[Received] = []
         self.connections = 0
         self.open_connections = 0
         self.most_at_once = 0
+        self._answer_to = answer
         self._tls = tls
         self._held = threading.Semaphore(0)
         self._changed = threading.Condition()
@@ -149,9 +161,9 @@ class FakeService:
         """Until so many have come, whole."""
         self._wait(lambda: len(self.requests) >= count, f"{count} requests")
 
-    def wait_until_closed(self) -> None:
-        """Until the clients have closed all connections."""
-        self._wait(lambda: self.open_connections == 0, "the close of all connections")
+    def wait_until_closed(self, but: int = 0) -> None:
+        """Until the clients have closed all connections, or all but so many."""
+        self._wait(lambda: self.open_connections <= but, f"the close of all connections but {but}")
 
     def stop(self) -> None:
         with self._changed:
@@ -219,21 +231,27 @@ class FakeService:
             return False
         with self._changed:
             self.requests.append(received)
-            number = min(len(self.requests), len(self.replies)) - 1
-            chosen = self.replies[number]
+            number = len(self.requests)
             self._busy += 1
             self.most_at_once = max(self.most_at_once, self._busy)
             self._changed.notify_all()
         try:
-            return self._send(connection, reader, chosen)
+            return self._send(connection, reader, self._reply_to(received, number))
         finally:
             with self._changed:
                 self._busy -= 1
+
+    def _reply_to(self, received: Received, number: int) -> Reply:
+        if self._answer_to is not None:
+            return self._answer_to(received)
+        return self.replies[min(number, len(self.replies)) - 1]
 
     def _send(self, connection: socket.socket, reader: Any, chosen: Reply) -> bool:
         for step in chosen.steps:
             if isinstance(step, bytes):
                 connection.sendall(step)
+            elif callable(step):
+                step()
             elif step is HOLD:
                 self._held.acquire()
             elif step is HANG:

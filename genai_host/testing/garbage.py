@@ -31,6 +31,10 @@ _OTHERS: tuple[Any, ...] = (
     *([], [None], [[]], [{}], {}, {"x": None}),
 )
 
+Place = tuple[str | int, ...]
+
+_NOTHING: Any = object()
+
 
 def damaged(data: bytes) -> Iterator[bytes]:
     """The same text with one fault each: what is JSON with each of its values missing, or
@@ -41,18 +45,36 @@ def damaged(data: bytes) -> Iterator[bytes]:
         value = json.loads(data)
     except ValueError:
         return
-    for changed in _changed(value):
+    for changed in with_faults(value):
         yield json.dumps(changed).encode()
 
 
-def _changed(value: Any) -> Iterator[Any]:
-    yield from _OTHERS
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield {name: each for name, each in value.items() if name != key}
-            for changed in _changed(inner):
-                yield {**value, key: changed}
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            for changed in _changed(inner):
-                yield [*value[:at], changed, *value[at + 1 :]]
+def with_faults(value: Any) -> Iterator[Any]:
+    """The same value with one fault each: a part of it missing, or of another kind."""
+    for place in places_in(value):
+        for other in _OTHERS:
+            yield with_other(value, place, other)
+        if place and isinstance(place[-1], str):
+            yield with_other(value, place, _NOTHING)
+
+
+def places_in(value: Any, place: Place = ()) -> Iterator[Place]:
+    """The place of each value in a JSON value, its own first: names and numbers, from the
+    outermost inwards."""
+    yield place
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places_in(inner, (*place, key))
+
+
+def with_other(value: Any, place: Place, other: Any) -> Any:
+    """The same JSON value with another in a place."""
+    if not place:
+        return other
+    changed = value.copy()
+    key, *rest = place
+    if rest or other is not _NOTHING:
+        changed[key] = with_other(value[key], tuple(rest), other)
+    else:
+        del changed[key]
+    return changed

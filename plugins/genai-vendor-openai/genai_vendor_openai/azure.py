@@ -11,10 +11,19 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from genai_host.api import HttpProvider, ProviderReply, Secret, Serve, Services, about
+from genai_host.api import (
+    CachedToken,
+    HttpProvider,
+    ProviderReply,
+    Secret,
+    Serve,
+    Services,
+    about,
+)
 from genai_host.api.json_text import read_json
 from genai_host.errors import GenaiError, RequestRefused
 from genai_vendor_openai.openai import HELD, PATIENT
+from genai_vendor_openai.token_command import TokenCommand
 
 _V1 = ("", "v1", "latest", "preview")
 _FIRST_WITH_RESPONSES = "2025-03-01"
@@ -37,6 +46,10 @@ class AzureSettings:
         default=None,
         metadata=about("token of Microsoft Entra ID, instead", env="AZURE_OPENAI_AD_TOKEN"),
     )
+    token_command: tuple[str, ...] = field(
+        default=(),
+        metadata=about("program that prints such a token, and its arguments; comes before both"),
+    )
     api_version: str = field(
         default="",
         metadata=about(
@@ -55,17 +68,23 @@ class AzureProvider(HttpProvider):
 
     def __init__(self, settings: AzureSettings, services: Services) -> None:
         version = settings.api_version.strip()
+        command = TokenCommand(settings.token_command, services.clock)
+        self._command = command if settings.token_command else None
+        by_token = self._command is not None or settings.token is not None
         super().__init__(
             services,
             _base_url(settings.endpoint, version),
-            key=settings.token or settings.api_key,
-            header="Authorization: Bearer {key}" if settings.token else "api-key: {key}",
+            key=None if self._command else settings.token or settings.api_key,
+            header="Authorization: Bearer {key}" if by_token else "api-key: {key}",
+            token=CachedToken(command, services.clock) if self._command else None,
         )
         self.serves = _serves(version)
 
     def missing(self) -> str | None:
         if not self.base_url:
             return "no endpoint: set AZURE_OPENAI_ENDPOINT"
+        if self._command is not None:
+            return self._command.missing()
         return None if self.has_key else "no key: set AZURE_OPENAI_API_KEY"
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:

@@ -1,0 +1,119 @@
+"""Tokens from a program, as `az account get-access-token` prints them.
+
+Source: Azure CLI, "az account get-access-token": `accessToken`, and `expires_on` in
+seconds since 1970, which versions before 2.54 do not tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import AccessToken, Clock, Limits, Secret
+from genai_host.api.json_text import read_json
+from genai_host.errors import AuthenticationFailed
+
+_SECONDS = 30.0  # that the program may take
+_LARGEST = 1 << 16  # bytes: what it prints holds a token, and little else
+
+
+class TokenCommand:
+    """A program that prints a token, or JSON with one.
+
+    command   the program and its arguments; no shell reads them
+    """
+
+    def __init__(self, command: Sequence[str], clock: Clock) -> None:
+        self._command = command
+        self._clock = clock
+
+    def missing(self) -> str | None:
+        """Why it cannot be run, as far as looking tells."""
+        program = self._command[0]
+        return None if shutil.which(program) else f"token_command: there is no program {program}"
+
+    def __call__(self, limits: Limits) -> AccessToken:
+        """A token, got now. Raises `AuthenticationFailed`: without what the program
+        prints, as that may be a token even where it fails."""
+        output = self._run(limits).strip()
+        if not output.startswith(b"{"):
+            return self._token(output.decode(errors="replace"), None)
+        try:
+            told = read_json(output)
+        except ValueError:
+            raise self._failed("prints JSON that is none") from None
+        return self._token(told.get("accessToken"), self._seconds_until(told))
+
+    def _token(self, value: object, seconds: float | None) -> AccessToken:
+        if not isinstance(value, str) or not value:
+            raise self._failed("prints no token")
+        return AccessToken(Secret(value), seconds)
+
+    def _seconds_until(self, told: Mapping[str, Any]) -> float | None:
+        end = told.get("expires_on")
+        if isinstance(end, str) and end.isascii() and end.isdigit():
+            end = int(end[:20])  # longer ones are no time, nor quickly read
+        return float(end) - self._clock.now().timestamp() if type(end) is int else None
+
+    def _run(self, limits: Limits) -> bytes:
+        """What the program prints, within its time and that of the call."""
+        program = shutil.which(self._command[0])
+        if program is None:
+            raise self._failed("is not there")
+        overdue: list[bool] = []
+        try:
+            process = subprocess.Popen(
+                [program, *self._command[1:]],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # with what it starts it can be ended
+            )
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise self._failed(f"cannot be run: {why}") from None
+
+        def give_up() -> None:
+            overdue.append(True)
+            _end(process)
+
+        assert process.stdout is not None
+        with (
+            process,
+            limits.on_cancel(lambda: _end(process)),
+            self._clock.call_later(_SECONDS, give_up),
+        ):
+            output = process.stdout.read(_LARGEST + 1)
+            if len(output) > _LARGEST:
+                _end(process)
+            code = process.wait()
+        limits.check()
+        if overdue:
+            raise self._failed(f"did not end within {_SECONDS:g} s")
+        if len(output) > _LARGEST:
+            raise self._failed("prints too much")
+        if code:
+            raise self._failed(f"ended with code {code}")
+        return output
+
+    def _failed(self, why: str) -> AuthenticationFailed:
+        name = os.path.basename(self._command[0])
+        return AuthenticationFailed(
+            f"token_command: {name} {why}", hint="run it yourself to see what it prints"
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it, with what it has started: that holds its output open as well."""
+    if process.poll() is not None:
+        return
+    with contextlib.suppress(OSError):  # it has ended meanwhile
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
