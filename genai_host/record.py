@@ -174,7 +174,14 @@ class Record:
 
 def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
     """An entry as JSON, tagged with `entry`."""
+    if type(entry) is StepEnded and entry.error is None:  # its result is JSON already
+        return _form_of_result(entry)
     return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
+
+
+def _form_of_result(entry: StepEnded) -> dict[str, Any]:
+    form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
+    return form if entry.result is None else {**form, "result": entry.result}
 
 
 def _entry(item: object, codec: Codec) -> Entry:

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from genai_host import Host, Message
-from genai_host.errors import ConfigurationError, Conflict, GenaiError, NotFound, StoreError
+from genai_host.errors import (
+    ConfigurationError,
+    Conflict,
+    GenaiError,
+    NotFound,
+    StepChanged,
+    StoreError,
+)
 from genai_host.record import Entry, Record, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
 
@@ -60,12 +67,15 @@ def test_a_conversation_is_reopened_with_its_transcript(
 
 def test_a_turn_that_has_not_ended_is_gone_on_with(keeping: Host, kept: Store) -> None:
     conversation = keeping.open("chat", "mock")
-    kept.record(conversation.id, keeping.codec)[0].append(
-        TurnStarted(0, Message("user", "hi"), conversation.feature.version, 0)
-    )
+    record, _ = kept.record(conversation.id, keeping.codec)
+    record.append(TurnStarted(0, Message("user", "hi"), conversation.feature.version, 0))
+    record.append(StepStarted(0, (0,), "now", "another"))
     again = keeping.conversation(conversation.id)
     assert again.status == "pending"
-    assert again.resume().text == "hi"
+    with pytest.raises(StepChanged):
+        again.resume()
+    again.undo()
+    assert again.say("there").text == "there"
 
 
 def test_a_host_without_a_store_says_so(host: Host) -> None:
