@@ -23,6 +23,8 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
 )
+from genai_host.api.codec import usual_codec
+from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
@@ -151,7 +153,8 @@ class Host:
     @once
     def codec(self) -> Codec:
         """Objects to JSON and back, with the message parts of all plugins."""
-        return Codec(self.registry.parts)
+        parts = tuple(self.registry.parts)
+        return usual_codec() if parts == PARTS else Codec(parts)
 
     @once
     def toolbox(self) -> Toolbox:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import logging
 import re
 import threading
@@ -36,7 +35,7 @@ from genai_host.errors import ConfigurationError, GenaiError, NoRoute, ProviderR
 from genai_host.gate import Gate
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
-from genai_host.telling import told
+from genai_host.telling import nearest, told
 from genai_host.watch import Watch
 
 _log = logging.getLogger(__name__)
@@ -278,7 +277,7 @@ class Instances:
         if name in self.unknown:
             return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
-        near = difflib.get_close_matches(name, known, 1)
+        near = nearest(name, known)
         there_are = f"there are: {', '.join(known) or 'none'}"
         return NoRoute(
             f"there is no provider {name!r}",

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from genai_host.api import Dialect, Model, Offering, Operation, RouteInfo, Serve
 from genai_host.errors import NoRoute
 from genai_host.served import Served
+from genai_host.telling import nearest
 
 _OF_TRANSPORT = frozenset({"stream"})
 
@@ -291,18 +292,14 @@ class Catalog:
 
     def _unknown_model(self, name: str) -> NoRoute:
         known = list(dict.fromkeys([*self._names, *self.served]))
-        import difflib
-
-        near = difflib.get_close_matches(name, known, 3)
+        near = nearest(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
         return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
 
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
-        import difflib
-
-        near = difflib.get_close_matches(name, self.served, 3)
+        near = nearest(name, self.served, 3)
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near

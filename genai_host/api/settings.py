@@ -25,6 +25,7 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.converters import strings
 from genai_host.api.validators import Must
 from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.telling import nearest
 
 S = TypeVar("S")
 
@@ -189,9 +190,7 @@ def read_settings(
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
-    import difflib
-
-    near = difflib.get_close_matches(name, fields, 1)
+    near = nearest(name, fields)
     hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
     return ConfigurationError(f"{owner}: unknown setting {name!r}", hint=hint)
 

@@ -225,12 +225,11 @@ def _must_exist(names: tuple[str, ...]) -> None:
     plugins = PluginIndex().plugins() if names else []
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
-            import difflib
-
             from genai_host.errors import ConfigurationError
+            from genai_host.telling import nearest
 
             known = sorted({found.name for found in plugins})
-            near = difflib.get_close_matches(name, known, 1)
+            near = nearest(name, known)
             raise ConfigurationError(
                 f"there is no plugin {name!r}",
                 hint=f"did you mean {near[0]}?" if near else "genai-host plugins lists them",
