@@ -20,9 +20,12 @@ COMMANDS = (
     "completion",
     "doctor",
     "features",
+    "install",
     "models",
     "plugins",
     "providers",
     "routes",
+    "uninstall",
+    "upgrade",
 )
 """The host's own subcommands, which no plugin may take."""
