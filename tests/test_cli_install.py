@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,13 @@ class Folder:
         self.further = ["--", "--no-index", "--find-links", str(path)]
 
     def add(
-        self, name: str, version: str = "1.0", code: str = _GOOD, *, is_plugin: bool = True
+        self,
+        name: str,
+        version: str = "1.0",
+        code: str = _GOOD,
+        *,
+        is_plugin: bool = True,
+        further: Mapping[str, str] | None = None,
     ) -> Path:
         module = name.replace("-", "_")
         source = self.path / f"source-{name}-{version}"
@@ -53,7 +59,11 @@ class Folder:
             name,
             version=version,
             entry_points=None if is_plugin else {},
-            files={f"{module}.py": code, f"{module}-{version}.dist-info/WHEEL": kind},
+            files={
+                f"{module}.py": code,
+                f"{module}-{version}.dist-info/WHEEL": kind,
+                **(further or {}),
+            },
         )
         wheel = self.path / f"{module}-{version}-py3-none-any.whl"
         with zipfile.ZipFile(wheel, "w") as archive:
@@ -324,20 +334,13 @@ class TestOne:
         self, environment: Environment, folder: Folder
     ) -> None:
         """As where a distribution brings a file that takes the place of one of ours."""
-        wheel = folder.add("zz-writes", code="raise ImportError('oh')")
-        broken = folder.path / "zz_writes-2.0-py3-none-any.whl"
-        with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(broken, "w") as new:
-            for name in old.namelist():
-                target = name.replace("zz_writes.py", "genai_host/cli/terminal.py")
-                new.writestr(
-                    target.replace("1.0.dist", "2.0.dist"),
-                    old.read(name).replace(b"Version: 1.0\n", b"Version: 2.0\n", 2),
-                )
+        folder.add("zz-writes", further={"genai_host/cli/terminal.py": "raise ImportError('oh')"})
         terminal = environment.site / "genai_host" / "cli" / "terminal.py"
         kept = terminal.read_bytes()
         try:
             done = environment.run("install", "zz-writes", *folder.further)
         finally:
+            terminal.unlink()  # it may be a link into a cache
             terminal.write_bytes(kept)
         assert done.returncode == 1
         assert "genai-host does not start any more: ImportError" in done.stderr
