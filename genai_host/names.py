@@ -25,6 +25,7 @@ COMMANDS = (
     "plugins",
     "providers",
     "routes",
+    "templates",
     "uninstall",
     "upgrade",
 )

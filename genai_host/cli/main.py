@@ -33,6 +33,7 @@ _COMMANDS = {
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "templates": "List, show and remove your templates.",
     "uninstall": "Uninstall plugins.",
     "upgrade": "Upgrade plugins.",
 }
