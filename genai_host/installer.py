@@ -152,6 +152,8 @@ class _Pipx:
         self, wanted: Sequence[str], editable: Sequence[str], further: Sequence[str]
     ) -> Commands:
         inject = [self._program, "inject", self._name]
+        if self._injected() & {required_name(each) for each in wanted}:
+            inject.append("--force")  # without it, what is there stays, whatever is asked
         passed = [f"--pip-args={shlex.join(further)}"] if further else []
         commands = []
         if wanted:

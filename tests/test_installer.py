@@ -139,6 +139,10 @@ class TestPipx:
         assert upgrade == [[pipx, "runpip", "my-host", "install", "--upgrade", "--pre", "a"]]
         assert uninstall == [[pipx, "runpip", "my-host", "uninstall", "-y", "-v", "a"]]
 
+    def test_what_is_there_is_installed_anew(self, here: Place) -> None:
+        [command] = find_installer(here).install(["genai-vendor-a==2"], [], [])
+        assert command[1:] == ["inject", "my-host", "--force", "genai-vendor-a==2"]
+
     def test_arguments_with_spaces_stay_whole(self, here: Place) -> None:
         [command] = find_installer(here).install(["a"], [], ["--find-links", "a b"])
         assert "--pip-args=--find-links 'a b'" in command
