@@ -18,7 +18,7 @@ import pytest
 from environments import base, environment, wheels
 from support import Terminal
 
-from genai_host.cli.installing import _shown
+from genai_host.cli.installing import _shown, perform
 from genai_host.installer import Place
 from genai_host.testing import make_distribution
 from genai_host.testing.environments import Environment, uv
@@ -446,6 +446,39 @@ class TestHere:
         assert code == 1
         assert "zz-library stays: zz-plugin needs it\n  genai-host uninstall zz-plugin" in err
         assert terminal("uninstall", "--dry-run", "zz-library", "zz-plugin")[0] == 0
+
+
+def test_of_several_commands_the_first_that_fails_is_the_last(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Its status is passed on, and what it prints is no part of the output."""
+    fails = [sys.executable, "-c", "print('installing'); raise SystemExit(7)"]
+    never = [sys.executable, "-c", f"open({str(tmp_path / 'never')!r}, 'w')"]
+    assert perform([fails, never], [], dry_run=False, as_json=True) == 7
+    out, err = capfd.readouterr()
+    done = json.loads(out)
+    assert (done["exit_code"], done["came"], done["went"], done["changed"]) == (7, [], [], [])
+    assert "installing" in err
+    assert not (tmp_path / "never").exists()
+
+
+def test_an_installer_that_is_interrupted_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C reaches it as well; it tidies up."""
+    waited: list[int] = []
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: Any, timeout: float | None = None) -> int:
+        waited.append(wait(process, timeout))
+        if len(waited) == 1:
+            raise KeyboardInterrupt
+        return waited[-1]
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        perform([[sys.executable, "-c", ""]], [], dry_run=False, as_json=False)
+    assert waited == [0, 0]
 
 
 @pytest.mark.parametrize(

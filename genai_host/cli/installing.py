@@ -133,21 +133,20 @@ def _shown(command: Sequence[str]) -> list[str]:
 
 
 def _run(command: Sequence[str]) -> int:
-    """Ctrl-C reaches the installer as well: it is left to end by itself."""
-    output = None if sys.stderr is None else _number(sys.stderr)
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output) as process:
+    """Run an installer, which may ask for a password; its exit code."""
+    with subprocess.Popen(command, stdout=_errors()) as process:
         try:
             return process.wait()
         except KeyboardInterrupt:
-            process.wait()
+            process.wait()  # it was interrupted as well, and tidies up
             raise
 
 
-def _number(stream: Any) -> int | None:
+def _errors() -> int:
+    """Standard error; nothing where it is closed, or no file."""
     try:
-        number: int = stream.fileno()
-        return number
-    except (OSError, ValueError):  # it is captured
+        return sys.stderr.fileno() if sys.stderr is not None else subprocess.DEVNULL
+    except (OSError, ValueError):
         return subprocess.DEVNULL
 
 
