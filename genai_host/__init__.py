@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation, AsyncHost
     from genai_host.api.features import Answer, Detail
     from genai_host.api.messages import File, Image, Message, Text, Usage
+    from genai_host.api.tools import ToolOutput
     from genai_host.attachments import attachment
     from genai_host.config import Config
     from genai_host.conversation import Conversation
@@ -63,6 +64,7 @@ _HOMES = {
     "Patience": "retry",
     "Record": "record",
     "Text": "api.messages",
+    "ToolOutput": "api.tools",
     "Usage": "api.messages",
     "attachment": "attachments",
 }
@@ -86,6 +88,7 @@ __all__ = [
     "Patience",
     "Record",
     "Text",
+    "ToolOutput",
     "Usage",
     "__version__",
     "attachment",

@@ -38,6 +38,7 @@ from genai_host.record import (
 )
 from genai_host.replay import Journal
 from genai_host.telling import told
+from genai_host.toolbox import Toolbox
 
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
@@ -57,6 +58,7 @@ class Conversation:
         feature: Feature[Any],
         began: Retold,
         make_agent: MakeAgent,
+        toolbox: Toolbox,
         record: Recorder | None,
         clock: Clock,
         codec: Codec,
@@ -66,6 +68,7 @@ class Conversation:
         self.feature = feature
         self.record = record
         self._make_agent = make_agent
+        self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
         self._caps = caps
@@ -328,6 +331,7 @@ class Conversation:
             self.feature,
             turn,
             self._cast.agents,
+            self._toolbox,
             journal,
             cancellation,
             self._clock,

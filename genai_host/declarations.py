@@ -22,6 +22,7 @@ from genai_host.api import (
     Part,
     ProviderType,
     Serve,
+    Tool,
 )
 from genai_host.api.messages import PARTS
 from genai_host.api.validators import ANY_BY_NAME, OPERATION, SCHEMAS, STRING_SET, TEXT, Must
@@ -40,6 +41,7 @@ class Declarations:
     models: tuple[Model, ...] = ()
     offerings: tuple[Offering, ...] = ()
     features: tuple[Feature[Any], ...] = ()
+    tools: tuple[Tool, ...] = ()
     parts: tuple[type[Part], ...] = ()
     commands: tuple[Command, ...] = ()
 
@@ -51,6 +53,7 @@ class Declarations:
             "models": [model.name for model in self.models],
             "offerings": [f"{each.model} at {each.provider}" for each in self.offerings],
             "features": [feature.name for feature in self.features],
+            "tools": [tool.name for tool in self.tools],
             "parts": [part.type for part in self.parts],
             "commands": [command.name for command in self.commands],
         }
@@ -74,6 +77,7 @@ def ask(hook: Any) -> Declarations:
         models=_instances(hook.genai_models, Model),
         offerings=_instances(hook.genai_offerings, Offering),
         features=_instances(hook.genai_features, Feature),
+        tools=_instances(hook.genai_tools, Tool),
         parts=_part_classes(hook.genai_parts),
         commands=_instances(hook.genai_commands, Command),
     )

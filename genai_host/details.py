@@ -7,20 +7,24 @@ from typing import Any
 
 from genai_host.api import (
     CallFunction,
+    CallTool,
     Codec,
     Completion,
     Detail,
     Embed,
+    Image,
     Message,
     Moderate,
     Prompt,
     RouteInfo,
     Step,
+    ToolOutput,
     Vectors,
     Verdict,
     Wait,
 )
 from genai_host.errors import GenaiError
+from genai_host.telling import one_line
 
 
 def detail_of(
@@ -103,6 +107,25 @@ def _of_function(
     return f"call of {step.function.__qualname__}", data
 
 
+def _of_tool(
+    step: CallTool, output: ToolOutput | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    call = step.call
+    data: dict[str, Any] = {"tool": call.name, "id": call.id}
+    data["arguments"] = call.malformed or codec.to_json(call.arguments)
+    title = one_line(f"tool {call.name}")
+    if output is None:
+        return title, data
+    data["text"] = output.text
+    data["failed"] = output.error
+    images = sum(isinstance(part, Image) for part in output.content)
+    if images:
+        data["images"] = images
+    if output.reactions:
+        data["reactions"] = codec.to_json(output.reactions)
+    return f"{title} failed" if output.error else title, data
+
+
 def _of_wait(
     step: Wait[Any], result: Any, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
@@ -125,5 +148,6 @@ _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]]
     Embed: _of_embed,
     Moderate: _of_moderate,
     CallFunction: _of_function,
+    CallTool: _of_tool,
     Wait: _of_wait,
 }

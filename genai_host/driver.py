@@ -2,7 +2,7 @@
 
     Driver.run → _follow → _perform (the one place that all steps pass)
                          → _prompt → Agent.stream
-                         → _all → a thread for each, which performs in turn
+                         → _all → AtOnce: a thread for each, which performs in turn
 
 It is a generator itself: whoever listens pulls the events, and closing it ends
 the turn.
@@ -10,7 +10,7 @@ the turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ from genai_host.api import (
     All,
     Answer,
     CallFunction,
+    CallTool,
+    CallTools,
     Clock,
     Codec,
     Completion,
@@ -31,6 +33,7 @@ from genai_host.api import (
     Moderate,
     NewId,
     Now,
+    OfferedTools,
     Progress,
     Prompt,
     Settled,
@@ -39,9 +42,9 @@ from genai_host.api import (
     Turn,
     Wait,
 )
+from genai_host.at_once import AtOnce, Performing, raise_first
 from genai_host.cancellation import Cancellation
 from genai_host.errors import (
-    Cancelled,
     GenaiError,
     InvalidData,
     LimitExceeded,
@@ -54,11 +57,12 @@ from genai_host.functions import call_function
 from genai_host.record import Path, StepEnded, plain
 from genai_host.replay import Journal
 from genai_host.telling import shown
+from genai_host.toolbox import Toolbox
 
 E = TypeVar("E", bound=GenaiError)
 
-Performing = Generator[Event, None, Any]
-"""What does a step: it gives the news, and returns the step's result."""
+_COMPOSITE = (All, Settled, CallTools)
+"""Steps whose results are made of other steps', which are on record themselves."""
 
 
 @frozen
@@ -81,6 +85,7 @@ class Driver:
     """One turn of one feature.
 
     agents         by role
+    toolbox        the tools of all plugins
     journal        what is on record of this turn, and where the rest is recorded
     cancellation   ends the turn
     heard          whether anybody listens to the pieces of answers: services are asked
@@ -92,6 +97,7 @@ class Driver:
         feature: Feature[Any],
         turn: Turn[Any],
         agents: Mapping[str, Agent],
+        toolbox: Toolbox,
         journal: Journal,
         cancellation: Cancellation,
         clock: Clock,
@@ -102,6 +108,7 @@ class Driver:
         self._feature = feature
         self._turn = turn
         self._agents = agents
+        self._toolbox = toolbox
         self._journal = journal
         self._cancellation = cancellation
         self._clock = clock
@@ -109,11 +116,15 @@ class Driver:
         self._caps = caps
         self._heard = heard
         self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
+        self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
             Embed: self._embed,
             Moderate: self._moderate,
             CallFunction: self._call_function,
+            OfferedTools: self._offered_tools,
+            CallTool: self._call_tool,
+            CallTools: self._call_tools,
             Wait: self._wait,
             All: self._all,
             Settled: self._settled,
@@ -205,16 +216,16 @@ class Driver:
         if perform is None:
             raise self._wrong(f"yields {shown(step)}, which is no step")
         try:
-            begun = self._journal.start(path, step)
+            self._journal.start(path, step)
         except TypeError as error:
             raise self._wrong(f"yields a step that cannot be put on record: {error}") from error
         past = self._journal.past(path)
-        if past is not None and (past.error is not None or not _is_composite(step)):
+        if past is not None and (past.error is not None or not isinstance(step, _COMPOSITE)):
             outcome = self._recall(step, path, past)
             if isinstance(outcome, GenaiError):
                 raise outcome
             return outcome
-        if begun and isinstance(step, Prompt):
+        if isinstance(step, Prompt) and self._journal.is_cut(path):
             yield Event("void")
         try:
             self._count(step)
@@ -226,7 +237,7 @@ class Driver:
             yield from self._news(step, path, error)
             raise
         if past is None:
-            ended = self._journal.end(path, None if _is_composite(step) else result)
+            ended = self._journal.end(path, None if isinstance(step, _COMPOSITE) else result)
             if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
                 result = self._journal.result(step, ended)
         yield from self._news(step, path, result)
@@ -235,7 +246,7 @@ class Driver:
     def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
         """The result or error on record, with all that was done for it counted and told
         as it was then."""
-        if isinstance(step, (All, Settled)):
+        if isinstance(step, _COMPOSITE):
             for number, each in enumerate(step.steps):
                 inner = self._journal.past((*path, number))
                 if inner is not None:
@@ -305,71 +316,34 @@ class Driver:
             raise pause from refused
 
     def _all(self, step: All[Any], path: Path, cancellation: Cancellation) -> Performing:
-        outcomes, events = self._at_once(step.steps, path, cancellation, stop=True)
+        outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=True)
         yield from events
-        failures = [outcome for outcome in outcomes if isinstance(outcome, GenaiError)]
-        for failure in failures:
-            if not isinstance(failure, Cancelled):  # these were the others
-                raise failure
-        if failures:
-            raise failures[0]
+        raise_first(outcomes)
         return tuple(outcomes)
 
     def _settled(self, step: Settled[Any], path: Path, cancellation: Cancellation) -> Performing:
-        outcomes, events = self._at_once(step.steps, path, cancellation, stop=False)
+        outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=False)
         cancellation.check()
         yield from events
         return tuple(outcomes)
 
-    def _at_once(
-        self, steps: Sequence[Step[Any]], path: Path, cancellation: Cancellation, *, stop: bool
-    ) -> tuple[list[Any], list[Event]]:
-        """The result or error of each step, and the news of all of them.
+    def _call_tools(self, step: CallTools, path: Path, cancellation: Cancellation) -> Performing:
+        outputs = yield from self._settled(Settled(step.steps), path, cancellation)
+        raise_first(outputs)
+        return outputs
 
-        stop   whether the first failure cancels the others
-        """
-        from concurrent.futures import ThreadPoolExecutor
+    def _call_tool(self, step: CallTool, path: Path, cancellation: Cancellation) -> Performing:
+        yield from ()
+        interrupted = self._toolbox.interrupted(step.call) if self._journal.is_cut(path) else None
+        return interrupted or self._toolbox.call(
+            step.call, step.context, cancellation, approved=step.approved
+        )
 
-        if not steps:
-            return [], []
-        with (
-            Cancellation(cancellation) as scope,
-            ThreadPoolExecutor(
-                min(len(steps), self._caps.parallel), f"{self._feature.name}-step"
-            ) as pool,
-        ):
-            try:
-                futures = [
-                    pool.submit(self._alone, step, (*path, number), scope, stop)
-                    for number, step in enumerate(steps)
-                ]
-                done = [future.result() for future in futures]
-            except BaseException:
-                scope.cancel()
-                raise
-        return [outcome for outcome, _ in done], [event for _, events in done for event in events]
-
-    def _alone(
-        self, step: Step[Any], path: Path, scope: Cancellation, stop: bool
-    ) -> tuple[Any, list[Event]]:
-        """One step, in its thread: its result or error, and its news but for the
-        pieces of answers, which nobody could tell apart."""
-        performing = self._perform(step, path, scope)
-        events: list[Event] = []
-        while True:
-            try:
-                event = next(performing)
-            except StopIteration as ended:
-                return ended.value, events
-            except GenaiError as error:
-                if stop:
-                    scope.cancel()
-                return error, events
-            except BaseException:
-                scope.cancel()
-                raise
-            if event.kind in ("step", "progress"):
-                events.append(event)
+    def _offered_tools(
+        self, step: OfferedTools, path: Path, cancellation: Cancellation
+    ) -> Performing:
+        yield from ()
+        return self._toolbox.offered(step.context, cancellation)
 
     def _now(self, step: Now, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
@@ -393,11 +367,6 @@ class Driver:
 def _a(value: object) -> str:
     kind = type(value).__name__
     return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
-
-
-def _is_composite(step: Step[Any]) -> bool:
-    """Whether its result is made of other steps', which are on record themselves."""
-    return isinstance(step, (All, Settled))
 
 
 def _shown(deltas: Generator[Delta, None, Completion], show: bool) -> Performing:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from genai_host.apart import apart
 from genai_host.api import CallFunction
 from genai_host.cancellation import Cancellation
 from genai_host.errors import FunctionFailed, GenaiError, InvalidData, TurnWaiting
@@ -20,22 +20,12 @@ def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation)
 
     Raises a `GenaiError` as the function raised it, and `FunctionFailed` for all else.
     """
-    done = threading.Event()
-    outcome: list[Any] = []
-
-    def call() -> None:
-        try:
-            outcome.append(_result(step, fit))
-        except BaseException as error:  # noqa: BLE001 - SystemExit would leave the turn waiting
-            outcome.append(_failure(step, error))
-        finally:
-            done.set()
-
-    threading.Thread(target=call, name=step.function.__qualname__, daemon=True).start()
-    with cancellation.on_cancel(done.set):
-        done.wait()
-    cancellation.check()
-    [ended] = outcome
+    ended: Any = apart(
+        step.function.__qualname__,
+        lambda: _result(step, fit),
+        lambda error: _failure(step, error),
+        cancellation,
+    )
     if isinstance(ended, GenaiError):
         raise ended
     return ended

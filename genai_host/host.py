@@ -14,7 +14,16 @@ from typing import Any
 from attrs import evolve
 
 from genai_host.agent import Agent
-from genai_host.api import Clock, Codec, Feature, Message, Operation
+from genai_host.api import (
+    Clock,
+    Codec,
+    Feature,
+    Message,
+    Operation,
+    ToolCall,
+    ToolOutput,
+)
+from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation
@@ -30,6 +39,7 @@ from genai_host.resolution import Candidate, Catalog
 from genai_host.retry import Patience, Retry
 from genai_host.route import Route
 from genai_host.served import Served
+from genai_host.toolbox import Toolbox
 
 
 class Host:
@@ -66,6 +76,7 @@ class Host:
         self._routes: dict[tuple[str, str, str], Route] = {}
         self._conversations: weakref.WeakSet[Conversation] = weakref.WeakSet()
         self._closed = False
+        self._closing = Cancellation()
 
     def open(
         self,
@@ -143,6 +154,31 @@ class Host:
         return Codec(self.registry.parts)
 
     @once
+    def toolbox(self) -> Toolbox:
+        """The tools of all plugins."""
+        return Toolbox(self.registry.tools, self.clock, self.codec)
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        approved: bool = False,
+    ) -> ToolOutput:
+        """Call a tool as a feature would for a model, and wait for its output.
+
+        arguments   JSON by name
+        context     JSON that the tool gets from a front end
+        approved    whether a human has said that it may run, for a tool that asks
+
+        What goes wrong is told in the output. Raises `ConversationClosed` once the host is
+        closed, which ends the call as well.
+        """
+        call = ToolCall("call", name, arguments or {})
+        return self.toolbox.call(call, context or {}, self._closing, approved=approved)
+
+    @once
     def instances(self) -> Instances:
         """The provider instances: add, remove, enable and disable them here."""
         return Instances(
@@ -181,6 +217,7 @@ class Host:
         with self._lock:
             self._closed = True
             conversations = list(self._conversations)
+        self._closing.cancel(ConversationClosed("the host is closed"))
         for conversation in conversations:
             conversation.close()
         if "instances" in vars(self):
@@ -247,7 +284,14 @@ class Host:
             return Agent(role, routes, parameters, retry=self._retry)
 
         conversation = Conversation(
-            feature, began, make_agent, record, self.clock, self.codec, caps or Caps()
+            feature,
+            began,
+            make_agent,
+            self.toolbox,
+            record,
+            self.clock,
+            self.codec,
+            caps or Caps(),
         )
         with self._lock:
             if self._closed:

@@ -26,6 +26,7 @@ COMMANDS = (
     "providers",
     "routes",
     "templates",
+    "tools",
     "uninstall",
     "upgrade",
 )

@@ -16,6 +16,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    Tool,
 )
 from genai_host.api.messages import PARTS
 from genai_host.declarations import Declarations
@@ -44,6 +45,7 @@ class Registry:
     models: dict[str, Model] = field(factory=dict)
     offerings: list[Offering] = field(factory=list)
     features: dict[str, Feature[Any]] = field(factory=dict)
+    tools: dict[str, Tool] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
     commands: dict[str, Command] = field(factory=dict)
     _owners: dict[tuple[str, str], str] = field(factory=dict)
@@ -78,6 +80,7 @@ class Registry:
         self.models.update((each.name, each) for each in declared.models)
         self.offerings.extend(declared.offerings)
         self.features.update((each.name, each) for each in declared.features)
+        self.tools.update((each.name, each) for each in declared.tools)
         self.parts.extend(declared.parts)
         self.commands.update((each.name, each) for each in declared.commands)
 
@@ -99,6 +102,8 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
         for name in names(declared):
             _must_be_plain(kind, name)
             yield kind, name
+    for tool in declared.tools:
+        yield "tool", tool.name  # which the class itself has looked at
     for part in declared.parts:
         _must_be_solid("message part", part.type)
         yield "message part", part.type

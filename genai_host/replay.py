@@ -11,8 +11,24 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Codec, Completion, Step, Vectors, Verdict
-from genai_host.api.steps import CallFunction, Embed, Moderate, NewId, Now, Prompt, Wait
+from genai_host.api import (
+    CallFunction,
+    CallTool,
+    Codec,
+    Completion,
+    Embed,
+    Moderate,
+    NewId,
+    Now,
+    OfferedTool,
+    OfferedTools,
+    Prompt,
+    Step,
+    ToolOutput,
+    Vectors,
+    Verdict,
+    Wait,
+)
 from genai_host.digest import digest
 from genai_host.errors import GenaiError, InvalidData, StepChanged, StepInterrupted
 from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, plain
@@ -21,6 +37,8 @@ _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
     Embed: Vectors,
     Moderate: Verdict,
+    OfferedTools: tuple[OfferedTool, ...],
+    CallTool: ToolOutput,
     Now: str,
     NewId: str,
 }
@@ -42,6 +60,7 @@ class Journal:
         self._codec = codec
         self._started: dict[Path, StepStarted] = {}
         self._ended: dict[Path, StepEnded] = {}
+        self._cut: set[Path] = set()
         self._waits: dict[Path, Wait[Any]] = {}
         self._given: dict[Path, Any] = {}
         for entry in past:
@@ -53,8 +72,8 @@ class Journal:
             elif isinstance(entry, StepEnded):
                 self._ended[entry.path] = entry
 
-    def start(self, path: Path, step: Step[Any]) -> bool:
-        """Put a step on record; True if it began before, and its end is unknown.
+    def start(self, path: Path, step: Step[Any]) -> None:
+        """Put a step on record, unless it is there.
 
         Raises `StepChanged` if another step is on record there, `StepInterrupted`
         if it may not run again, `TypeError` if it cannot be put on record.
@@ -68,7 +87,7 @@ class Journal:
             self._append(started)
             self._started[path] = started
             self._keep(path, step)
-            return False
+            return
         if (before.step, before.digest) != (kind, mark):
             raise StepChanged(
                 f"step {'.'.join(map(str, path))} was {before.step} and is now "
@@ -82,7 +101,12 @@ class Journal:
             )
             self.end(path, error=interrupted)
             raise interrupted
-        return path not in self._ended
+        if path not in self._ended:
+            self._cut.add(path)
+
+    def is_cut(self, path: Path) -> bool:
+        """Whether a step began in an earlier life of the turn, and its end is unknown."""
+        return path in self._cut
 
     def waiting(self) -> Wait[Any] | None:
         """The `Wait` that has not ended, if there is one. The class of its result is not

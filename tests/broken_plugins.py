@@ -240,6 +240,31 @@ BROKEN = (
         _hooks("@hookimpl\ndef genai_commands(): yield Command('zz-k', None, 'zz:k')\n"),
     ),
     BrokenPlugin(
+        "zz-tool-name",
+        "Tool 'zz l': name must be as `[a-zA-Z_]",
+        _hooks("@hookimpl\ndef genai_tools(): yield Tool('zz l', 'x', print)\n"),
+    ),
+    BrokenPlugin(
+        "zz-tool-type",
+        "genai_tools gives <built-in function print>, which is no Tool",
+        _hooks("@hookimpl\ndef genai_tools(): yield print\n"),
+    ),
+    BrokenPlugin(
+        "zz-tool-twice",
+        "declares the tool 'zz_m' twice",
+        _hooks("@hookimpl\ndef genai_tools(): return [Tool('zz_m', 'x', print)] * 2\n"),
+    ),
+    BrokenPlugin(
+        "zz-tool-async",
+        "zz_n is async: a tool is a plain function",
+        _hooks("@tool\nasync def zz_n() -> str:\n    'X.'\n"),
+    ),
+    BrokenPlugin(
+        "zz-tool-untyped",
+        "zz_o does not say of which type a is",
+        _hooks("@tool\ndef zz_o(a):\n    'X.'\n"),
+    ),
+    BrokenPlugin(
         "zz-unreadable",
         "metadata cannot be read",
         raw=b"[genai_host]\nnot an entry point at all\n",

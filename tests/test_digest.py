@@ -199,8 +199,8 @@ class Counted(dict[str, Any]):
 
 
 def test_a_message_is_digested_once() -> None:
-    Counted.reads = 0
     message = Message("assistant", ToolCall("1", "look", Counted(a=1)))
+    Counted.reads = 0
     first = digest(Prompt([message]))
     assert digest(Prompt([message])) == first
     digest([message, message])

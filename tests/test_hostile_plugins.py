@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,11 @@ from genai_host.api import (
     ProviderType,
     Serve,
     Services,
+    Tool,
+    ToolOutput,
 )
 from genai_host.api.settings import describe
+from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
 from genai_host.testing import MadePlugin
 
@@ -86,6 +90,58 @@ def test_the_others_run_and_it_says_why_it_does_not(
         assert {each.provider for each in host.catalog.resolve("mock")} == {"mock"}
         with pytest.raises(NoRoute):
             host.open("chat", model="own")
+
+
+def test_odd_tools_disturb_no_other(make_host: Callable[..., Host]) -> None:
+    def give(result: Any) -> Callable[..., Any]:
+        return lambda *_: result
+
+    takes_nothing: Any = _nothing
+    odd = {
+        "raises": Tool("raises", "x", _raise),
+        "exits": Tool("exits", "x", _exit),
+        "takes": Tool("takes", "x", takes_nothing),
+        "gives": Tool("gives", "x", give(object())),
+        "mute": Tool("mute", "x", give(_Mute())),
+        "floods": Tool("floods", "x", give(itertools.repeat("x"))),
+        "applies": Tool("applies", "x", give(""), applies=_raise),
+        "mutely": Tool("mutely", "x", give(""), applies=give(_Mute())),
+        "described": Tool("described", "x", give(""), _raise),
+        "schema": Tool("schema", "x", give(""), {"$ref": "https://a.example/"}),
+        "deep": Tool("deep", "x", give(""), {"properties": _deep()}),
+    }
+    host = make_host(odd=MadePlugin(tools=odd.values()), fine=MadePlugin(tools=[_FINE]))
+    assert not host.plugins.broken
+    for name in odd:
+        output = host.call_tool(name, {"a": 1})
+        assert output.error, name
+        assert "\n" not in output.text
+    assert host.call_tool("fine") == ToolOutput("fine")
+    offered = {each.name for each in host.toolbox.offered({}, Cancellation())}
+    assert offered == {"fine", "raises", "exits", "takes", "gives", "mute", "floods", "schema"}
+
+
+def _nothing() -> str:
+    return ""
+
+
+def _exit(*_: Any) -> Any:
+    raise SystemExit(3)
+
+
+class _Mute:
+    def __repr__(self) -> str:
+        raise SystemError
+
+
+def _deep() -> Any:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"not": deep}
+    return deep
+
+
+_FINE = Tool("fine", "x", lambda *_: "fine")
 
 
 def test_whatever_the_settings_are_they_are_listed_as_json(make_host: Callable[..., Host]) -> None:

@@ -32,8 +32,8 @@ from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
 
 __all__ = ["base", "environment", "wheels"]
 
-KINDS = ["vendor", "feature"]
-NAMES = ["acme", "my-ai-2", "x", "01-ai", "class", "genai", "self", "test"]
+KINDS = ["vendor", "feature", "tool"]
+NAMES = ["acme", "my-ai-2", "x", "01-ai", "class", "genai", "self", "test", "genai-tools"]
 NO_NAMES = ["", " ", "Acme", "my_ai", "a--b", "a-", "a.b", "a/b", "..", "a b", "ä", "a\n", "<name>"]
 
 
@@ -95,7 +95,7 @@ class TestCommand:
     ) -> None:
         code, out, err = terminal("plugins", "new", kind, "acme", "--directory", str(work))
         assert code == 0
-        folder = work / f"genai-{kind}-acme"
+        folder = work / Scaffold(kind, "acme").distribution
         assert [str(Path(line).relative_to(folder)) for line in out.splitlines()] == [
             os.path.join(*path.split("/")) for path in Scaffold(kind, "acme").files()
         ]
@@ -126,7 +126,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         "arguments",
         [
-            ["tool", "acme"],
+            ["gadget", "acme"],
             ["vendor"],
             ["vendor", "-x"],
             ["vendor", "acme", "--directory", "nowhere"],
@@ -202,10 +202,15 @@ class TestNames:
         new_scaffold("vendor", "small", index)
         [found] = index.plugins()
         index.remember({found.key: Outcome("loaded", provides={"providers": ["big", "small"]})})
-        for kind, name in (("vendor", "small"), ("vendor", "big"), ("feature", "big")):
+        taken = (("vendor", "small"), ("vendor", "big"), ("feature", "big"), ("tool", "big"))
+        for kind, name in taken:
             with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
                 new_scaffold(kind, name, index)
         new_scaffold("feature", "small", index)  # a provider and a feature may share one
+        index.remember({found.key: Outcome("loaded", provides={"tools": ["big_one", "class_"]})})
+        for name in ("big-one", "class"):
+            with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
+                new_scaffold("tool", name, index)
 
     @pytest.mark.parametrize("name", NAMES)
     def test_all_that_depends_on_the_name_fits(self, nothing: PluginIndex, name: str) -> None:
@@ -227,6 +232,7 @@ class TestNames:
         declared = {
             "vendor": {"providers": [name], "models": [f"{name}-1"]},
             "feature": {"features": [name]},
+            "tool": {"tools": [Scaffold("tool", name).function]},
         }
         for kind in KINDS:
             folder = site / kind
@@ -298,11 +304,27 @@ class TestFeature:
         assert replay_everywhere(host, conversation.record) == 10
 
 
+class TestTool:
+    def test_it_counts_words(self, site: Path, make_host: MakeHost) -> None:
+        plugin = importlib.import_module(install(site, Scaffold("tool", "my-words")))
+        host = make_host(new=plugin)
+        assert host.call_tool("my_words", {"text": "one two"}).text == "2 words"
+        assert host.call_tool("my_words", {"text": " "}).error
+        assert "do not fit" in host.call_tool("my_words", {"txet": "one"}).text
+
+
 def test_their_tests_pass(tmp_path: Path) -> None:
     """Some of them: tests/test_tutorials.py runs all, in an environment of their own."""
-    scaffolds = [Scaffold("vendor", "acme"), Scaffold("feature", "my-poet")]
+    scaffolds = [
+        Scaffold("vendor", "acme"),
+        Scaffold("feature", "my-poet"),
+        Scaffold("tool", "my-words"),
+    ]
     folders = [str(each.write(tmp_path)) for each in scaffolds]
-    some = "it_answers or written_again or where_it_was_cut or Models or departures"
+    some = (
+        "it_answers or written_again or where_it_was_cut or Models or departures "
+        "or what_the_samples_say or services or nothing_to_count"
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", some]
     done = subprocess.run(
         [*command, *folders],
@@ -318,14 +340,17 @@ def test_their_tests_pass(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_they_work_as_installed_wheels(environment: Environment, work: Path) -> None:
-    for kind, name in (("vendor", "acme"), ("feature", "poet")):
+    for kind, name in (("vendor", "acme"), ("feature", "poet"), ("tool", "words")):
         environment.run("plugins", "new", kind, name, "--directory", str(work), check=True)
-        environment.install(str(work / f"genai-{kind}-{name}"))
-    assert environment.run("plugins", "check", "acme", "poet").returncode == 0
+        environment.install(str(work / Scaffold(kind, name).distribution))
+    assert environment.run("plugins", "check", "acme", "poet", "words").returncode == 0
     rows = json.loads(environment.run("plugins", "--json", check=True).stdout)
     found = {row["distribution"]: row for row in rows}
     assert found["genai-vendor-acme"]["provides"] == {"providers": ["acme"], "models": ["acme-1"]}
     assert found["genai-feature-poet"]["provides"] == {"features": ["poet"]}
+    assert found["genai-tools-words"]["provides"] == {"tools": ["words"]}
+    done = environment.run("tools", "call", "words", "text=one two")
+    assert (done.stdout, done.stderr) == ("2 words\n", "")
     done = environment.run("ask", "-f", "poet", "-m", "mock", "hi")
     assert (done.stdout, done.stderr) == ("Write this again, in plain words: hi\n", "")
     choice = {"message": {"content": "from afar"}, "finish_reason": "stop"}

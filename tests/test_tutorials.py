@@ -58,7 +58,10 @@ class Tutorial:
 
 VENDOR = Tutorial(DOCS / "first-vendor.md", Scaffold("vendor", "acme"))
 FEATURE = Tutorial(DOCS / "first-feature.md", Scaffold("feature", "poet"))
-both = pytest.mark.parametrize("tutorial", [VENDOR, FEATURE], ids=["vendor", "feature"])
+TOOL = Tutorial(DOCS / "first-tool.md", Scaffold("tool", "letters"))
+each = pytest.mark.parametrize(
+    "tutorial", [VENDOR, FEATURE, TOOL], ids=["vendor", "feature", "tool"]
+)
 
 
 def edited(source: str, edit: str) -> str:
@@ -88,13 +91,13 @@ def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
-@both
+@each
 def test_it_has_three_steps(tutorial: Tutorial) -> None:
     heads = re.findall(r"^## (\d)", tutorial.path.read_text(encoding="utf-8"), re.M)
     assert heads == ["1", "2", "3"]
 
 
-@both
+@each
 def test_it_shows_what_is_written(tutorial: Tutorial) -> None:
     files = tutorial.scaffold.files()
     command, listed = tutorial.typed()[0]
@@ -105,7 +108,7 @@ def test_it_shows_what_is_written(tutorial: Tutorial) -> None:
     assert tutorial.blocks("toml")[0] in files["pyproject.toml"]
 
 
-@both
+@each
 def test_the_next_steps_are_those_that_are_printed(tutorial: Tutorial) -> None:
     folder = Path(tutorial.scaffold.distribution)
     printed = tutorial.scaffold.next_steps(folder).splitlines()
@@ -136,6 +139,9 @@ class TestWalks:
 
     def test_the_first_feature(self, environment: Environment, tmp_path: Path) -> None:
         _walk(FEATURE, environment, tmp_path)
+
+    def test_the_first_tool(self, environment: Environment, tmp_path: Path) -> None:
+        _walk(TOOL, environment, tmp_path)
 
 
 def _configure(home: Path, provider: str, base_url: str) -> None:

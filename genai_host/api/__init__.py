@@ -15,6 +15,8 @@ models      models and offerings, as data
 parameters  the model parameters that all dialects call by the same name
 steps       what a feature asks of the host
 features    what a user converses with
+tools       what a model may ask for
+tool_functions   tools made from typed functions
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
@@ -76,10 +78,13 @@ from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
     All,
     CallFunction,
+    CallTool,
+    CallTools,
     Embed,
     Moderate,
     NewId,
     Now,
+    OfferedTools,
     Progress,
     Prompt,
     Settled,
@@ -87,14 +92,26 @@ from genai_host.api.steps import (
     Wait,
 )
 from genai_host.api.tokens import AccessToken, CachedToken
+from genai_host.api.tool_functions import tool
+from genai_host.api.tools import (
+    Approval,
+    OfferedTool,
+    Tool,
+    ToolOutput,
+    ToolRun,
+    tool_message,
+)
 
 __all__ = [
     "AccessToken",
     "All",
     "Answer",
+    "Approval",
     "CachedToken",
     "Call",
     "CallFunction",
+    "CallTool",
+    "CallTools",
     "ChatCall",
     "Checker",
     "Clock",
@@ -125,6 +142,8 @@ __all__ = [
     "NewId",
     "NoSettings",
     "Now",
+    "OfferedTool",
+    "OfferedTools",
     "Offering",
     "Opaque",
     "Operation",
@@ -148,8 +167,11 @@ __all__ = [
     "Story",
     "StreamEvent",
     "Text",
+    "Tool",
     "ToolCall",
+    "ToolOutput",
     "ToolResult",
+    "ToolRun",
     "ToolSchema",
     "Turn",
     "Usage",
@@ -161,4 +183,6 @@ __all__ = [
     "http_provider",
     "schema_of",
     "standard",
+    "tool",
+    "tool_message",
 ]

@@ -26,6 +26,7 @@ from genai_host.api.features import Feature
 from genai_host.api.messages import Part
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
+from genai_host.api.tools import Tool
 from genai_host.names import GROUP
 
 hookspec = pluggy.HookspecMarker(GROUP)
@@ -61,6 +62,11 @@ def genai_offerings() -> Iterable[Offering]:
 @hookspec
 def genai_features() -> Iterable[Feature[Any]]:
     """The features that the plugin brings."""
+
+
+@hookspec
+def genai_tools() -> Iterable[Tool]:
+    """The tools that the plugin brings, for models to ask for."""
 
 
 @hookspec

@@ -51,7 +51,7 @@ def _part(content: object) -> Part:
     raise InvalidData(f"a message holds parts, not {type(content).__name__}", path="$.content")
 
 
-def _result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
+def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
     """The same for the result of a tool. Raises `InvalidData` for other kinds."""
     kept = []
     for part in _parts(content):
@@ -145,7 +145,7 @@ class ToolResult(Part):
     type = "tool_result"
     id: str
     name: str = ""
-    content: tuple[Text | Image, ...] = field(default=(), converter=_result_parts)
+    content: tuple[Text | Image, ...] = field(default=(), converter=result_parts)
     error: bool = False
 
 

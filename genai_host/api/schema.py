@@ -26,7 +26,7 @@ def schema_of(form: Any) -> dict[str, Any]:
     """
     if isinstance(form, Mapping):
         return dict(form)
-    if hasattr(form, "model_json_schema"):
+    if _is_described(form):
         return dict(form.model_json_schema())
     import msgspec
 
@@ -34,6 +34,34 @@ def schema_of(form: Any) -> dict[str, Any]:
         return _inlined(msgspec.json.schema(form))
     except (TypeError, NameError) as error:
         raise InvalidData(f"no JSON Schema can be made from {form!r}: {error}") from error
+
+
+def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The JSON Schema of each of several types, by name, and the definitions that they
+    refer to, as `$defs` of what they stand in.
+
+    Raises `InvalidData` if one has no JSON form.
+    """
+    import msgspec
+
+    described = {name: form for name, form in forms.items() if not _is_described(form)}
+    try:
+        found, definitions = msgspec.json.schema_components(
+            described.values(), ref_template="#/$defs/{name}"
+        )
+    except (TypeError, NameError) as error:
+        raise InvalidData(f"no JSON Schema can be made: {error}") from error
+    schemas: dict[str, Any] = dict(zip(described, found, strict=True))
+    for name in forms.keys() - schemas.keys():
+        schema = schema_of(forms[name])
+        definitions = {**definitions, **schema.pop("$defs", {})}
+        schemas[name] = schema
+    return {name: schemas[name] for name in forms}, definitions
+
+
+def _is_described(form: Any) -> bool:
+    """Whether it describes itself."""
+    return hasattr(form, "model_json_schema")
 
 
 def _inlined(schema: dict[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from attrs import field, frozen
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import Completion, ToolSchema, Vectors, Verdict
-from genai_host.api.converters import strings
-from genai_host.api.messages import Message
+from genai_host.api.converters import string_set, strings
+from genai_host.api.messages import Message, ToolCall
+from genai_host.api.tools import OfferedTool, ToolOutput
 
 R_co = TypeVar("R_co", covariant=True, default=Any)
 
@@ -107,6 +108,58 @@ class CallFunction(Step[R_co]):
 
     def repeatable(self) -> bool:
         return self.twice
+
+
+@frozen
+class OfferedTools(Step[tuple[OfferedTool, ...]]):
+    """The tools that apply in a context and are not denied, by name.
+
+    context   JSON, as `Turn.context`
+    """
+
+    step = "offered_tools"
+    context: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class CallTool(Step[ToolOutput]):
+    """Call a tool for a model. Whatever goes wrong is told in the output, for the model.
+
+    call       what the model asks for
+    context    JSON that the tool gets, as `Turn.context`
+    approved   whether a human has said that it may run: a tool that asks for approval
+               runs only then, and one that is denied never
+
+    After a crash that left its end unknown it runs again only if the tool is `repeatable`;
+    else the output says that it was interrupted.
+    """
+
+    step = "call_tool"
+    call: ToolCall
+    context: Mapping[str, Any] = field(factory=dict)
+    approved: bool = False
+
+
+def _calls(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    return tuple(calls)
+
+
+@frozen
+class CallTools(Step[tuple[ToolOutput, ...]]):
+    """Call several tools at once; the outputs come in the order of the calls.
+
+    approved   ids of the calls that a human has said may run
+    """
+
+    step = "call_tools"
+    calls: Sequence[ToolCall] = field(converter=_calls)
+    context: Mapping[str, Any] = field(factory=dict)
+    approved: frozenset[str] = field(default=frozenset(), converter=string_set)
+
+    @property
+    def steps(self) -> tuple[CallTool, ...]:
+        """What it is made of: each is recorded by itself."""
+        return tuple(CallTool(each, self.context, each.id in self.approved) for each in self.calls)
 
 
 @frozen

@@ -32,6 +32,10 @@ class Must:
         if not self._is_so(value):
             raise self._refused(owner, field.name, value)
 
+    def holds(self, value: Any) -> bool:
+        """Whether a value is what it must be."""
+        return self._is_so(value)
+
     def check(self, owner: Any, name: str) -> None:
         """The same for an attribute of what is no attrs class."""
         value = getattr(owner, name)

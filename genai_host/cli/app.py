@@ -21,6 +21,7 @@ class App:
 
     def __init__(self) -> None:
         self._verbose = 0
+        self._is_entered = False
         self._host: Host | None = None
         self._end_log: Callable[[], None] | None = None
 
@@ -30,6 +31,8 @@ class App:
         if self._host is None:
             from genai_host.host import Host
 
+            if self._is_entered and self._end_log is None:
+                self.show_log(0)
             self._host = Host()
             for broken in self._host.plugins.broken:
                 note(f"warning: {broken.line()}", fg="yellow")
@@ -43,7 +46,7 @@ class App:
         return self.host.instances[name]
 
     def show_log(self, verbose: int) -> None:
-        """Show what happens, until `end_log`; twice for more."""
+        """Show what happens, until `end_log`: 0 for warnings alone, 2 for all."""
         from genai_host.cli.log import show_log
 
         self._verbose = verbose
@@ -52,13 +55,17 @@ class App:
     def end_log(self) -> None:
         if self._end_log is not None:
             self._end_log()
+            self._end_log = None
 
     def __enter__(self) -> Self:
+        self._is_entered = True
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._host is not None:
             self._host.close()
+        if not self._verbose:  # else errors are explained in it yet
+            self.end_log()
 
 
 pass_app = click.make_pass_decorator(App)

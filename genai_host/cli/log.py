@@ -1,4 +1,5 @@
-"""What `-v` shows: the host's log, and what caused an error, on standard error."""
+"""What of the host's log is shown, on standard error: warnings in a line each; with `-v`
+what happens, and what caused an error."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable
 
 from genai_host.cli.terminal import note
 from genai_host.errors import ProviderError
+from genai_host.telling import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -15,14 +17,14 @@ _log = logging.getLogger(__name__)
 def show_log(verbose: int) -> Callable[[], None]:
     """Show the host's log from now on, and give what ends that.
 
-    verbose   1 for what happens, 2 or more for all
+    verbose   0 for warnings alone, 1 for what happens, 2 or more for all
     """
     logger = logging.getLogger("genai_host")
     level = logger.level
-    notes = _Notes()
+    notes = _Notes() if verbose else _Warnings()
     notes.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     logger.addHandler(notes)
-    logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
     def end() -> None:
         logger.removeHandler(notes)
@@ -36,6 +38,13 @@ class _Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         note(self.format(record))
+
+
+class _Warnings(logging.Handler):
+    """Where it happened is for those who ask."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(f"warning: {one_line(record.getMessage())}", fg="yellow")
 
 
 def log_error(error: BaseException) -> None:

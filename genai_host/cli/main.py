@@ -34,6 +34,7 @@ _COMMANDS = {
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
     "templates": "List, show and remove your templates.",
+    "tools": "List the tools that models may ask for, and call them.",
     "uninstall": "Uninstall plugins.",
     "upgrade": "Upgrade plugins.",
 }

@@ -131,7 +131,7 @@ def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
 
 
 @command.command("new")
-@click.argument("kind", type=click.Choice(["vendor", "feature"]))
+@click.argument("kind", type=click.Choice(["vendor", "feature", "tool"]))
 @click.argument("name")
 @click.option(
     "--directory",
@@ -148,6 +148,7 @@ def new(kind: str, name: str, directory: str) -> None:
     \b
     genai-host plugins new vendor acme     a provider over HTTP, and its models
     genai-host plugins new feature poet    something to converse with
+    genai-host plugins new tool letters    what a model may ask for
     """
     from pathlib import Path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +14,19 @@ from genai_host.errors import ConfigurationError
 from genai_host.index import PluginIndex
 from genai_host.names import PLAIN_NAME
 
-_DECLARES = {"vendor": "providers", "feature": "features"}
+_DECLARES = {"vendor": "providers", "feature": "features", "tool": "tools"}
+_PREFIXES = {"vendor": "genai-vendor", "feature": "genai-feature", "tool": "genai-tools"}
+_USED = frozenset(
+    {"genai_tools", "hookimpl", "len", "str", "text", "tool"}
+)  # names that the module of a tool uses
 
 
 @frozen
 class Scaffold:
     """A distribution that is to be written.
 
-    kind   `vendor` or `feature`
-    name   of the provider or the feature
+    kind   `vendor`, `feature` or `tool`
+    name   of the provider or the feature; a tool has it as `function`
     """
 
     kind: str
@@ -29,7 +34,15 @@ class Scaffold:
 
     @property
     def distribution(self) -> str:
-        return f"genai-{self.kind}-{self.name}"
+        return f"{_PREFIXES[self.kind]}-{self.name}"
+
+    @property
+    def function(self) -> str:
+        """The name as that of a function."""
+        word = self.name.replace("-", "_")
+        if word[0].isdigit():
+            return f"_{word}"
+        return f"{word}_" if keyword.iskeyword(word) or word in _USED else word
 
     def files(self) -> dict[str, str]:
         """Path below its folder to text."""
@@ -70,7 +83,8 @@ class Scaffold:
         return {
             "name": self.name,
             "distribution": self.distribution,
-            "module": f"genai_{self.kind}_{word}",
+            "module": f"{_PREFIXES[self.kind]}_{word}".replace("-", "_"),
+            "function": self.function,
             # no shell takes a variable that begins with a digit
             "variable": f"_{variable}" if variable[0].isdigit() else variable,
             "class": "".join(each.capitalize() for each in self.name.split("-")),
@@ -90,12 +104,14 @@ def new_scaffold(kind: str, name: str, index: PluginIndex) -> Scaffold:
             hint="lower case letters and digits, with single hyphens between, as my-ai-2",
         )
     outcomes = index.outcomes()
+    scaffold = Scaffold(kind, name)
+    declares = scaffold.function if kind == "tool" else name
     for found in index.plugins():
         outcome = outcomes.get(found.key)
         declared = outcome.provides.get(_DECLARES[kind], ()) if outcome else ()
-        if name == found.name or name in declared:
+        if name == found.name or declares in declared:
             raise ConfigurationError(
                 f"the name {name!r} is taken by {found.distribution}, which is installed",
                 hint="choose another: of two plugins of one name, one is broken",
             )
-    return Scaffold(kind, name)
+    return scaffold

@@ -2,11 +2,12 @@
 
 These stand for what depends on the chosen name; for `my-ai` they are:
 
-<name>            my-ai                 provider or feature
+<name>            my-ai                 provider, feature or tool
 <distribution>    genai-vendor-my-ai
 <module>          genai_vendor_my_ai
 <variable>        MY_AI_API_KEY         environment variable of the key
 <class>           MyAi                  in the names of test classes
+<function>        my_ai                 of a tool, which it gives its name
 <folder>          where the distribution is, as the user can type it
 """
 
@@ -187,6 +188,87 @@ next: say in <module>.py what it asks a model, then
   genai-host ask -f <name> "Why is the sky blue?"
 """
 
+_TOOL_PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "<distribution>"
+version = "0.1.0"
+description = "The tool <function> for genai-host"
+readme = "README.md"
+requires-python = ">=3.10"
+dependencies = ["genai-host"]
+
+[project.optional-dependencies]
+test = ["genai-host[testing]"]
+
+[project.entry-points.genai_host]
+<name> = "<module>"
+
+[tool.setuptools]
+py-modules = ["<module>"]
+"""
+
+_TOOL_README = """\
+# <distribution>
+
+The tool `<function>` for genai-host: features offer it to models, which ask for it.
+
+```console
+$ pip install <distribution>
+$ genai-host tools call <function> text="Why is the sky blue?"
+```
+"""
+
+_TOOL_MODULE = '''\
+"""The tool <function>: it counts words."""
+
+from typing import Annotated
+
+from genai_host.api import ToolOutput, hookimpl, tool
+
+
+@tool(repeatable=True)
+def <function>(text: Annotated[str, "the text to count in"]) -> str | ToolOutput:
+    """Count the words of a text."""
+    if not text.strip():
+        return ToolOutput("there is no text to count in", error=True)
+    return f"{len(text.split())} words"
+
+
+@hookimpl
+def genai_tools():
+    yield <function>
+'''
+
+_TOOL_TESTS = '''\
+"""The tool <function>, called as the host calls it for a model."""
+
+import <module>
+
+from genai_host.testing.suites import ToolSuite
+
+
+class Test<class>(ToolSuite):
+    plugin = <module>
+    tool = "<function>"
+    samples = [({"text": "one two"}, "2 words")]
+
+    def test_without_a_text_there_is_nothing_to_count(self) -> None:
+        output = self.called(self.host(), {"text": " "})
+        assert output.error
+        assert output.text == "there is no text to count in"
+'''
+
+_TOOL_NEXT = """\
+next: say in <module>.py what it does, and to the model what it is for, then
+  pip install -e "<folder>[test]"
+  pytest "<folder>"
+  genai-host tools call <function> text="Why is the sky blue?"
+"""
+
 FILES: Mapping[str, Mapping[str, str]] = {
     "vendor": {
         "pyproject.toml": _VENDOR_PROJECT,
@@ -200,7 +282,17 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "<module>.py": _FEATURE_MODULE,
         "tests/test_<module>.py": _FEATURE_TESTS,
     },
+    "tool": {
+        "pyproject.toml": _TOOL_PROJECT,
+        "README.md": _TOOL_README,
+        "<module>.py": _TOOL_MODULE,
+        "tests/test_<module>.py": _TOOL_TESTS,
+    },
 }
 """By the kind of plugin, and the path in its folder."""
 
-NEXT: Mapping[str, str] = {"vendor": _VENDOR_NEXT, "feature": _FEATURE_NEXT}
+NEXT: Mapping[str, str] = {
+    "vendor": _VENDOR_NEXT,
+    "feature": _FEATURE_NEXT,
+    "tool": _TOOL_NEXT,
+}

@@ -31,7 +31,6 @@ _OTHERS: tuple[Any, ...] = (
     *([], [None], [[]], [{}], {}, {"x": None}),
 )
 
-
 Place = tuple[str | int, ...]
 
 _NOTHING: Any = object()
@@ -46,11 +45,12 @@ def damaged(data: bytes) -> Iterator[bytes]:
         value = json.loads(data)
     except ValueError:
         return
-    for changed in _changed(value):
+    for changed in with_faults(value):
         yield json.dumps(changed).encode()
 
 
-def _changed(value: Any) -> Iterator[Any]:
+def with_faults(value: Any) -> Iterator[Any]:
+    """The same value with one fault each: a part of it missing, or of another kind."""
     for place in places_in(value):
         for other in _OTHERS:
             yield with_other(value, place, other)

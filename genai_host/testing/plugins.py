@@ -13,6 +13,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    Tool,
     hookimpl,
 )
 
@@ -33,6 +34,7 @@ class MadePlugin:
         models: Iterable[Model] = (),
         offerings: Iterable[Offering] = (),
         features: Iterable[Feature[Any]] = (),
+        tools: Iterable[Tool] = (),
         parts: Iterable[type[Part]] = (),
         commands: Iterable[Command] = (),
     ) -> None:
@@ -41,6 +43,7 @@ class MadePlugin:
         self._models = models
         self._offerings = offerings
         self._features = features
+        self._tools = tools
         self._parts = parts
         self._commands = commands
 
@@ -63,6 +66,10 @@ class MadePlugin:
     @hookimpl
     def genai_features(self) -> Iterable[Feature[Any]]:
         return self._features
+
+    @hookimpl
+    def genai_tools(self) -> Iterable[Tool]:
+        return self._tools
 
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:

@@ -8,6 +8,7 @@ ProviderSuite          any provider
 HttpProviderSuite      a provider over HTTP, with every fault of a service
 ModelSuite             models and offerings
 FeatureSuite           a feature
+ToolSuite              a tool
 
 All tests of a suite are mandatory unless they are marked as `recommended`: a class that
 leaves one out, or has another in its place, says why in its `departures`.
@@ -17,7 +18,7 @@ import pytest
 
 _REWRITTEN = """
     base codec dialect embed_dialect feature http_provider http_replies http_stage
-    http_streams model moderate_dialect provider
+    http_streams model moderate_dialect provider tool
 """
 # before they are imported, so that their assertions tell what was compared
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
@@ -31,6 +32,7 @@ from genai_host.testing.suites.model import ModelSuite  # noqa: E402
 from genai_host.testing.suites.moderate_dialect import ModerateDialectSuite  # noqa: E402
 from genai_host.testing.suites.provider import ProviderSuite  # noqa: E402
 from genai_host.testing.suites.speaking import SpeaksOpenAIChat  # noqa: E402
+from genai_host.testing.suites.tool import ToolSuite  # noqa: E402
 
 __all__ = [
     "DialectSuite",
@@ -43,5 +45,6 @@ __all__ = [
     "ProviderSuite",
     "SpeaksOpenAIChat",
     "Suite",
+    "ToolSuite",
     "recommended",
 ]

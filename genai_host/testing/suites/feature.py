@@ -74,7 +74,7 @@ class FeatureSuite(PluginSuite):
     def _closing(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         self._hosts: list[Host] = []
         self._ids = 0
-        monkeypatch.setattr("genai_host.driver.secrets.token_hex", self._next_id)
+        monkeypatch.setattr("secrets.token_hex", self._next_id)
         yield
         for host in self._hosts:
             host.close()

@@ -1,0 +1,218 @@
+"""A tool made from a typed function.
+
+    @tool
+    def roll(sides: Annotated[int, "how many sides the die has"] = 6) -> str:
+        \"\"\"Roll a die.\"\"\"
+        return str(random.randint(1, sides))
+
+Its name is the function's, its description the docstring, its parameters the signature.
+That is looked at when the tool is first offered: to make one costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints, overload
+
+from genai_host.api.codec import usual_codec
+from genai_host.api.json_text import write_json
+from genai_host.api.messages import Image, Text
+from genai_host.api.schema import build, schemas_of
+from genai_host.api.tools import Approval, Given, Tool, ToolOutput, ToolRun
+from genai_host.errors import InvalidData
+
+Function = Callable[..., Any]
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_NO_TOOLS = (
+    (inspect.iscoroutinefunction, "async"),
+    (inspect.isasyncgenfunction, "an async generator"),
+    (inspect.isgeneratorfunction, "a generator"),
+    (lambda given: not inspect.isroutine(given) or inspect.isbuiltin(given), "no function"),
+)
+_SECTION = re.compile(
+    r"^(:\w+.*:|(Args|Arguments|Parameters|Returns|Raises|Examples?|Notes?)(:|\s*\n-+))", re.M
+)
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(
+    function: Function,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approval: Approval = "allow",
+    repeatable: bool = False,
+    seconds: float = 60.0,
+    applies: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approval: Approval = "allow",
+    repeatable: bool = False,
+    seconds: float = 60.0,
+    applies: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **fields: Any,
+) -> Tool | Callable[[Function], Tool]:
+    """Make a `Tool` of a function: `@tool`, `@tool(repeatable=True)` or `tool(function)`.
+
+    name          None for the function's
+    description   None for its docstring, up to a section such as `Args:`
+
+    and the further fields of `Tool`. A type says what an argument is, and arguments are
+    made into their types (attrs classes, too); a string beside it, as in
+    `Annotated[int, "how many"]`, says what it is for. A parameter of type `ToolRun` gets
+    that, and is none of the tool's. A result that no tool can give is written as JSON.
+
+    Raises `TypeError` for what can be no tool.
+    """
+    if function is None:
+        return lambda decorated: tool(decorated, name=name, description=description, **fields)
+    called = getattr(function, "__name__", type(function).__name__)
+    signature = _Signature(function, called)
+    fields = {field: value for field, value in fields.items() if value is not None}
+    return Tool(
+        called if name is None else name,
+        _description(function, called) if description is None else description,
+        _Runs(function, signature),
+        signature.parameters,
+        **fields,
+    )
+
+
+def _description(function: Function, called: str) -> str:
+    text = inspect.getdoc(function) or ""
+    section = _SECTION.search(text)
+    text = (text[: section.start()] if section else text).strip()
+    if not text:
+        raise TypeError(f"{called} has no description: write a docstring, or give `description`")
+    return text
+
+
+class _Signature:
+    """What a function takes. Its types are looked up when they are first needed, since
+    they may be defined after it."""
+
+    def __init__(self, function: Function, called: str) -> None:
+        own = function.__func__ if isinstance(function, staticmethod) else function
+        for is_one, kind in _NO_TOOLS:
+            if is_one(own):
+                raise TypeError(f"{called} is {kind}: a tool is a plain function")
+        self._function = function
+        self._called = called
+        self._parameters = inspect.signature(function).parameters
+        for each in self._parameters.values():
+            if each.kind not in _BY_NAME:
+                raise TypeError(f"{called} takes {each}, which cannot be given by name")
+            if each.annotation is each.empty:
+                raise TypeError(f"{called} does not say of which type {each.name} is")
+        # each is made once, and then kept
+        self.parameters = cache(self._make_parameters)
+        self._types = cache(self._find_types)
+
+    def built(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Each argument as its type. Raises `InvalidData` if a type refuses it."""
+        types = self._types()
+        built = {}
+        for name, value in arguments.items():
+            if name not in types or types[name] is ToolRun:
+                raise InvalidData(f"there is no argument {name!r}")
+            try:
+                built[name] = build(value, _bare(types[name]))
+            except InvalidData as error:
+                raise InvalidData(f"the argument {name} does not fit: {error}") from error
+        return built
+
+    @property
+    def runs(self) -> list[str]:
+        """The parameters that get the `ToolRun`."""
+        return [name for name, form in self._types().items() if form is ToolRun]
+
+    def _make_parameters(self) -> dict[str, Any]:
+        types = {name: form for name, form in self._types().items() if form is not ToolRun}
+        schemas, definitions = schemas_of(types)
+        parameters: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: self._described(name, schemas[name]) for name in types},
+            "additionalProperties": False,
+        }
+        required = [name for name in types if self._is_required(name)]
+        if required:
+            parameters["required"] = required
+        if definitions:
+            parameters["$defs"] = definitions
+        return parameters
+
+    def _described(self, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        described = dict(schema)
+        words = [each for each in get_args(self._types()[name])[1:] if isinstance(each, str)]
+        if get_origin(self._types()[name]) is Annotated and words:
+            described["description"] = " ".join(words)
+        default = self._parameters[name].default
+        if default is not inspect.Parameter.empty:
+            described["default"] = usual_codec().to_json(default)
+        return described
+
+    def _is_required(self, name: str) -> bool:
+        return self._parameters[name].default is inspect.Parameter.empty
+
+    def _find_types(self) -> dict[str, Any]:
+        function: Any = inspect.unwrap(self._function)
+        # of the annotations alone: Python 3.10 changes that of a default None
+        annotated: Any = SimpleNamespace(__annotations__=function.__annotations__)
+        try:
+            hints = get_type_hints(annotated, function.__globals__, include_extras=True)
+        except (NameError, TypeError) as error:
+            raise InvalidData(f"the types of {self._called} are not there: {error}") from error
+        return {name: hints[name] for name in self._parameters}
+
+
+class _Runs:
+    """Calls the function as the host calls a tool."""
+
+    def __init__(self, function: Function, signature: _Signature) -> None:
+        self._function = function
+        self._signature = signature
+
+    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> Given:
+        built = self._signature.built(arguments)
+        built.update(dict.fromkeys(self._signature.runs, run))
+        result = self._function(**built)
+        if _is_given(result):
+            given: Given = result
+            return given
+        return write_json(usual_codec().to_json(result)).decode()
+
+
+def _bare(form: Any) -> Any:
+    return get_args(form)[0] if get_origin(form) is Annotated else form
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a tool can give it as it is."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(each, (str, Text, Image)) for each in value)
+    return value is None or isinstance(value, (ToolOutput, str, Text, Image))

@@ -1,0 +1,174 @@
+"""`genai-host tools`: what models may ask for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from genai_host.api import Image, Text, Tool
+from genai_host.api.json_text import read_json
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import named_values
+from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.errors import ConfigurationError, InvalidData
+
+
+@click.group(name="tools", invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: with their parameters.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """List the tools that models may ask for; `call` calls one."""
+    if ctx.invoked_subcommand is not None:
+        return
+    app = ctx.ensure_object(App)
+    tools = [tool for _, tool in sorted(app.host.registry.tools.items())]
+    if as_json:
+        echo_json([_row(app, tool) for tool in tools])
+        return
+    echo_table(
+        ("name", "plugin", "approval", "what it does"),
+        [
+            [tool.name, _plugin(app, tool), tool.approval, tool.description.split("\n")[0]]
+            for tool in tools
+        ],
+    )
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_app
+def show(app: App, name: str, as_json: bool) -> None:
+    """Show all that a model is told of a tool, and when it may run."""
+    row = _row(app, _tool(app, name))
+    if as_json:
+        echo_json(row)
+        return
+    parameters = row["parameters"] or {}
+    required = parameters.get("required", ())
+    echo(f"{row['name']} (of {row['plugin']})\n\n{row['description']}\n")
+    for parameter, schema in parameters.get("properties", {}).items():
+        echo(_parameter(parameter, schema, parameter in required))
+    echo(f"approval: {row['approval']}")
+    echo(f"repeatable: {'yes' if row['repeatable'] else 'no'}")
+    echo(f"seconds: {row['seconds']:g}")
+    if row["fault"]:
+        note(f"warning: it cannot be called: {row['fault']}", fg="yellow")
+
+
+@command.command("call")
+@click.argument("name")
+@click.argument("arguments", nargs=-1)
+@click.option("--context", metavar="JSON", help="What the tool is to know of where it is called.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of its output as JSON.")
+@click.pass_context
+def call(
+    ctx: click.Context, name: str, arguments: tuple[str, ...], context: str | None, as_json: bool
+) -> None:
+    """Call a tool, with ARGUMENTS as NAME=VALUE, or as one JSON object.
+
+    For a tool that asks for approval, this is it. Exits with 1 if the output tells of a
+    failure.
+
+    \b
+    genai-host tools call roll sides=6
+    genai-host tools call roll '{"sides": 6}'
+    """
+    app = ctx.ensure_object(App)
+    tool = _tool(app, name)
+    output = app.host.call_tool(
+        name,
+        _arguments(app, tool, arguments),
+        context={} if context is None else _object(context, "--context"),
+        approved=True,
+    )
+    if as_json:
+        echo_json(app.host.codec.to_json(output))
+    elif output.error:
+        note(f"error: {output.text}", fg="red")
+    else:
+        for part in output.content:
+            if isinstance(part, Text):
+                echo(part.text)
+            else:
+                note(_picture(part))
+        for reaction in output.reactions:
+            note(f"reaction: {reaction['type']}")
+    ctx.exit(1 if output.error else 0)
+
+
+def _tool(app: App, name: str) -> Tool:
+    tools = app.host.registry.tools
+    if name in tools:
+        return tools[name]
+    near = difflib.get_close_matches(name, tools, 1)
+    known = f"there are: {', '.join(sorted(tools)) or 'none'}"
+    raise ConfigurationError(
+        f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
+    )
+
+
+def _plugin(app: App, tool: Tool) -> str:
+    return app.host.registry.owner("tool", tool.name)
+
+
+def _row(app: App, tool: Tool) -> dict[str, Any]:
+    parameters, fault = None, ""
+    try:
+        parameters = dict(app.host.toolbox.schema(tool.name).parameters)
+    except InvalidData as error:
+        fault = str(error)
+    return {
+        "name": tool.name,
+        "plugin": _plugin(app, tool),
+        "approval": tool.approval,
+        "description": tool.description,
+        "parameters": parameters,
+        "repeatable": tool.repeatable,
+        "seconds": tool.seconds,
+        "fault": fault,
+    }
+
+
+def _parameter(name: str, schema: Any, required: bool) -> str:
+    """A line for people, as far as a schema can be told in one."""
+    told = schema if isinstance(schema, Mapping) else {}
+    words = [name, str(told.get("type", ""))]
+    words.append("required" if required else f"default {told.get('default')!r}")
+    line = ", ".join(filter(None, words))
+    return f"  {line}: {told['description']}" if told.get("description") else f"  {line}"
+
+
+def _arguments(app: App, tool: Tool, given: tuple[str, ...]) -> dict[str, Any]:
+    if len(given) == 1 and given[0].lstrip().startswith("{"):
+        return _object(given[0], "ARGUMENTS")
+    arguments = named_values(given, "ARGUMENTS")
+    parameters = _row(app, tool)["parameters"]
+    texts = {name: text for name, _, text in (pair.partition("=") for pair in given)}
+    # what looks like JSON may be a text
+    return {**arguments, **{name: texts[name] for name in texts if _is_text(parameters, name)}}
+
+
+def _is_text(parameters: Any, name: str) -> bool:
+    properties = (parameters or {}).get("properties", {})
+    schema = properties.get(name) if isinstance(properties, Mapping) else None
+    return isinstance(schema, Mapping) and schema.get("type") == "string"
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    try:
+        value = read_json(text)
+    except ValueError as error:
+        raise click.BadParameter(f"it is not JSON: {error}", param_hint=option) from error
+    if not isinstance(value, dict):
+        raise click.BadParameter("it is not a JSON object", param_hint=option)
+    return value
+
+
+def _picture(part: Image) -> str:
+    if part.url:
+        return f"picture: {part.url}"
+    return f"picture: {part.media_type or 'of unknown type'}, {len(part.data)} bytes"

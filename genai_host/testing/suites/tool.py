@@ -1,0 +1,313 @@
+"""Whether a tool is what a model, a service and the host can rely on: described as services
+want it, true to its schema, and over when it is to be."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    Answer,
+    CallTools,
+    ChatCall,
+    Checker,
+    Completion,
+    Feature,
+    Image,
+    Message,
+    NoSettings,
+    OfferedTools,
+    Prompt,
+    Story,
+    Text,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolRun,
+    Turn,
+    tool_message,
+)
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.tools import output_of
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config
+from genai_host.errors import GenaiError, InvalidData
+from genai_host.host import Host
+from genai_host.record import Record
+from genai_host.retry import Patience
+from genai_host.testing.fake_model import FakeModel, Heard
+from genai_host.testing.garbage import with_faults
+from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.replaying import replay_everywhere
+from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
+
+_DIALECTS = ("openai-chat", "openai-responses")
+_LONGEST_DESCRIPTION = 1024  # characters that OpenAI's services take
+_AT_ONCE = 8
+
+_ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
+    {},
+    {"page": None},
+    {"": [[]]},
+    {"current_page": {"type": 5, "id": "\x00"}, "user": False},
+)
+
+Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
+
+
+@frozen
+class _Run:
+    """What a tool is given by a test."""
+
+    context: Mapping[str, Any]
+    limits: Cancellation
+
+
+class ToolSuite(PluginSuite):
+    """The suite of a tool.
+
+        class TestRoll(ToolSuite):
+            plugin = genai_tools_dice
+            tool = "roll"
+            samples = [({"sides": 1}, "1"), ({"sides": 6},)]
+
+    plugin    the module with the hooks, or an object with them
+    tool      its name
+    samples   arguments that it can be called with, each alone or with the text of the output
+    context   in which it applies
+    beside    further plugins that it needs, by name
+
+    It is really called, many times, and with odd arguments where its schema takes them.
+    """
+
+    tool: str
+    samples: Sequence[Sample]
+    context: Mapping[str, Any] = {}
+
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Iterator[None]:
+        self._hosts: list[Host] = []
+        yield
+        for host in self._hosts:
+            host.close()
+
+    # what it declares
+
+    def test_it_is_declared(self) -> None:
+        tool = self.found()
+        assert len(tool.description) <= _LONGEST_DESCRIPTION, "services refuse it"
+        assert tool.description == tool.description.strip()
+        assert all(letter.isprintable() or letter == "\n" for letter in tool.description)
+
+    def test_its_parameters_are_described(self) -> None:
+        """By a JSON Schema of an object, which requires nothing that it does not tell of."""
+        parameters = self.found().schema.parameters
+        Checker(parameters)
+        assert parameters["type"] == "object"
+        assert set(parameters.get("required", ())) <= set(parameters["properties"])
+        json.dumps(parameters, allow_nan=False)
+
+    def test_services_take_it(self) -> None:
+        """It is written into requests as it is."""
+        schema = self.found().schema
+        host = self.host()
+        call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
+        for name in _DIALECTS:
+            request = host.registry.dialects[name].prepare_request(call)
+            [written] = read_json(request.data())["tools"]
+            written = written.get("function", written)
+            assert (written["name"], written["description"]) == (schema.name, schema.description)
+            assert written["parameters"] == json.loads(json.dumps(dict(schema.parameters)))
+
+    def test_it_says_whether_it_applies(self) -> None:
+        """Whatever the context is."""
+        tool = self.found()
+        for context in (*_ODD_CONTEXTS, self.context):
+            assert isinstance(tool.applies(dict(context)), bool), f"in {context}"
+        assert tool.applies(dict(self.context)), "it does not apply: give `context`"
+        offered = self.host().toolbox.offered(self.context, Cancellation())
+        assert self.tool in [each.name for each in offered]
+
+    # what it gives
+
+    def test_it_gives_what_the_samples_say(self) -> None:
+        assert self.samples, "it has no samples"
+        host = self.host()
+        checker = Checker(self.found().schema.parameters)
+        for arguments, *expected in self.samples:
+            checker.check(arguments)
+            output = self.called(host, arguments)
+            assert not output.error, f"{arguments}: {output.text}"
+            form = json.loads(json.dumps(host.codec.to_json(output)))
+            assert host.codec.from_json(form, ToolOutput) == output
+            assert [output.text] == (expected or [output.text]), f"{arguments}"
+
+    def test_what_it_gives_is_not_cut(self) -> None:
+        """By what the host allows an output to have."""
+        for arguments, *_ in self.samples:
+            output = output_of(self.found().run(dict(arguments), self.run()))
+            texts = [part.text for part in output.content if isinstance(part, Text)]
+            pictures = [part.data for part in output.content if isinstance(part, Image)]
+            assert sum(map(len, texts)) <= MOST_TEXT
+            assert sum(map(len, pictures)) <= MOST_IMAGES
+            assert len(output.content) <= MOST_PARTS
+            assert len(write_json([list(output.reactions), output.context])) <= MOST_DATA
+
+    def test_what_its_schema_refuses_does_not_reach_it(self) -> None:
+        host = self.host()
+        for arguments, taken in self.garbage():
+            if not taken:
+                output = self.called(host, arguments)
+                assert output.error, f"{arguments} gave {output.text}"
+        malformed = ToolCall("1", self.tool, malformed='{"a": ')
+        output = host.toolbox.call(malformed, self.context, Cancellation(), approved=True)
+        assert output.error
+
+    def test_what_its_schema_takes_it_can_handle(self) -> None:
+        """It may say that it will not have it: in an output that is an error, or by raising a
+        `GenaiError`. Whatever else it raises is a bug that the schema could rule out."""
+        tool = self.found()
+        for arguments, taken in self.garbage():
+            if not taken:
+                continue
+            ended = in_background(self._handled, tool, arguments)
+            error = self.ended(ended)
+            assert error is None, f"{arguments}: {type(error).__name__}: {error}"
+
+    def test_it_may_be_called_again_if_it_says_so(self) -> None:
+        """And then gives the same, from several threads at once, too."""
+        if not self.found().repeatable:
+            pytest.skip("it is not repeatable")
+        host = self.host()
+        for arguments, *_ in self.samples:
+            first = self.called(host, arguments)
+            calls = [in_background(self.called, host, arguments) for _ in range(_AT_ONCE)]
+            for call in calls:
+                assert self.ended(call) is None
+                assert call.result() == first
+
+    # how it ends
+
+    def test_it_ends_when_its_call_does(self) -> None:
+        """Whenever it is cancelled, it does not stay: a tool that waits asks its limits."""
+        for arguments, *_ in self.samples:
+            begun, limits = threading.Event(), Cancellation()
+
+            def work(
+                given: Mapping[str, Any] = arguments,
+                begun: threading.Event = begun,
+                limits: Cancellation = limits,
+            ) -> None:
+                begun.set()
+                self.found().run(dict(given), self.run(limits))
+
+            ended = in_background(work)
+            assert begun.wait(self.patience)
+            limits.cancel()
+            self.ended(ended)
+
+    def test_a_feature_that_calls_it_goes_on_from_wherever_it_was_cut(self) -> None:
+        host = self.host()
+        conversation = host.open("calling", "fake")
+        conversation.say("go", context=self.context)
+        record = conversation.record
+        assert isinstance(record, Record)
+        if self.found().repeatable:
+            assert replay_everywhere(host, record)
+        else:
+            assert self._resumed_everywhere(host, record)
+
+    # what the tests are made of
+
+    def found(self) -> Tool:
+        by_name = {each.name: each for each in self.declared().tools}
+        assert self.tool in by_name, f"the plugin declares {sorted(by_name)}"
+        return by_name[self.tool]
+
+    def host(self) -> Host:
+        """A host with the tool, and a feature that calls it with each sample."""
+        feature = Feature("calling", NoSettings, _respond, help="calls what it is asked to")
+        host = Host(
+            config=Config(),
+            discovery=self.plugins(
+                model=FakeModel(self._asks), calling=MadePlugin(features=[feature])
+            ),
+            patience=Patience(tries=1, calls=1),
+        )
+        self._hosts.append(host)
+        tool = host.registry.tools[self.tool]
+        host.registry.tools[self.tool] = evolve(tool, seconds=min(tool.seconds, self.patience))
+        return host
+
+    def run(self, limits: Cancellation | None = None) -> ToolRun:
+        """What the tool gets beside its arguments."""
+        return _Run(dict(self.context), limits or Cancellation())
+
+    def called(self, host: Host, arguments: Mapping[str, Any]) -> ToolOutput:
+        """What the host makes of a call, which a human approves of."""
+        return host.call_tool(self.tool, arguments, context=self.context, approved=True)
+
+    def garbage(self) -> Iterator[tuple[Mapping[str, Any], bool]]:
+        """Arguments that are wrong in one place each, and whether its schema takes them."""
+        checker = Checker(self.found().schema.parameters)
+        for sample, *_ in self.samples:
+            for arguments in (*with_faults(dict(sample)), {**sample, "what is this": 1}):
+                if isinstance(arguments, dict):
+                    try:
+                        checker.check(arguments)
+                    except InvalidData:
+                        yield arguments, False
+                    else:
+                        yield arguments, True
+
+    def _handled(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        try:
+            given = tool.run(dict(arguments), self.run())
+        except GenaiError:
+            return
+        output_of(given)
+
+    def _asks(self, heard: Heard) -> Completion | str:
+        """Asks for the tool with each sample, in one round each, and then once with all."""
+        rounds = sum(message.role == "tool" for message in heard.messages)
+        calls = [
+            ToolCall(f"{rounds}-{number}", self.tool, arguments)
+            for number, (arguments, *_) in enumerate(self.samples)
+        ]
+        if rounds > len(calls):
+            return "done"
+        wanted = calls if rounds == len(calls) else calls[rounds : rounds + 1]
+        return Completion(Message("assistant", wanted), "tool_calls")
+
+    def _resumed_everywhere(self, host: Host, record: Record) -> int:
+        """Where it was under way it is not called again, and the model is told of it."""
+        whole = json.loads(json.dumps(record.to_json(host.codec)))
+        interrupted = 0
+        for length in range(2, len(whole)):
+            conversation = host.reopen(Record.from_json(whole[:length], host.codec))
+            if conversation.status != "pending":
+                continue
+            details = conversation.resume().details
+            texts = [each.data["text"] for each in details if each.data.get("failed")]
+            assert all("was interrupted" in text for text in texts), f"{texts}"
+            interrupted += len(texts)
+        return interrupted
+
+
+def _respond(turn: Turn[NoSettings]) -> Story:
+    offered = yield from OfferedTools(turn.context)
+    messages = [*turn.history, turn.message]
+    while True:
+        completion = yield from Prompt(messages, tools=[each.schema for each in offered])
+        messages.append(completion.message)
+        if not completion.tool_calls:
+            return Answer(completion.text)
+        ids = {call.id for call in completion.tool_calls}
+        outputs = yield from CallTools(completion.tool_calls, turn.context, ids)
+        messages.append(tool_message(completion.tool_calls, outputs))

@@ -1,0 +1,288 @@
+"""The tools of all plugins: which of them can be offered, and one call of one of them.
+
+    Toolbox.call → _refusal (unknown, denied, not approved, of no use here)
+                 → apart → Checker.check → Tool.run → _kept (capped, as it will be on record)
+
+Whatever goes wrong becomes an output that tells the model of it. Nothing is raised but
+what ends the turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from attrs import evolve, frozen
+
+from genai_host.apart import apart
+from genai_host.api import (
+    Checker,
+    Clock,
+    Codec,
+    Image,
+    Limits,
+    OfferedTool,
+    Text,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolSchema,
+)
+from genai_host.api.json_text import write_json
+from genai_host.api.tools import always, output_of
+from genai_host.cancellation import Cancellation
+from genai_host.errors import GenaiError, InvalidData, LimitExceeded
+from genai_host.record import plain
+from genai_host.telling import one_line, said, shown, told
+
+T = TypeVar("T")
+
+MOST_TEXT = 100_000
+"""Characters of all texts of an output; what is beyond is cut off."""
+
+MOST_IMAGES = 20 * 2**20
+"""Bytes of all its pictures; those beyond are left out."""
+
+MOST_PARTS = 1000
+"""Texts and pictures; those beyond are left out."""
+
+MOST_DATA = 2**20
+"""Bytes of its reactions and its context, as JSON; more is an error."""
+
+_LOOK = 5.0  # seconds that a tool may take to say what it is, and whether it applies
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class _Known:
+    """A tool as it is called: described once, and its schema compiled once."""
+
+    schema: ToolSchema
+    checker: Checker
+
+
+@frozen
+class _Run:
+    """What a tool gets beside its arguments."""
+
+    context: Mapping[str, Any]
+    limits: Limits
+
+
+class Toolbox:
+    """May be used from many threads.
+
+    tools   by name
+    """
+
+    def __init__(self, tools: Mapping[str, Tool], clock: Clock, codec: Codec) -> None:
+        self._tools = tools
+        self._clock = clock
+        self._codec = codec
+        self._known: dict[str, _Known | InvalidData] = {}
+
+    def schema(self, name: str) -> ToolSchema:
+        """A tool as the model sees it. Raises `InvalidData` if it cannot be described, and
+        `KeyError` if there is none of that name."""
+        return self._know(self._tools[name]).schema
+
+    def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[OfferedTool, ...]:
+        """The tools that apply in a context and are not denied, by name. One that cannot
+        be described, or cannot say whether it applies, does not.
+
+        Raises what it was cancelled with.
+        """
+        return tuple(
+            OfferedTool(self.schema(name), self._tools[name].approval)
+            for name in sorted(self._tools)
+            if self._tools[name].approval != "deny"
+            and not self._absence(self._tools[name], context, until)
+        )
+
+    def call(
+        self,
+        call: ToolCall,
+        context: Mapping[str, Any],
+        until: Cancellation,
+        *,
+        approved: bool = False,
+    ) -> ToolOutput:
+        """Call a tool, and wait for its output, or for one that tells the model what is
+        wrong.
+
+        approved   whether a human has said that it may run
+
+        Raises what it was cancelled with, and nothing else.
+        """
+        tool = self._tools.get(call.name)
+        refusal = self._refusal(tool, call, context, until, approved)
+        if tool is None or refusal:
+            return _failed(refusal)
+        try:
+            return self._within(tool.seconds, tool.name, until, self._work(tool, call, context))
+        except LimitExceeded:
+            until.check()
+            _log.warning("the tool %s took longer than %g seconds", tool.name, tool.seconds)
+            return _failed(
+                f"{tool.name} took longer than {tool.seconds:g} seconds: it was given up, and "
+                "may have been done"
+            )
+
+    def interrupted(self, call: ToolCall) -> ToolOutput | None:
+        """The output of a call whose end nobody knows; None if it may run again."""
+        tool = self._tools.get(call.name)
+        if tool is not None and tool.repeatable:
+            return None
+        return _failed(f"{shown(call.name)} was interrupted, and may have been done")
+
+    def _refusal(
+        self,
+        tool: Tool | None,
+        call: ToolCall,
+        context: Mapping[str, Any],
+        until: Cancellation,
+        approved: bool,
+    ) -> str:
+        """Why a call is not made; empty if it is."""
+        if tool is None:
+            known = ", ".join(sorted(self._tools)) or "none"
+            return one_line(f"there is no tool {shown(call.name)}; there are: {known}")
+        if tool.approval == "deny":
+            return f"{tool.name} may not be used"
+        absence = self._absence(tool, context, until)
+        if absence:
+            return f"{tool.name} cannot be used here: {absence}"
+        if call.malformed:
+            return f"the arguments of {tool.name} are no JSON object: {shown(call.malformed)}"
+        if tool.approval == "ask" and not approved:
+            return f"{tool.name} runs only if a human approves of it, and nobody has"
+        return ""
+
+    def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+        """Why a tool cannot be used in a context; empty if it can."""
+        known = self._known.get(tool.name)
+        if known is not None and tool.applies is always:
+            return said(known) if isinstance(known, InvalidData) else ""
+
+        def look() -> str:
+            self._know(tool)
+            applies = tool.applies(self._copy(context))
+            if not isinstance(applies, bool):
+                raise TypeError(f"applies gives {shown(applies)}, neither True nor False")
+            return "" if applies else "it does not apply"
+
+        def failed(error: BaseException) -> str:
+            _log.warning("the tool %s cannot be offered", tool.name, exc_info=error)
+            return said(error) if isinstance(error, GenaiError) else told(error)
+
+        try:
+            return self._within(
+                _LOOK, tool.name, until, lambda scope: apart(tool.name, look, failed, scope)
+            )
+        except LimitExceeded:
+            until.check()
+            _log.warning("the tool %s does not say whether it applies", tool.name)
+            return "it does not say whether it applies"
+
+    def _know(self, tool: Tool) -> _Known:
+        """Raises `InvalidData` if the tool cannot be described."""
+        known = self._known.get(tool.name)
+        if known is None:  # each of several threads may make it: they are alike
+            known = self._known.setdefault(tool.name, self._described(tool))
+        if isinstance(known, InvalidData):
+            raise known
+        return known
+
+    def _described(self, tool: Tool) -> _Known | InvalidData:
+        try:
+            schema = tool.schema
+            if schema.parameters["type"] != "object":
+                raise InvalidData("its parameters are no object")
+            schema = evolve(schema, parameters=plain(schema.parameters, self._codec))
+            return _Known(schema, Checker(schema.parameters))
+        except InvalidData as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - any code may make the parameters
+            return InvalidData(f"it cannot be described: {told(error)}")
+
+    def _work(
+        self, tool: Tool, call: ToolCall, context: Mapping[str, Any]
+    ) -> Callable[[Cancellation], ToolOutput]:
+        def run(limits: Cancellation) -> ToolOutput:
+            arguments = self._copy(call.arguments)
+            try:
+                self._know(tool).checker.check(arguments)
+            except InvalidData as error:
+                return _failed(f"the arguments of {tool.name} do not fit: {said(error)}")
+            given = tool.run(arguments, _Run(self._copy(context), limits))
+            try:
+                return self._kept(output_of(given))
+            except (InvalidData, TypeError) as error:
+                raise TypeError(f"it gave what is no output: {said(error)}") from error
+
+        def failed(error: BaseException) -> ToolOutput:
+            if isinstance(error, GenaiError):  # which tools raise on purpose
+                return _failed(f"{tool.name} failed: {said(error)}")
+            _log.warning("the tool %s failed", tool.name, exc_info=error)
+            return _failed(f"{tool.name} failed: {told(error)}")
+
+        return lambda scope: apart(tool.name, lambda: run(scope), failed, scope)
+
+    def _within(
+        self, seconds: float, name: str, until: Cancellation, work: Callable[[Cancellation], T]
+    ) -> T:
+        """Do it under a cancellation of its own, which ends after some time.
+
+        Raises `LimitExceeded` then, or what the outer one was cancelled with.
+        """
+        with Cancellation(until) as scope:
+            up = LimitExceeded(f"{name} took longer than {seconds:g} seconds", limit="seconds")
+            alarm = self._clock.call_later(seconds, lambda: scope.cancel(up))
+            try:
+                return work(scope)
+            except BaseException:
+                scope.cancel()  # who has given up waiting has given up on it
+                raise
+            finally:
+                alarm.release()
+
+    def _copy(self, value: Mapping[str, Any]) -> Any:
+        """A tool may change what it gets."""
+        return plain(value, self._codec)
+
+    def _kept(self, output: ToolOutput) -> ToolOutput:
+        """An output as it will be on record, and no larger than it may be."""
+        output = evolve(output, content=tuple(_capped(output)))
+        form = plain(output, self._codec)
+        size = len(write_json([form.get("reactions"), form.get("context")]))
+        if size > MOST_DATA:
+            raise InvalidData(f"its reactions and its context have {size} bytes")
+        kept: ToolOutput = self._codec.from_json(form, ToolOutput)
+        return kept
+
+
+def _capped(output: ToolOutput) -> Iterator[Text | Image]:
+    """Its content, cut where it is too much; what is missing is said."""
+    text, images = MOST_TEXT, MOST_IMAGES
+    for number, part in enumerate(output.content):
+        if number == MOST_PARTS:
+            yield Text(f"({len(output.content) - number} more parts were left out)")
+            return
+        if isinstance(part, Text):
+            if len(part.text) <= text:
+                yield part
+            else:
+                rest = len(part.text) - text
+                yield Text(f"{part.text[:text]}\n(cut here: {rest} more characters)")
+            text = max(0, text - len(part.text))
+        elif len(part.data) <= images:
+            images -= len(part.data)
+            yield part
+        else:
+            yield Text(f"(a picture of {len(part.data)} bytes was left out)")
+
+
+def _failed(why: str) -> ToolOutput:
+    return ToolOutput(why, error=True)

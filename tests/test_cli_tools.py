@@ -1,0 +1,193 @@
+"""`genai-host tools`: lists, shows and calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import Terminal
+
+from genai_host.testing import make_distribution
+
+_SOURCE = '''
+from typing import Annotated
+
+from genai_host.api import Image, Tool, ToolOutput, ToolRun, hookimpl, tool
+
+
+@tool
+def repeat(
+    text: Annotated[str, "what to say"], run: ToolRun, times: int = 1, where: dict = {}
+) -> ToolOutput:
+    """Say it again.
+
+    As often as is wanted."""
+    if times < 1:
+        return ToolOutput("nothing\\x1b[2J to say", error=True)
+    page = run.context.get("page", "")
+    return ToolOutput([text * times + page], reactions=[{"type": "message"}])
+
+
+@tool(approval="ask", repeatable=True, seconds=5)
+def draw() -> ToolOutput:
+    """Draw."""
+    return ToolOutput([Image(data=b"123", media_type="image/png"), Image(url="https://a.example/")])
+
+
+@tool(approval="deny")
+def wipe() -> None:
+    """Wipe all."""
+
+
+@tool
+def fail() -> None:
+    """Fail."""
+    raise ValueError("oh \x1b[2J")
+
+
+@hookimpl
+def genai_tools():
+    return [fail, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
+'''
+
+
+@pytest.fixture(autouse=True)
+def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    make_distribution(tmp_path, "zz-some-tools", files={"zz_some_tools.py": _SOURCE})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return iter(())
+
+
+class TestList:
+    def test_they_are_lines_with_tabs_when_piped(self, terminal: Terminal) -> None:
+        code, out, err = terminal("tools")
+        assert (code, err) == (0, "")
+        assert out.splitlines() == [
+            "draw\tzz-some-tools\task\tDraw.",
+            "fail\tzz-some-tools\tallow\tFail.",
+            "odd\tzz-some-tools\tallow\tis wrong",
+            "repeat\tzz-some-tools\tallow\tSay it again.",
+            "wipe\tzz-some-tools\tdeny\tWipe all.",
+        ]
+
+    def test_json_has_their_parameters(self, terminal: Terminal) -> None:
+        rows = {row["name"]: row for row in json.loads(terminal("tools", "--json")[1])}
+        assert rows["repeat"]["parameters"]["required"] == ["text"]
+        assert rows["draw"] == {
+            "name": "draw",
+            "plugin": "zz-some-tools",
+            "approval": "ask",
+            "description": "Draw.",
+            "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+            "repeatable": True,
+            "seconds": 5,
+            "fault": "",
+        }
+        assert rows["odd"]["parameters"] is None
+        assert rows["odd"]["fault"] == "its parameters are no object"
+
+    def test_plugins_count_them(self, terminal: Terminal) -> None:
+        [row] = json.loads(terminal("plugins", "check", "zz-some-tools", "--json")[1])
+        assert row["provides"] == {"tools": ["fail", "repeat", "draw", "wipe", "odd"]}
+        assert (
+            "tools: fail, repeat, draw, wipe, odd"
+            in terminal("plugins", "show", "zz-some-tools")[1]
+        )
+
+
+class TestShow:
+    def test_all_of_one(self, terminal: Terminal) -> None:
+        code, out, err = terminal("tools", "show", "repeat")
+        assert (code, err) == (0, "")
+        assert out == (
+            "repeat (of zz-some-tools)\n\nSay it again.\n\nAs often as is wanted.\n\n"
+            "  text, string, required: what to say\n"
+            "  times, integer, default 1\n"
+            "  where, object, default {}\n"
+            "approval: allow\nrepeatable: no\nseconds: 60\n"
+        )
+        assert json.loads(terminal("tools", "show", "draw", "--json")[1])["approval"] == "ask"
+
+    def test_a_wrong_one_says_why(self, terminal: Terminal) -> None:
+        code, _, err = terminal("tools", "show", "odd")
+        assert (code, err) == (0, "warning: it cannot be called: its parameters are no object\n")
+
+    @pytest.mark.parametrize(
+        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: draw, fail")]
+    )
+    def test_one_that_is_not_there(self, terminal: Terminal, name: str, hint: str) -> None:
+        for command in ("show", "call"):
+            code, out, err = terminal("tools", command, name)
+            assert (code, out) == (1, "")
+            assert err.startswith(f"error: there is no tool {name!r}\n  {hint}")
+
+
+class TestCall:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["text=a", "times=3"], "aaa"),
+            (["text=12", "times=2"], "1212"),
+            (["text={}"], "{}"),
+            (['{"text": "a", "times": 2}'], "aa"),
+            (["text=a b", "--context", '{"page": "!"}'], "a b!"),
+            (["text=a", 'where={"x": 1}'], "a"),
+        ],
+    )
+    def test_its_output_is_the_output(
+        self, terminal: Terminal, arguments: list[str], said: str
+    ) -> None:
+        code, out, err = terminal("tools", "call", "repeat", *arguments)
+        assert (code, out, err) == (0, f"{said}\n", "reaction: message\n")
+
+    def test_pictures_are_told_of(self, terminal: Terminal) -> None:
+        code, out, err = terminal("tools", "call", "draw")
+        assert (code, out) == (0, "")
+        assert err == "picture: image/png, 3 bytes\npicture: https://a.example/\n"
+
+    def test_all_of_it_as_json(self, terminal: Terminal) -> None:
+        code, out, _ = terminal("tools", "call", "repeat", "text=a", "--json")
+        assert code == 0
+        assert json.loads(out) == {
+            "content": [{"type": "text", "text": "a"}],
+            "reactions": [{"type": "message"}],
+        }
+
+    @pytest.mark.parametrize(
+        ("arguments", "wrong"),
+        [
+            (["repeat", "text=a", "times=0"], "nothing\u241b[2J to say"),
+            (["repeat"], "the arguments of repeat do not fit: 'text' is a required property"),
+            (["repeat", "txet=a", "text=b"], "Additional properties are not allowed ('txet'"),
+            (["wipe"], "wipe may not be used"),
+            (["odd"], "odd cannot be used here: its parameters are no object"),
+        ],
+    )
+    def test_a_failure_is_an_error_and_exits_with_1(
+        self, terminal: Terminal, arguments: list[str], wrong: str
+    ) -> None:
+        code, out, err = terminal("tools", "call", *arguments)
+        assert (code, out) == (1, "")
+        assert f"error: {wrong}" in err or wrong in err.splitlines()[0]
+        assert "\x1b" not in err
+        code, out, _ = terminal("tools", "call", *arguments, "--json")
+        assert (code, json.loads(out)["error"]) == (1, True)
+
+    def test_where_one_failed_is_for_those_who_ask(self, terminal: Terminal) -> None:
+        code, out, err = terminal("tools", "call", "fail")
+        assert (code, out) == (1, "")
+        assert err == (
+            "warning: the tool fail failed\nerror: fail failed: ValueError: oh \u241b[2J\n"
+        )
+        _, _, err = terminal("-v", "tools", "call", "fail")
+        assert "Traceback" in err
+        assert "\x1b" not in err
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [["a"], ["=a"], ["{"], ["{}", "a=1"], ["--context", "5"], ["--context", "{"]],
+    )
+    def test_a_wrong_use(self, terminal: Terminal, arguments: list[str]) -> None:
+        assert terminal("tools", "call", "repeat", *arguments)[0] == 2

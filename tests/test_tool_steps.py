@@ -1,0 +1,348 @@
+"""Features that offer and call tools: at once, approved of, on record, and replayed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from genai_host import Caps, Conversation, Host, Message, Record
+from genai_host.api import (
+    All,
+    Answer,
+    CallTool,
+    CallTools,
+    Completion,
+    Feature,
+    NoSettings,
+    Now,
+    OfferedTools,
+    Prompt,
+    Settled,
+    Story,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolRun,
+    Turn,
+    Wait,
+    tool_message,
+)
+from genai_host.errors import (
+    Cancelled,
+    ConversationClosed,
+    LimitExceeded,
+    TurnWaiting,
+    Unavailable,
+)
+from genai_host.record import StepEnded, StepStarted
+from genai_host.testing import FakeModel, Heard, MadePlugin, replay_everywhere
+from genai_host.testing.suites.base import in_background
+
+MakeHost = Callable[..., Host]
+Respond = Callable[[Turn[NoSettings]], Story]
+
+
+class Counting:
+    """A tool that repeats what it is told, and counts how often it was called."""
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        self.calls = 0
+        self.tool = Tool(name, "repeats what it is told", self, **fields)
+
+    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+        self.calls += 1
+        return f"{arguments.get('say', '')}{run.context.get('page', '')}"
+
+
+def host_of(make_host: MakeHost, respond: Respond, *tools: Tool, **more: Any) -> Host:
+    feature = Feature("f", NoSettings, respond, roles=more.pop("roles", {}))
+    return make_host(f=MadePlugin(features=[feature], tools=tools), **more)
+
+
+def calls(*names: str, **arguments: Any) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(str(number), name, arguments) for number, name in enumerate(names))
+
+
+def calling(*names: str, **fields: Any) -> Respond:
+    """Calls tools, and answers with the texts of their outputs."""
+
+    def respond(turn: Turn[NoSettings]) -> Story:
+        outputs = yield from CallTools(calls(*names, say="x"), turn.context, **fields)
+        return Answer(" | ".join(output.text for output in outputs))
+
+    return respond
+
+
+def agent(turn: Turn[NoSettings]) -> Story:
+    """As an agent does it: prompts, and calls what it is asked for, until it is not."""
+    offered = yield from OfferedTools(turn.context)
+    messages = [*turn.history, turn.message]
+    while True:
+        completion = yield from Prompt(messages, tools=[each.schema for each in offered])
+        messages.append(completion.message)
+        if not completion.tool_calls:
+            return Answer(completion.text)
+        asks = {each.name for each in offered if each.approval == "ask"}
+        approved: set[str] = set()
+        for call in completion.tool_calls:
+            if call.name in asks and (yield from Wait("approval", {"tool": call.name})):
+                approved.add(call.id)
+        outputs = yield from CallTools(completion.tool_calls, turn.context, approved)
+        messages.append(tool_message(completion.tool_calls, outputs))
+
+
+def asking(*rounds: Sequence[ToolCall]) -> Callable[[Heard], Any]:
+    """A model that asks for some tools, round by round, and then repeats their outputs."""
+
+    def answer(heard: Heard) -> Any:
+        since = [message for message in heard.messages if message.role == "tool"]
+        if len(since) < len(rounds):
+            return Completion(Message("assistant", rounds[len(since)]), "tool_calls")
+        results: Any = [part for message in since for part in message.content]
+        return " | ".join(part.text for result in results for part in result.content)
+
+    return answer
+
+
+def recorded(conversation: Conversation) -> Record:
+    assert isinstance(conversation.record, Record)
+    return conversation.record
+
+
+def cut(host: Host, record: Record, length: int) -> Conversation:
+    """The conversation that a crash leaves after some entries."""
+    form = json.loads(json.dumps(record.to_json(host.codec)))
+    return host.reopen(Record.from_json(form[:length], host.codec))
+
+
+class TestSteps:
+    def test_the_tools_that_apply_are_offered(self, make_host: MakeHost) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            offered = yield from OfferedTools(turn.context)
+            return Answer("", data=[[each.name, each.approval] for each in offered])
+
+        shy = Counting("shy", applies=lambda context: "page" in context).tool
+        conversation = host_of(
+            make_host, respond, Counting("b", approval="ask").tool, Counting("a").tool, shy
+        ).open("f")
+        assert conversation.say("hi").data == [["a", "allow"], ["b", "ask"]]
+        assert conversation.say("hi", context={"page": 1}).data[-1] == ["shy", "allow"]
+
+    def test_outputs_come_in_the_order_of_the_calls(self, make_host: MakeHost) -> None:
+        first_may_end = threading.Event()
+
+        def slow(*_: Any) -> str:
+            assert first_may_end.wait(30)
+            return "slow"
+
+        def quick(*_: Any) -> str:
+            first_may_end.set()
+            return "quick"
+
+        tools = [Tool("slow", "x", slow), Tool("quick", "x", quick)]
+        conversation = host_of(make_host, calling("slow", "quick", "none"), *tools).open("f")
+        text = conversation.say("hi").text
+        assert text == "slow | quick | there is no tool 'none'; there are: quick, slow"
+
+    def test_no_calls_have_no_outputs(self, make_host: MakeHost) -> None:
+        assert host_of(make_host, calling()).open("f").say("hi").text == ""
+
+    def test_one_call_is_a_step_too(self, make_host: MakeHost) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            output = yield from CallTool(ToolCall("1", "a", {"say": "x"}))
+            both = yield from All([CallTools(calls("a", say="y")), CallTools(calls("a", say="z"))])
+            settled: Any = yield from Settled([CallTools(calls("a", say="s")), Now()])
+            outputs = [output, *both[0], *both[1], *settled[0]]
+            return Answer("".join(each.text for each in outputs))
+
+        host = host_of(make_host, respond, Counting("a", repeatable=True).tool)
+        conversation = host.open("f")
+        assert conversation.say("hi").text == "xyzs"
+        assert replay_everywhere(host, recorded(conversation)) > 10
+
+    def test_only_what_is_approved_of_runs(self, make_host: MakeHost) -> None:
+        tools = [Counting("ask", approval="ask"), Counting("deny", approval="deny")]
+        respond = calling("ask", "ask", "deny", approved={"1", "2"})
+        text = host_of(make_host, respond, *(each.tool for each in tools)).open("f").say("hi").text
+        refused, approved, denied = text.split(" | ")
+        assert "only if a human approves" in refused
+        assert approved == "x"
+        assert "may not be used" in denied
+        assert [each.calls for each in tools] == [1, 0]
+
+    def test_each_call_counts_as_a_step(self, make_host: MakeHost) -> None:
+        host = host_of(make_host, calling("a", "a", "a"), Counting("a").tool)
+        host.open("f", caps=Caps(steps=4)).say("hi")
+        with pytest.raises(LimitExceeded):
+            host.open("f", caps=Caps(steps=3)).say("hi")
+
+    def test_what_is_behind_an_answer_tells_of_each_call(self, make_host: MakeHost) -> None:
+        reactions = ({"type": "message", "message": "hi"},)
+        react = Tool("react", "x", lambda *_: ToolOutput("done", reactions=reactions))
+        conversation = host_of(make_host, calling("react", "none"), react).open("f")
+        *events, last = conversation.stream("hi")
+        assert last.answer is not None
+        assert [event.data for event in events] == list(last.answer.details)
+        done, missing = last.answer.details
+        assert (done.kind, done.title) == ("call_tool", "tool react")
+        assert done.data == {
+            "tool": "react",
+            "id": "0",
+            "arguments": {"say": "x"},
+            "text": "done",
+            "failed": False,
+            "reactions": [{"type": "message", "message": "hi"}],
+        }
+        assert missing.title == "tool none failed"
+        assert missing.data["failed"] is True
+        assert "there is no tool 'none'" in missing.data["text"]
+
+
+class TestEnding:
+    @pytest.mark.parametrize("how", ["cancel", "close"])
+    def test_a_turn_does_not_wait_for_a_tool(self, make_host: MakeHost, how: str) -> None:
+        begun, go = threading.Event(), threading.Event()
+
+        def hang(*_: Any) -> None:
+            begun.set()
+            go.wait()
+
+        host = host_of(make_host, calling("hang", "a"), Tool("hang", "x", hang), Counting("a").tool)
+        conversation = host.open("f")
+        saying = in_background(conversation.say, "hi")
+        assert begun.wait(30)
+        getattr(conversation, how)()
+        assert isinstance(saying.exception(30), Cancelled)
+        assert conversation.history == ()
+        go.set()
+
+    def test_a_failure_beside_it_ends_it(self, make_host: MakeHost) -> None:
+        begun, ended = threading.Event(), threading.Event()
+
+        def wait(arguments: Mapping[str, Any], run: ToolRun) -> None:
+            with run.limits.on_cancel(ended.set):
+                begun.set()
+                assert ended.wait(30)
+
+        def fail(heard: Heard) -> str:
+            assert begun.wait(30)
+            raise Unavailable("as the test wants it", retryable=False)
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            yield from All([CallTool(ToolCall("1", "wait")), Prompt([turn.message])])
+            raise AssertionError("not reached")
+
+        host = host_of(
+            make_host,
+            respond,
+            Tool("wait", "x", wait),
+            roles={"main": "chat"},
+            fake=FakeModel(fail),
+        )
+        with pytest.raises(Unavailable):
+            host.open("f", "fake").say("hi")
+        assert ended.is_set()
+
+
+class TestReplay:
+    def test_an_agent_goes_on_from_wherever_it_was_cut(self, make_host: MakeHost) -> None:
+        fake = FakeModel(asking(calls("a", "b", say="x"), calls("a", say="y")))
+        tools = [Counting("a", repeatable=True), Counting("b", repeatable=True, approval="ask")]
+        host = host_of(
+            make_host, agent, *(each.tool for each in tools), roles={"main": "chat"}, fake=fake
+        )
+        conversation = host.open("f", "fake")
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi", context={"page": 7})
+        assert conversation.resume(True).text == "x7 | x7 | y7"
+        assert [each.calls for each in tools] == [2, 1]
+        assert replay_everywhere(host, recorded(conversation), give=lambda kind: True) > 10
+
+    @pytest.mark.parametrize("repeatable", [True, False])
+    def test_a_call_under_way_runs_again_only_if_it_may(
+        self, make_host: MakeHost, repeatable: bool
+    ) -> None:
+        first, second = Counting("first"), Counting("second", repeatable=repeatable)
+        host = host_of(make_host, calling("first", "second"), first.tool, second.tool)
+        conversation = host.open("f", caps=Caps(parallel=1))
+        conversation.say("hi")
+        entries = recorded(conversation).entries
+        [under_way] = [
+            number
+            for number, entry in enumerate(entries)
+            if isinstance(entry, StepStarted) and entry.path == (0, 1)
+        ]
+        again = cut(host, recorded(conversation), under_way + 1)
+        answer = again.resume()
+        assert first.calls == 1
+        if repeatable:
+            assert second.calls == 2
+            assert answer.text == "x | x"
+        else:
+            assert second.calls == 1
+            assert answer.text == "x | 'second' was interrupted, and may have been done"
+            assert [each.data["failed"] for each in answer.details] == [False, True]
+        ended = [e for e in recorded(again).entries if isinstance(e, StepEnded)]
+        assert all(each.error is None for each in ended)
+        last = cut(host, recorded(again), len(recorded(again).entries) - 1)
+        assert last.resume() == answer
+        assert first.calls == 1
+
+    def test_what_ended_is_not_run_again(self, make_host: MakeHost) -> None:
+        counting = Counting("a")
+        host = host_of(make_host, calling("a", "a"), counting.tool)
+        conversation = host.open("f")
+        expected = conversation.say("hi")
+        record = recorded(conversation)
+        assert cut(host, record, len(record.entries) - 1).resume() == expected
+        assert counting.calls == 2
+
+    def test_what_was_offered_is_on_record(self, make_host: MakeHost) -> None:
+        applies = True
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            offered = yield from OfferedTools()
+            return Answer(", ".join(each.name for each in offered))
+
+        host = host_of(make_host, respond, Counting("a", applies=lambda context: applies).tool)
+        conversation = host.open("f")
+        assert conversation.say("hi").text == "a"
+        applies = False
+        record = recorded(conversation)
+        assert cut(host, record, len(record.entries) - 1).resume().text == "a"
+
+
+class TestHost:
+    def test_people_call_tools_too(self, make_host: MakeHost) -> None:
+        host = make_host(f=MadePlugin(tools=[Counting("a", approval="ask").tool]))
+        assert "only if a human approves" in host.call_tool("a").text
+        output = host.call_tool("a", {"say": "x"}, context={"page": 1}, approved=True)
+        assert output == ToolOutput("x1")
+        assert host.call_tool("b").error
+
+    def test_closing_the_host_ends_a_call(self, make_host: MakeHost) -> None:
+        begun, go = threading.Event(), threading.Event()
+
+        def hang(*_: Any) -> None:
+            begun.set()
+            go.wait()
+
+        host = make_host(f=MadePlugin(tools=[Tool("hang", "x", hang)]))
+        calling = in_background(host.call_tool, "hang")
+        assert begun.wait(30)
+        host.close()
+        assert isinstance(calling.exception(30), ConversationClosed)
+        with pytest.raises(ConversationClosed):
+            host.call_tool("hang")
+        go.set()
+
+    def test_two_tools_of_one_name_break_a_plugin(self, make_host: MakeHost) -> None:
+        tools = [Counting("a").tool]
+        host = make_host(one=MadePlugin(tools=tools), two=MadePlugin(tools=[*tools]))
+        [broken] = host.plugins.broken
+        assert broken.reason == "the tool 'a' is declared by one already"
+        assert host.registry.owner("tool", "a") == "one"

@@ -1,0 +1,378 @@
+"""Calls of tools: whatever goes wrong is an output that says so, and only that."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from genai_host import GenaiError, Image, Text
+from genai_host.api import Codec, OfferedTool, Tool, ToolCall, ToolOutput, ToolRun, tool
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled, InvalidData, LimitExceeded, TurnWaiting
+from genai_host.testing import ManualClock
+from genai_host.testing.suites.base import in_background
+from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
+
+SIDES = {"properties": {"sides": {"type": "integer", "minimum": 1}}, "required": ["sides"]}
+
+
+def named(name: str, run: Any, *more: Any, **fields: Any) -> Tool:
+    return Tool(name, "does something", run, *more, **fields)
+
+
+def echo(arguments: Mapping[str, Any], run: ToolRun) -> str:
+    return f"{dict(arguments)} {dict(run.context)}"
+
+
+def box(*tools: Tool, clock: Any = None) -> Toolbox:
+    return Toolbox({each.name: each for each in tools}, clock or ManualClock(), Codec())
+
+
+def called(
+    toolbox: Toolbox,
+    name: str = "t",
+    arguments: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None,
+    *,
+    malformed: str = "",
+    **options: Any,
+) -> ToolOutput:
+    call = ToolCall("1", name, arguments or {}, malformed)
+    return toolbox.call(call, context or {}, Cancellation(), **options)
+
+
+def failure(output: ToolOutput) -> str:
+    """The text of an output that is an error: one line, and no traceback."""
+    assert output.error
+    assert output == ToolOutput(output.text, error=True)
+    assert "\n" not in output.text
+    return output.text
+
+
+class Hanging:
+    """A tool that hangs until the test lets it go, whatever it is told."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self, *_: Any) -> Any:
+        self.begun.set()
+        self.go.wait()
+        return True
+
+
+class Waiting:
+    """A tool that waits until its call is to end."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.ended = threading.Event()
+
+    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+        woken = threading.Event()
+        with run.limits.on_cancel(woken.set):
+            self.begun.set()
+            woken.wait()
+        try:
+            run.limits.check()
+        finally:
+            self.ended.set()
+        return "never"
+
+
+class TestCalling:
+    def test_it_gets_its_arguments_and_its_context(self) -> None:
+        output = called(box(named("t", echo)), arguments={"a": 1}, context={"b": 2})
+        assert output == ToolOutput("{'a': 1} {'b': 2}")
+
+    def test_what_it_changes_is_its_own(self) -> None:
+        def spoil(arguments: Any, run: Any) -> None:
+            arguments["a"].append(1)
+            run.context["b"].append(2)
+
+        arguments: Any = {"a": []}
+        context: Any = {"b": []}
+        assert called(box(named("t", spoil)), "t", arguments, context) == ToolOutput()
+        assert (arguments, context) == ({"a": []}, {"b": []})
+
+    def test_the_output_is_as_it_will_be_on_record(self) -> None:
+        given = ToolOutput("x", reactions=[{"type": "m", "at": (1, 2)}], context={"c": (3,)})
+        output = called(box(named("t", lambda *_: given)))
+        assert output.reactions == ({"type": "m", "at": [1, 2]},)
+        assert output.context == {"c": [3]}
+
+    def test_nobody_has_a_tool_of_that_name(self) -> None:
+        text = failure(called(box(named("b", echo), named("a", echo)), "c\n\x1b"))
+        assert text == "there is no tool 'c\\n\\x1b'; there are: a, b"
+
+    def test_arguments_that_are_no_object(self) -> None:
+        text = failure(called(box(named("t", echo)), malformed='{"a": '))
+        assert text == "the arguments of t are no JSON object: '{\"a\": '"
+
+    @pytest.mark.parametrize(
+        ("arguments", "wrong"),
+        [
+            ({}, "'sides' is a required property (at $)"),
+            ({"sides": "six"}, "'six' is not of type 'integer' (at $.sides)"),
+            ({"sides": 0}, "0 is less than the minimum of 1 (at $.sides)"),
+        ],
+    )
+    def test_arguments_that_the_schema_refuses(self, arguments: dict[str, Any], wrong: str) -> None:
+        text = failure(called(box(named("t", echo, SIDES)), "t", arguments))
+        assert text == f"the arguments of t do not fit: {wrong}"
+
+    def test_arguments_that_a_type_refuses(self) -> None:
+        @tool
+        def t(when: frozenset[int]) -> str:
+            """X."""
+            raise AssertionError("it is not called")
+
+        refusing = named("t", t.run)  # with a schema that takes all
+        text = failure(called(box(refusing), "t", {"when": "now"}))
+        assert text.startswith("t failed: the argument when does not fit: expected a list")
+
+    @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_what_it_raises_is_told_and_logged(
+        self, kind: type[BaseException], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(*_: Any) -> None:
+            raise kind("no such\ncity")
+
+        text = failure(called(box(named("t", fail))))
+        assert text == f"t failed: {kind.__name__}: no such city"
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert record.exc_info is not None
+
+    @pytest.mark.parametrize("error", [GenaiError("no such city"), TurnWaiting("elsewhere")])
+    def test_what_it_raises_on_purpose_is_told_alone(
+        self, error: GenaiError, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(*_: Any) -> None:
+            raise error
+
+        assert failure(called(box(named("t", fail)))) == f"t failed: {error}"
+        assert not caplog.records
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            7,
+            {"text": "x"},
+            object(),
+            iter("x"),
+            ["x", 1],
+            ToolOutput(reactions=[{"type": "m", "x": object()}]),
+            ToolOutput(context={"x": float("nan")}),
+            ToolOutput(Image(data="text", media_type="image/png")),  # type: ignore[arg-type]  # as it says
+            ToolOutput(Image(data=b"x", media_type=5)),  # type: ignore[arg-type]  # as it says
+        ],
+        ids=range(9),
+    )
+    def test_what_is_no_output_is_told_and_logged(
+        self, given: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        text = failure(called(box(named("t", lambda *_: given))))
+        assert text.startswith("t failed: TypeError: it gave what is no output: ")
+        assert len(caplog.records) == 1
+
+
+class TestApproval:
+    @pytest.mark.parametrize("approved", [True, False])
+    def test_one_that_asks_runs_if_a_human_says_so(self, approved: bool) -> None:
+        output = called(box(named("t", echo, approval="ask")), approved=approved)
+        if approved:
+            assert not output.error
+        else:
+            assert "only if a human approves" in failure(output)
+
+    @pytest.mark.parametrize("approved", [True, False])
+    def test_one_that_is_denied_never_runs(self, approved: bool) -> None:
+        output = called(box(named("t", echo, approval="deny")), approved=approved)
+        assert failure(output) == "t may not be used"
+
+
+class TestCaps:
+    def test_text_is_cut_and_says_so(self) -> None:
+        output = called(box(named("t", lambda *_: ["x" * (MOST_TEXT - 1), "yz", "abc"])))
+        assert not output.error
+        assert [part.text for part in output.content if isinstance(part, Text)][1:] == [
+            "y\n(cut here: 1 more characters)",
+            "\n(cut here: 3 more characters)",
+        ]
+
+    def test_pictures_are_left_out_and_that_is_said(self) -> None:
+        small = Image(data=b"x", media_type="image/png")
+        large = Image(data=bytes(MOST_IMAGES), media_type="image/png")
+        output = called(box(named("t", lambda *_: [small, large, small])))
+        left_out = Text(f"(a picture of {MOST_IMAGES} bytes was left out)")
+        assert output.content == (small, left_out, small)
+
+    def test_parts_are_left_out_and_that_is_said(self) -> None:
+        output = called(box(named("t", lambda *_: [""] * (MOST_PARTS + 5))))
+        assert len(output.content) == MOST_PARTS + 1
+        assert output.content[-1] == Text("(5 more parts were left out)")
+
+    @pytest.mark.parametrize("field", ["reactions", "context"])
+    def test_too_much_data_is_a_failure(self, field: str) -> None:
+        data = {"type": "m", "x": "x" * MOST_DATA}
+        given: Any = {field: [data] if field == "reactions" else data}
+        text = failure(called(box(named("t", lambda *_: ToolOutput(**given)))))
+        assert "its reactions and its context have" in text
+
+
+class TestEnding:
+    def test_one_that_hangs_is_given_up(self, caplog: pytest.LogCaptureFixture) -> None:
+        clock, hanging = ManualClock(), Hanging()
+        calling = in_background(called, box(named("t", hanging, seconds=7), clock=clock))
+        assert hanging.begun.wait(30)
+        clock.advance(6.5)
+        assert not calling.done()
+        clock.advance(0.5)
+        assert "t took longer than 7 seconds" in failure(calling.result(30))
+        assert len(caplog.records) == 1
+        hanging.go.set()
+
+    def test_one_that_asks_its_limits_ends_when_time_is_up(self) -> None:
+        clock, waiting = ManualClock(), Waiting()
+        calling = in_background(called, box(named("t", waiting), clock=clock))
+        assert waiting.begun.wait(30)
+        clock.advance(60)
+        assert "took longer than 60 seconds" in failure(calling.result(30))
+        assert waiting.ended.wait(30)
+
+    @pytest.mark.parametrize("error", [None, LimitExceeded("too long", limit="seconds")])
+    @pytest.mark.parametrize("kind", [Hanging, Waiting])
+    def test_a_cancel_ends_the_wait(self, kind: Any, error: Any) -> None:
+        run, until = kind(), Cancellation()
+        calling = in_background(box(named("t", run)).call, ToolCall("1", "t"), {}, until)
+        assert run.begun.wait(30)
+        until.cancel(error)
+        assert calling.exception(30) == (error or Cancelled("cancelled"))
+        if isinstance(run, Waiting):
+            assert run.ended.wait(30)
+        else:
+            run.go.set()
+
+    def test_no_alarm_is_left(self) -> None:
+        clock = ManualClock()
+        called(box(named("t", echo), clock=clock))
+        assert clock.due_in() == []
+
+    def test_nothing_begins_once_it_is_cancelled(self) -> None:
+        until = Cancellation()
+        until.cancel()
+        hanging = Hanging()
+        with pytest.raises(Cancelled):
+            box(named("t", hanging)).call(ToolCall("1", "t"), {}, until)
+        assert not hanging.begun.is_set()
+
+
+class TestInterrupted:
+    def test_one_that_may_run_again_does(self) -> None:
+        toolbox = box(named("t", echo, repeatable=True))
+        assert toolbox.interrupted(ToolCall("1", "t")) is None
+
+    @pytest.mark.parametrize("name", ["t", "gone"])
+    def test_any_other_says_that_it_may_have_been_done(self, name: str) -> None:
+        output = box(named("t", echo)).interrupted(ToolCall("1", name))
+        assert output is not None
+        assert "was interrupted, and may have been done" in failure(output)
+
+
+def _raise(*_: Any) -> Any:
+    raise RuntimeError("oh")
+
+
+class TestOffered:
+    def offered(self, *tools: Tool, **context: Any) -> list[str]:
+        return [each.name for each in box(*tools).offered(context, Cancellation())]
+
+    def test_they_come_by_name_with_their_approval(self) -> None:
+        tools = [named("b", echo, SIDES, approval="ask"), named("a", echo)]
+        denied = named("c", echo, approval="deny")
+        a, b = box(*tools, denied).offered({}, Cancellation())
+        assert a == OfferedTool(tools[1].schema)
+        assert b == OfferedTool(tools[0].schema, "ask")
+        assert Codec().from_json(Codec().to_json([a, b]), tuple[OfferedTool, ...]) == (a, b)
+
+    def test_those_that_do_not_apply_are_absent_and_are_not_called(self) -> None:
+        shy = named("shy", echo, applies=lambda context: context.get("page") == "map")
+        assert self.offered(shy) == []
+        assert self.offered(shy, page="map") == ["shy"]
+        assert "it does not apply" in failure(called(box(shy), "shy"))
+        assert not called(box(shy), "shy", context={"page": "map"}).error
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"applies": _raise},
+            {"applies": lambda context: "yes"},
+            {"applies": lambda context: context.clear()},
+            {"applies": lambda: True},
+            {"parameters": _raise},
+            {"parameters": lambda: 5},
+            {"parameters": {"type": "string"}},
+            {"parameters": {"type": 5}},
+            {"parameters": {"properties": {"a": {"type": "nonsense"}}}},
+            {"parameters": {"default": object()}},
+        ],
+    )
+    def test_a_wrong_one_is_absent_and_disturbs_no_other(
+        self, fields: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        wrong = named("wrong", echo, **fields)
+        assert self.offered(named("a", echo), wrong, named("z", echo), page=1) == ["a", "z"]
+        assert len(caplog.records) == 1
+        assert failure(called(box(wrong), "wrong")).startswith("wrong cannot be used here: ")
+
+    def test_one_that_does_not_say_is_absent(self) -> None:
+        clock, hanging = ManualClock(), Hanging()
+        toolbox = box(named("t", echo, applies=hanging), named("u", echo), clock=clock)
+        offering = in_background(toolbox.offered, {}, Cancellation())
+        assert hanging.begun.wait(30)
+        clock.advance(5)
+        assert [each.name for each in offering.result(30)] == ["u"]
+        hanging.go.set()
+
+    def test_a_cancel_ends_asking(self) -> None:
+        until, hanging = Cancellation(), Hanging()
+        offering = in_background(box(named("t", echo, applies=hanging)).offered, {}, until)
+        assert hanging.begun.wait(30)
+        until.cancel()
+        assert isinstance(offering.exception(30), Cancelled)
+        hanging.go.set()
+
+    def test_what_one_changes_is_its_own(self) -> None:
+        context: Any = {"a": []}
+
+        def spoil(context: Any) -> bool:
+            context["a"].append(1)
+            return len(context["a"]) == 1
+
+        tools = [named(name, echo, applies=spoil) for name in "ab"]
+        assert len(box(*tools).offered(context, Cancellation())) == 2
+        assert context == {"a": []}
+
+    def test_it_is_described_once(self) -> None:
+        counted: list[int] = []
+
+        def parameters() -> dict[str, Any]:
+            counted.append(1)
+            return SIDES
+
+        toolbox = box(named("t", echo, parameters))
+        for _ in range(3):
+            toolbox.offered({}, Cancellation())
+            called(toolbox, "t", {"sides": 1})
+        assert len(counted) == 1
+        assert toolbox.schema("t").parameters["required"] == ["sides"]
+
+    def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
+        with pytest.raises(InvalidData, match="the schema itself is wrong"):
+            box(named("t", echo, {"type": "object", "required": 5})).schema("t")

@@ -1,0 +1,360 @@
+"""Tools as plugins declare them, and those made from typed functions."""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+import pytest
+from attrs import field, frozen, validators
+
+from genai_host import Image, Text
+from genai_host.api import (
+    Checker,
+    Codec,
+    Message,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolResult,
+    ToolRun,
+    tool,
+    tool_message,
+)
+from genai_host.api.tools import output_of
+from genai_host.errors import InvalidData
+
+RUN: Any = None
+PICTURE = Image(data=b"x", media_type="image/png")
+
+
+def nothing(arguments: Mapping[str, Any], run: ToolRun) -> None:
+    return None
+
+
+class TestTool:
+    @pytest.mark.parametrize(
+        ("fields", "wrong"),
+        [
+            ({"name": ""}, "Tool: name must be as"),
+            ({"name": "1st"}, "name must be as"),
+            ({"name": "a b"}, "name must be as"),
+            ({"name": "a\n"}, "name must be as"),
+            ({"name": "x" * 65}, "name must be as"),
+            ({"name": None}, "name must be as"),
+            ({"description": " "}, "Tool 't': description must be a string, and not blank"),
+            ({"description": None}, "description must be"),
+            ({"run": "run"}, "run must be something to call"),
+            ({"parameters": []}, "parameters must be a JSON Schema, or a function"),
+            ({"parameters": {1: {}}}, "parameters must be"),
+            ({"approval": "maybe"}, "approval must be one of allow, ask, deny"),
+            ({"approval": ["ask"]}, "approval must be"),
+            ({"repeatable": 1}, "repeatable must be True or False"),
+            ({"seconds": 0}, "seconds must be a number of seconds above 0"),
+            ({"seconds": float("inf")}, "seconds must be"),
+            ({"seconds": True}, "seconds must be"),
+            ({"applies": None}, "applies must be something to call"),
+        ],
+    )
+    def test_a_wrong_field_is_told_where_it_is_made(
+        self, fields: dict[str, Any], wrong: str
+    ) -> None:
+        with pytest.raises(TypeError) as caught:
+            Tool(**{"name": "t", "description": "d", "run": nothing, **fields})
+        assert wrong in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["t", "_t", "get-Weather_2", "x" * 64])
+    def test_a_name_is_as_services_want_it(self, name: str) -> None:
+        assert Tool(name, "d", nothing).schema.name == name
+
+    def test_its_schema_is_of_an_object(self) -> None:
+        assert Tool("t", "d", nothing).schema.parameters == {"type": "object", "properties": {}}
+        given = {"properties": {"a": {}}, "required": ["a"]}
+        assert Tool("t", "d", nothing, given).schema.parameters == {"type": "object", **given}
+        assert Tool("t", "d", nothing, lambda: given).schema.parameters["required"] == ["a"]
+
+
+class TestOutput:
+    @pytest.mark.parametrize(
+        ("given", "content"),
+        [
+            (None, ()),
+            ("", (Text(""),)),
+            ("a", (Text("a"),)),
+            (PICTURE, (PICTURE,)),
+            (["a", PICTURE], (Text("a"), PICTURE)),
+            ((), ()),
+        ],
+    )
+    def test_its_content_is_what_is_handy_to_write(self, given: Any, content: Any) -> None:
+        assert output_of(given) == ToolOutput(given) == ToolOutput(content)
+        assert ToolOutput(given).content == content
+
+    @pytest.mark.parametrize(
+        "given", [1, {"a": 1}, object(), iter(["a"]), [1], ToolResult("x"), Message("user", "x")]
+    )
+    def test_what_is_no_output_is_refused(self, given: Any) -> None:
+        with pytest.raises((InvalidData, TypeError)):
+            output_of(given)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"error": "yes"},
+            {"ends": 1},
+            {"reactions": [1]},
+            {"reactions": [{"no": "type"}]},
+            {"reactions": {"type": "message"}},
+            {"context": [1]},
+            {"context": {1: 2}},
+        ],
+    )
+    def test_a_wrong_field_is_refused(self, fields: Any) -> None:
+        with pytest.raises(TypeError):
+            ToolOutput("x", **fields)
+
+    def test_it_survives_the_record(self) -> None:
+        output = ToolOutput(
+            ["a", PICTURE, "b"],
+            error=True,
+            reactions=[{"type": "message", "message": "hi"}],
+            context={"page": 1},
+            ends=True,
+        )
+        form = json.loads(json.dumps(Codec().to_json(output)))
+        assert Codec().from_json(form, ToolOutput) == output
+        assert output.text == "a\nb"
+        assert output_of(output) is output
+
+    def test_a_message_answers_each_call_in_order(self) -> None:
+        calls = [ToolCall("1", "a"), ToolCall("2", "b")]
+        message = tool_message(calls, [ToolOutput("x"), ToolOutput(error=True)])
+        assert message == Message(
+            "tool", [ToolResult("1", "a", [Text("x")]), ToolResult("2", "b", (), True)]
+        )
+        with pytest.raises(ValueError, match="shorter"):
+            tool_message(calls, [ToolOutput()])
+
+
+@frozen
+class Place:
+    latitude: float = field(validator=validators.le(90))
+    name: str = "somewhere"
+
+
+@tool
+def visit(
+    place: Annotated[Place, "where to go"],
+    days: Annotated[int, "how long"] = 3,
+    *,
+    how: Literal["train", "boat"] = "train",
+    others: list[Place] | None = None,
+) -> str:
+    """Go somewhere.
+
+    Not for the weather.
+
+    Args:
+        place: it is told above
+    """
+    return f"{place.name} at {place.latitude}, {days}, {how}, {others}"
+
+
+class TestTypedFunctions:
+    def test_the_signature_is_the_schema(self) -> None:
+        schema = visit.schema
+        assert (schema.name, schema.description) == (
+            "visit",
+            "Go somewhere.\n\nNot for the weather.",
+        )
+        parameters = schema.parameters
+        assert parameters["required"] == ["place"]
+        assert parameters["additionalProperties"] is False
+        assert parameters["properties"]["place"] == {
+            "$ref": "#/$defs/Place",
+            "description": "where to go",
+        }
+        assert parameters["properties"]["days"] == {
+            "type": "integer",
+            "description": "how long",
+            "default": 3,
+        }
+        assert parameters["properties"]["how"]["enum"] == ["boat", "train"]
+        Checker(parameters).check({"place": {"latitude": 1}, "others": [{"latitude": 2}]})
+        with pytest.raises(InvalidData):
+            Checker(parameters).check({"place": {"latitude": 1}, "hwo": "boat"})
+
+    def test_arguments_become_their_types(self) -> None:
+        arguments = {"place": {"latitude": 1}, "how": "boat", "others": [{"latitude": 2.5}]}
+        assert visit.run(arguments, RUN) == (
+            "somewhere at 1.0, 3, boat, [Place(latitude=2.5, name='somewhere')]"
+        )
+
+    def test_an_argument_that_its_type_refuses_is_named(self) -> None:
+        with pytest.raises(InvalidData, match="the argument place does not fit"):
+            visit.run({"place": {"latitude": 91}}, RUN)
+
+    @pytest.mark.parametrize("arguments", [{"no": 1}, {"run": 1, "a": 1}])
+    def test_the_run_is_no_argument(self, arguments: dict[str, Any]) -> None:
+        def see(a: int, run: ToolRun) -> str:
+            """See."""
+            return f"{a} {run}"
+
+        made = tool(see)
+        assert list(made.schema.parameters["properties"]) == ["a"]
+        given: Any = "the run"
+        assert made.run({"a": 1}, given) == "1 the run"
+        with pytest.raises(InvalidData, match="there is no argument"):
+            made.run(arguments, given)
+
+    @pytest.mark.parametrize(
+        ("result", "output"),
+        [
+            (None, None),
+            ("text", "text"),
+            (["a", "b"], ["a", "b"]),
+            (3, "3"),
+            ([], "[]"),
+            ({"a": 1}, '{"a":1}'),
+            (Place(1.5), '{"latitude":1.5}'),
+            (ToolOutput("x", ends=True), ToolOutput("x", ends=True)),
+        ],
+    )
+    def test_what_it_returns_is_its_output_or_json(self, result: Any, output: Any) -> None:
+        def give() -> Any:
+            """Give."""
+            return result
+
+        assert tool(give).run({}, RUN) == output
+
+    def test_the_fields_of_the_tool_can_be_given(self) -> None:
+        @tool(
+            name="other",
+            description="d",
+            approval="ask",
+            repeatable=True,
+            seconds=1,
+            applies=lambda context: False,
+        )
+        def some(a: int) -> str:
+            return str(a)
+
+        assert (some.name, some.description, some.approval) == ("other", "d", "ask")
+        assert (some.repeatable, some.seconds, some.applies({})) == (True, 1, False)
+
+    def test_what_can_be_called_by_no_name_is_refused(self) -> None:
+        def several(*all: int) -> None:
+            """X."""
+
+        def named(**all: int) -> None:
+            """X."""
+
+        def by_place(a: int, /) -> None:
+            """X."""
+
+        def untyped(a) -> None:  # type: ignore[no-untyped-def]  # that is what is wrong
+            """X."""
+
+        for wrong in (several, named, by_place, untyped):
+            with pytest.raises(TypeError, match=wrong.__name__):
+                tool(wrong)
+
+    def test_what_is_no_plain_function_is_refused(self) -> None:
+        async def later() -> str:
+            """X."""
+            return ""
+
+        async def stream() -> AsyncIterator[str]:
+            """X."""
+            yield ""
+
+        def generate() -> Iterator[str]:
+            """X."""
+            yield ""
+
+        def undescribed() -> str:
+            return ""
+
+        with pytest.raises(TypeError, match="partial is no function"):
+            tool(functools.partial(undescribed), description="X")
+        with pytest.raises(TypeError, match="print is no function"):
+            tool(print)
+        for wrong, why in (
+            (later, "async"),
+            (stream, "async generator"),
+            (generate, "generator"),
+            (undescribed, "no description"),
+        ):
+            with pytest.raises(TypeError, match=why):
+                tool(wrong)
+
+    def test_methods_and_decorated_functions_are_functions(self) -> None:
+        class Shop:
+            def find(self, what: Annotated[str | None, "the thing"] = None) -> str:
+                """Find it."""
+                return f"found {what}"
+
+        def loudly(function: Any) -> Any:
+            @functools.wraps(function)
+            def wrapper(*arguments: Any, **named: Any) -> Any:
+                return function(*arguments, **named).upper()
+
+            return wrapper
+
+        for made in (tool(Shop().find), tool(loudly(Shop().find))):
+            assert made.name == "find"
+            [described] = made.schema.parameters["properties"].values()
+            assert described["description"] == "the thing"
+            assert described["anyOf"] == [{"type": "string"}, {"type": "null"}]
+            assert str(made.run({"what": "a"}, RUN)).lower() == "found a"
+            assert str(made.run({}, RUN)).lower() == "found none"
+
+    def test_a_type_without_a_json_form_is_found_when_it_is_described(self) -> None:
+        def odd(a: object, b: complex) -> None:
+            """X."""
+
+        def missing(a: NotThere) -> None:  # type: ignore[name-defined]  # noqa: F821 - as it says
+            """X."""
+
+        for wrong in (odd, missing):
+            made = tool(wrong)
+            with pytest.raises(InvalidData):
+                _ = made.schema
+
+    def test_a_class_that_describes_itself_is_taken_at_its_word(self) -> None:
+        class Model:
+            def __init__(self, value: Any) -> None:
+                self.value = value
+
+            @classmethod
+            def model_json_schema(cls) -> dict[str, Any]:
+                return {"type": "object", "$defs": {"D": {}}, "properties": {"d": {"$ref": "x"}}}
+
+            @classmethod
+            def model_validate(cls, value: Any) -> Model:
+                return cls(value)
+
+        def take(a: Model, b: int) -> str:
+            """X."""
+            return str(a.value)
+
+        take.__annotations__ = {"a": Model, "b": int, "return": str}
+        made = tool(take)
+        assert made.schema.parameters["$defs"] == {"D": {}}
+        assert list(made.schema.parameters["properties"]) == ["a", "b"]
+        assert made.run({"a": {"d": 1}, "b": 2}, RUN) == "{'d': 1}"
+
+    def test_making_one_imports_nothing(self) -> None:
+        code = (
+            "import sys\nfrom genai_host.api import tool\nbefore = set(sys.modules)\n"
+            "def f(a: int = 1) -> str:\n    'x'\n    return ''\n"
+            "tool(f)\nprint(*set(sys.modules) - before, 'msgspec' in sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "False\n"
