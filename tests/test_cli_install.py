@@ -18,7 +18,7 @@ import pytest
 from environments import base, environment, wheels
 from support import Terminal
 
-from genai_host.cli.installing import _shown, perform
+from genai_host.cli.installing import _run, _shown, perform
 from genai_host.installer import Place
 from genai_host.testing import make_distribution
 from genai_host.testing.environments import Environment, uv
@@ -329,6 +329,8 @@ class TestOne:
         done = environment.run("install", "genai-models-modest", *folder.further)
         name = "genai-models-modest"
         assert done.stdout == f"came\t{name}\t{name}\t1.0\tloaded\t\n"
+        done = environment.run("uninstall", name)
+        assert done.stdout == f"went\t{name}\t{name}\t1.0\t\t\n"
 
     def test_a_host_that_does_not_start_any_more_is_told(
         self, environment: Environment, folder: Folder
@@ -477,7 +479,7 @@ def test_an_installer_that_is_interrupted_is_waited_for(
 
     monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        perform([[sys.executable, "-c", ""]], [], dry_run=False, as_json=False)
+        _run([sys.executable, "-c", ""])
     assert waited == [0, 0]
 
 

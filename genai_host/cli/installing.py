@@ -17,7 +17,6 @@ from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.names import APP
 
 if TYPE_CHECKING:
-    from genai_host.index import Found
     from genai_host.installed import Installed
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,16 +108,16 @@ def perform(
             for command in commands:
                 echo(shlex.join(_shown(command)))
         return 0
-    from genai_host.index import PluginIndex
     from genai_host.installed import installed_distributions
 
-    plugins, before = PluginIndex().plugins(), installed_distributions()
+    plugins, before = _listed_anew(), installed_distributions()
     code = 0
     for command in commands:
         if not code:
             note(shlex.join(_shown(command)), dim=True)
             code = _run(command)
-    changes = _changes(plugins, _loaded_anew())
+    _load_anew()
+    changes = _changes(plugins, _listed_anew())
     after = installed_distributions()
     came = [each for name, each in after.items() if before.get(name) != each]
     strange = _without_plugin(came, wanted, after) if not code else []
@@ -150,23 +149,26 @@ def _errors() -> int:
         return subprocess.DEVNULL
 
 
-def _loaded_anew() -> list[dict[str, Any]]:
-    """The rows of `plugins --json`, after all plugins were loaded once more. Raises
-    `PluginError` if the host itself does not work any more."""
-    from genai_host.errors import PluginError
-
-    start = [sys.executable, "-c", _ANEW, sys.path[0], "plugins"]
+def _load_anew() -> None:
+    """Load all plugins once more, so that it is known how that ends."""
     try:
         # what plugins print while they are loaded is of no interest, nor how it ends: one
         # may end the process
         subprocess.run(
-            [*start, "check"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [*_anew(), "check"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, timeout=_PATIENCE, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         note(f"warning: loading the plugins takes longer than {_PATIENCE:g} s", fg="yellow")
+
+
+def _listed_anew() -> list[dict[str, Any]]:
+    """The rows of `plugins --json`. Raises `PluginError` if the host itself does not work
+    any more."""
+    from genai_host.errors import PluginError
+
     done = subprocess.run(
-        [*start, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [*_anew(), "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     try:
         rows: list[dict[str, Any]] = json.loads(done.stdout)
@@ -179,24 +181,28 @@ def _loaded_anew() -> list[dict[str, Any]]:
         ) from error
 
 
+def _anew() -> list[str]:
+    return [sys.executable, "-c", _ANEW, sys.path[0], "plugins"]
+
+
 def _changes(
-    before: Sequence[Found], after: Sequence[Mapping[str, Any]]
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Which plugins came, went, or are of another build now."""
-    earlier = {(found.distribution, found.name): found for found in before}
+    earlier = {(row["distribution"], row["name"]): row for row in before}
     came, changed = [], []
     for row in after:
-        found = earlier.pop((row["distribution"], row["name"]), None)
+        old = earlier.pop((row["distribution"], row["name"]), None)
         kept = {key: row[key] for key in ("name", "distribution", "version")}
-        kept["before"] = found.version if found else ""
+        kept["before"] = old["version"] if old else ""
         kept |= {key: row[key] for key in ("status", "reason", "fix")}
-        if found is None:
+        if old is None:
             came.append(kept)
-        elif (found.version, found.record) != (row["version"], row["record"]):
+        elif (old["version"], old["record"]) != (row["version"], row["record"]):
             changed.append(kept)
     went = [
-        {"name": found.name, "distribution": found.distribution, "before": found.version}
-        for found in earlier.values()
+        {"name": old["name"], "distribution": old["distribution"], "before": old["version"]}
+        for old in earlier.values()
     ]
     return {"came": came, "went": went, "changed": changed}
 
@@ -235,9 +241,15 @@ def _tell(
         echo_json({**done, **changes, "without_plugin": list(strange)})
     else:
         columns = ("change", "plugin", "distribution", "version", "status", "reason")
-        keys = ("name", "distribution", "version", "status", "reason")
         rows = [
-            (change, *(row.get(key, "") for key in keys))
+            (
+                change,
+                row["name"],
+                row["distribution"],
+                row.get("version") or row["before"],
+                row.get("status", ""),
+                row.get("reason", ""),
+            )
             for change, those in changes.items()
             for row in those
         ]
