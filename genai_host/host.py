@@ -245,7 +245,8 @@ class Host:
             known = ", ".join(sorted(self.registry.features)) or "none"
             raise ConfigurationError(
                 f"there is no feature {name!r}",
-                hint=f"there are: {known}; a plugin may bring it: pip install genai-feature-{name}",
+                hint=f"there are: {known}; a plugin may bring it: "
+                f"genai-host install genai-feature-{name}",
             ) from None
 
     def _models_for(

@@ -20,10 +20,14 @@ COMMANDS = (
     "completion",
     "doctor",
     "features",
+    "install",
     "models",
     "plugins",
     "providers",
     "routes",
+    "templates",
     "tools",
+    "uninstall",
+    "upgrade",
 )
 """The host's own subcommands, which no plugin may take."""

@@ -200,7 +200,7 @@ class Catalog:
         dialect = self._dialects.get(name)
         if dialect is None:
             install = serve.install or f"a plugin that brings the dialect {name}"
-            reason = f"the dialect {name} is not installed: pip install {install}"
+            reason = f"the dialect {name} is not installed: genai-host install {install}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
@@ -304,7 +304,7 @@ class Catalog:
             f"did you mean {' or '.join(near)}?"
             if near
             else f"there are {_listed(self.served)}; a plugin may bring it: "
-            f"pip install genai-vendor-{name}"
+            f"genai-host install genai-vendor-{name}"
         )
         return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 

@@ -137,7 +137,7 @@ class TestNames:
         assert caught.value.suggestions == ("first",)
         with pytest.raises(NoRoute) as caught:
             catalog().resolve("claude", "bedrock")
-        assert "pip install genai-vendor-bedrock" in caught.value.hint
+        assert "genai-host install genai-vendor-bedrock" in caught.value.hint
 
     def test_a_provider_whose_type_is_absent_says_so(self) -> None:
         with pytest.raises(NoRoute, match="no plugin brings x"):
@@ -276,7 +276,7 @@ class TestReasons:
         served = Served("p", "p", serves={"new-wire": Serve(install="genai-dialect-new")})
         model = Model("m", ["new-wire"], at={"p": "m"})
         assert self.why(catalog(served, models=(model,)), "m") == [
-            "the dialect new-wire is not installed: pip install genai-dialect-new"
+            "the dialect new-wire is not installed: genai-host install genai-dialect-new"
         ]
 
     def test_what_a_provider_lacks_is_the_reason(self) -> None:

@@ -28,11 +28,15 @@ _COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "doctor": "Check that everything is in order, and say what is not.",
     "features": "List what can be conversed with.",
+    "install": "Install plugins where the host runs.",
     "models": "List the models, and where they run.",
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "templates": "List, show and remove your templates.",
     "tools": "List the tools that models may ask for, and call them.",
+    "uninstall": "Uninstall plugins.",
+    "upgrade": "Upgrade plugins.",
 }
 
 
