@@ -22,6 +22,7 @@ from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
 from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute
 from genai_host.instances import Instance, Instances, Unopened
+from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
@@ -41,6 +42,7 @@ class Host:
     discovery   where plugins come from; None for the installed distributions
     clock       None for real time
     patience    how often calls are tried; None for the usual
+    keys        where secrets of providers come from; None for the user's own
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -54,8 +56,10 @@ class Host:
         discovery: Discovery | None = None,
         clock: Clock | None = None,
         patience: Patience | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
+        self.keys = keys or Keys()
         self._discovery = discovery or EntryPoints()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
@@ -145,7 +149,12 @@ class Host:
     def instances(self) -> Instances:
         """The provider instances: add, remove, enable and disable them here."""
         return Instances(
-            self.registry.providers, self.config.providers, self.clock, self._observers
+            self.registry.providers,
+            self.config.providers,
+            self.clock,
+            self._observers,
+            self.keys,
+            self.config.file,
         )
 
     @property

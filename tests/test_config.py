@@ -18,12 +18,17 @@ from genai_host.errors import ConfigurationError
 
 _WHOLE = """
 version = 1
+read_only = true
 
 [defaults]
 feature = "agent"
 model = "smollm2"
 embed = "e5"
 prefer = ["local", "mine"]
+remember = true
+
+[aliases]
+fast = "smollm2@local"
 
 [plugins]
 disabled = ["a", "dist:b"]
@@ -36,6 +41,8 @@ enabled = false
 models = { own = "/m/own.gguf" }
 threads = 2
 """
+
+_OPEN = _WHOLE.replace("read_only = true\n", "")
 
 
 @pytest.fixture
@@ -60,6 +67,10 @@ def test_all_that_a_file_can_say(file: Path) -> None:
         allowed=("c",),
         strict=True,
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
+        aliases={"fast": "smollm2@local"},
+        remember=True,
+        read_only=True,
+        file=str(file),
     )
 
 
@@ -169,17 +180,17 @@ class TestEditing:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     def test_a_change_that_is_not_in_order_is_not_written(self, file: Path) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
         with pytest.raises(ConfigurationError, match="nonsense"), edit_config() as document:
             document["nonsense"] = 1
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
 
     def test_an_error_amid_a_change_leaves_the_file_alone(self, file: Path) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
         with pytest.raises(ZeroDivisionError), edit_config() as document:
             document["defaults"]["model"] = "b"
             raise ZeroDivisionError
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
         assert sorted(each.name for each in file.parent.iterdir()) == [
             "config.toml",
             "config.toml.lock",
@@ -188,7 +199,7 @@ class TestEditing:
     def test_a_failed_write_leaves_the_old_file_and_no_other(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
 
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -197,7 +208,7 @@ class TestEditing:
         cannot = "cannot be written: No space"
         with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
             document["defaults"]["model"] = "b"
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
         assert not list(file.parent.glob("*.new"))
 
     @pytest.mark.parametrize("name", ["a-file/config.toml", "a-file/folder/config.toml"])
@@ -222,7 +233,7 @@ class TestEditing:
     def test_who_changes_it_for_too_long_is_not_waited_for(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("genai_host.config._SECONDS", 0.01)
+        monkeypatch.setattr("genai_host.files._SECONDS", 0.01)
         theirs = FileLock(f"{file}.lock")
         another = "another process"
         with theirs, pytest.raises(ConfigurationError, match=another), edit_config():

@@ -36,6 +36,10 @@ class Settings:
     key: Secret | None = field(default=None, metadata=about("the key", env="ANSWERING_KEY"))
 
 
+_KEY = {"key": {"env": "ANSWERING_KEY"}}
+"""The variable of the type is that of the instance named like the type alone."""
+
+
 class Answering(Provider):
     """Says what it is set to; knows how often it was opened and closed."""
 
@@ -88,7 +92,8 @@ def test_each_type_has_an_instance_of_its_name(answering: Any) -> None:
 
 def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> None:
     providers = {
-        name: InstanceConfig("answering", settings={"answer": name}) for name in ("one", "two")
+        name: InstanceConfig("answering", settings={"answer": name, **_KEY})
+        for name in ("one", "two")
     }
     host = answering(Config(providers=providers))
     for name in providers:
@@ -110,7 +115,7 @@ def test_settings_come_from_configuration_then_environment_then_default(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSWERING_TEXT", "from environment")
-    own = {"own": InstanceConfig("answering", settings={"answer": "from file"})}
+    own = {"own": InstanceConfig("answering", settings={"answer": "from file", **_KEY})}
     host = answering(Config(providers=own))
     assert host.open("chat", "m@answering").say("x").text == "from environment"
     assert host.open("chat", "m@own").say("x").text == "from file"
@@ -121,7 +126,7 @@ def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
     host = answering(Config(providers=own))
     with pytest.raises(NoRoute, match="is a secret") as caught:
         host.open("chat", "m@own")
-    assert "set the environment variable ANSWERING_KEY" in str(caught.value)
+    assert "genai-host keys set own --setting key" in str(caught.value)
     assert "in the open" not in str(caught.value)
 
 
@@ -161,7 +166,7 @@ def test_what_an_instance_lacks_is_a_reason(
 class TestWhileRunning:
     def test_an_instance_can_be_added(self, answering: Any) -> None:
         host = answering()
-        host.instances.add("more", "answering", {"answer": "more"}, {"own": "m-1"})
+        host.instances.add("more", "answering", {"answer": "more", **_KEY}, {"own": "m-1"})
         assert host.open("chat", "m@more").say("x").text == "more"
         assert host.open("chat", "own").say("x").text == "more"
 
@@ -186,7 +191,7 @@ class TestWhileRunning:
         self, answering: Any, end: str, says: str
     ) -> None:
         host = answering()
-        host.instances.add("more", "answering")
+        host.instances.add("more", "answering", _KEY)
         conversation = host.open("chat", "m@more")
         conversation.say("x")
         getattr(host.instances, end)("more")

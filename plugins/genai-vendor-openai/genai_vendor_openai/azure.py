@@ -66,7 +66,7 @@ class AzureProvider(HttpProvider):
     def missing(self) -> str | None:
         if not self.base_url:
             return "no endpoint: set AZURE_OPENAI_ENDPOINT"
-        return None if self.has_key else "no key: set AZURE_OPENAI_API_KEY"
+        return None if self.has_key else self.services.no_key("AZURE_OPENAI_API_KEY")
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != 404 or not _is_about_a_deployment(reply):
