@@ -102,7 +102,7 @@ class Host:
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong.
         """
-        chosen = self._feature(feature or self.config.feature)
+        chosen = self.feature(feature or self.config.feature)
         named = self._models_for(chosen, model, provider, models or {})
         opened = Opened(
             feature=chosen.name,
@@ -125,7 +125,7 @@ class Host:
         with it. Raises `ReplayError` if it is no whole record.
         """
         began = retell(record.entries)
-        return self._converse(self._feature(began.opened.feature), began, record, caps)
+        return self._converse(self.feature(began.opened.feature), began, record, caps)
 
     @once
     def plugins(self) -> Plugins:
@@ -206,7 +206,8 @@ class Host:
     def _observers(self) -> Observers:
         return Observers(self.plugins.hooks)
 
-    def _feature(self, name: str) -> Feature[Any]:
+    def feature(self, name: str) -> Feature[Any]:
+        """A feature by its name. Raises `ConfigurationError` if there is none."""
         try:
             return self.registry.features[name]
         except KeyError:
@@ -241,6 +242,8 @@ class Host:
             at = provider if role == "main" else None
             if name is None and at is None:
                 name = self.config.models.get(operation)
+            if name is not None:  # what a record says must not change with the aliases
+                name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
         return named
@@ -291,6 +294,7 @@ class Host:
             [_served(instance) for instance in self.instances],
             self.instances.unknown,
             self.config.prefer,
+            self.config.aliases,
         )
 
 

@@ -128,6 +128,9 @@ class Catalog:
     served     the provider instances
     absent     configured instances that have no type, and why
     prefer     provider instances, best first
+    aliases    the user's own names, to what each stands for
+
+    `names` has the models by all names that are declared.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class Catalog:
         served: Sequence[Served],
         absent: Mapping[str, str] | None = None,
         prefer: Sequence[str] = (),
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.served = {each.name: each for each in served}
         self.models = {model.name: model for model in models}
@@ -145,16 +149,37 @@ class Catalog:
         self._dialects = dialects
         self._prefer = list(prefer)
         self._offerings = {(each.model, each.provider): each for each in offerings}
-        self._names = dict(self.models)
+        self.names = dict(self.models)
         for model in self.models.values():
-            self._names.update((alias, model) for alias in model.aliases)
+            self.names.update((alias, model) for alias in model.aliases)
         for offering in self._offerings.values():
-            if offering.model not in self._names:
+            if offering.model not in self.names:
                 self._add_undeclared(offering.model)
         for instance in served:
             for name in instance.models:
-                if name not in self._names:
+                if name not in self.names:
                     self._add_undeclared(name)
+        self.aliases = dict(aliases or {})
+
+    def meant(self, name: str) -> str:
+        """What an alias stands for; any other name is itself.
+
+        Raises `NoRoute` for an alias that is the name of a model as well.
+        """
+        if name not in self.aliases:
+            return name
+        if name in self.names:
+            model = self.names[name].name
+            raise NoRoute(
+                f"{name!r} is an alias in the configuration, and a name of the model {model}",
+                hint=f"genai-host config alias --remove {name}",
+                model=name,
+            )
+        return self.aliases[name]
+
+    def model_named(self, name: str) -> Model:
+        """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
+        return self._read(name, None).model
 
     def matrix(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
@@ -273,8 +298,9 @@ class Catalog:
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
-        if name in self._names:
-            return _Read(self._names[name])
+        name = self.meant(name)
+        if name in self.names:
+            return _Read(self.names[name])
         before, at, after = name.rpartition("@")
         instance, plus, dialect = after.partition("+")
         if at and instance in self.served:
@@ -287,16 +313,22 @@ class Catalog:
         raise self._unknown_model(name)
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
-        """A name at a provider: a declared model's, else an id."""
-        if name in self._names:
-            return _Read(self._names[name], instance, dialect)
+        """A name at a provider: a declared model's, else an id. An alias says itself where
+        that is, or may."""
+        if name in self.aliases:
+            read = self._read(name, instance)
+            if read.instance not in (None, instance):
+                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
+            return evolve(read, instance=instance, dialect=dialect or read.dialect)
+        if name in self.names:
+            return _Read(self.names[name], instance, dialect)
         return self._read_id(name, instance, dialect)
 
     def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
         """What a provider has under an id, or by a name; what it is not known to have
         is passed through."""
         served = self.served[instance]
-        named = self._names.get(id)
+        named = self.names.get(id)
         for model in (*self.models.values(), *([named] if named else ())):
             offering = self._offering(model, served)
             if offering is not None and (offering.id == id or model is named):
@@ -304,7 +336,7 @@ class Catalog:
         return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
 
     def _add_undeclared(self, name: str) -> None:
-        self.models[name] = self._names[name] = _undeclared(name)
+        self.models[name] = self.names[name] = _undeclared(name)
 
     def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
         """What the named provider, or each that may be chosen unasked, would use."""
@@ -334,7 +366,7 @@ class Catalog:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
     def _unknown_model(self, name: str) -> NoRoute:
-        known = list(dict.fromkeys([*self._names, *self.served]))
+        known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
         import difflib
 
         near = difflib.get_close_matches(name, known, 3)

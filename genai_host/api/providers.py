@@ -67,8 +67,8 @@ class Provider(ABC):
     window: int | None = None
 
     def missing(self) -> str | None:
-        """What it lacks to run, as `no key: set X_API_KEY`; None if nothing. No I/O
-        but a look at files and the environment."""
+        """What it lacks to run, as `no key: set X_API_KEY` (`Services.no_key` says that);
+        None if nothing. No I/O but a look at files and the environment."""
         return None
 
     def missing_models(self) -> Mapping[str, str]:

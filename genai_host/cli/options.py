@@ -12,7 +12,9 @@ from click.shell_completion import CompletionItem
 from genai_host.api import Checker
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
-from genai_host.errors import InvalidData
+from genai_host.cli.terminal import note
+from genai_host.errors import ConfigurationError, InvalidData, NoRoute
+from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation
@@ -24,7 +26,9 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
         host = ctx.ensure_object(App).host
         names: Mapping[str, list[str]] = {
-            "models": sorted({each.model.name for each in host.routes() if each.runs}),
+            "models": sorted(
+                {each.model.name for each in host.routes() if each.runs} | {*host.config.aliases}
+            ),
             "providers": sorted(instance.name for instance in host.instances),
             "features": sorted(host.registry.features),
         }
@@ -89,18 +93,45 @@ def open_conversation(
     params: tuple[str, ...],
     settings: tuple[str, ...],
 ) -> Conversation:
-    """The conversation that the options ask for."""
+    """The conversation that the options ask for, or what was used last where they say
+    nothing and the configuration asks for that."""
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
-    return app.host.open(
-        feature,
-        model,
-        provider=provider,
-        models={role: str(name) for role, name in named_values(roles, "--role").items()},
-        parameters=named_values(params, "--param"),
-        settings=chosen,
-    )
+    host = app.host
+
+    def open_with(names: Chosen) -> Conversation:
+        return host.open(
+            names.feature,
+            names.model,
+            provider=names.provider,
+            models={role: str(name) for role, name in named_values(roles, "--role").items()},
+            parameters=named_values(params, "--param"),
+            settings=chosen,
+        )
+
+    given = Chosen(feature, model, provider)
+    if not host.config.remember:
+        return open_with(given)
+    return _open_remembering(given, open_with)
+
+
+def _open_remembering(given: Chosen, open_with: Callable[[Chosen], Conversation]) -> Conversation:
+    """What was used last may be gone: then it is as if it had not been."""
+    from genai_host.last_used import LastUsed
+
+    last = LastUsed()
+    names = given.over(last.read())
+    try:
+        conversation = open_with(names)
+    except (NoRoute, ConfigurationError) as error:
+        if names == given:
+            raise
+        note(f"what was used last is left out: {error}", fg="yellow")
+        names = given
+        conversation = open_with(names)
+    last.write(names)
+    return conversation
 
 
 def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:

@@ -7,11 +7,12 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genai_host import paths
 from genai_host.config.environment import is_set, variable_of
 from genai_host.config.reading import VERSION, checked, place_of
+from genai_host.config.toml_text import parse
 from genai_host.errors import ConfigurationError
 from genai_host.files import alone, read_text, write_text, writing
 
@@ -39,9 +40,7 @@ def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocu
         before = read_text(path)
         document = _document(before or "", path)
         yield document
-        with _changing(path):
-            text = document.as_string()
-        checked(text, path)
+        text = _text_of(document, path)
         if text == before:
             return
         with writing(path, _ELSEWHERE):
@@ -84,6 +83,28 @@ def _document(text: str, path: str) -> TOMLDocument:
     return document
 
 
+def _text_of(document: TOMLDocument, path: str) -> str:
+    """What is to be written, once it is sure to say what the document says."""
+    with _changing(path):
+        text = document.as_string()
+        text.encode()  # half a surrogate pair has no place in a file
+        meant = document.unwrap()
+    checked(text, path)
+    if not _same(parse(text, path), meant):
+        raise ConfigurationError(
+            f"{path} cannot be changed in that way", file=path, hint="edit it yourself"
+        )
+    return text
+
+
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return bool(value == other or (value != value and other != other))  # nan is not nan
+
+
 @contextlib.contextmanager
 def _changing(path: str) -> Iterator[None]:
     """What keeps the layout of a file reads and writes less than what reads it."""
@@ -91,7 +112,7 @@ def _changing(path: str) -> Iterator[None]:
 
     try:
         yield
-    except (TOMLKitError, RecursionError) as error:
+    except (TOMLKitError, RecursionError, UnicodeEncodeError) as error:
         raise ConfigurationError(
             f"{path} cannot be changed: {error}", file=path, hint="edit it yourself"
         ) from error

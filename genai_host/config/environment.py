@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from genai_host.config.keys import KEYS, MODELS, hint_for
+from genai_host.config.keys import KEYS, MODELS, hint_for, read_value
 from genai_host.config.values import Config, InstanceConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import PLAIN_NAME, VARIABLES
@@ -25,7 +24,6 @@ from genai_host.names import PLAIN_NAME, VARIABLES
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
 _PROVIDERS = "GENAI_HOST_PROVIDERS__"
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def variable_of(*place: str) -> str:
@@ -36,7 +34,7 @@ def variable_of(*place: str) -> str:
 def is_set(variable: str, environ: Mapping[str, str]) -> bool:
     """Whether a variable says yes. Raises `ConfigurationError` if it says neither."""
     text = environ.get(variable)
-    return bool(text) and _read_bool(variable, str(text))
+    return bool(text and read_value(f"the environment variable {variable}", text, bool))
 
 
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +68,7 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     if not found:
         return config
     values = {
-        key: _read(variable, environ[variable], KEYS[key].kind)
+        key: read_value(f"the environment variable {variable}", environ[variable], KEYS[key].kind)
         for key, variable in found.items()
         if key in KEYS
     }
@@ -119,25 +117,9 @@ def _with_instances(
         if setting == "type":
             instance = instance._replace(type=environ[variable])
         elif setting == "enabled":
-            instance = instance._replace(enabled=_read_bool(variable, environ[variable]))
+            owner = f"the environment variable {variable}"
+            instance = instance._replace(enabled=read_value(owner, environ[variable], bool))
         else:
             instance = instance._replace(overrides={**instance.overrides, setting: variable})
         changed[name] = instance
     return changed
-
-
-def _read(variable: str, text: str, kind: type) -> Any:
-    if kind is bool:
-        return _read_bool(variable, text)
-    if kind is list:
-        return tuple(item for item in (item.strip() for item in text.split(",")) if item)
-    return text
-
-
-def _read_bool(variable: str, text: str) -> bool:
-    try:
-        return _WORDS[text.strip().lower()]
-    except KeyError:
-        raise ConfigurationError(
-            f"the environment variable {variable} is neither true nor false"
-        ) from None

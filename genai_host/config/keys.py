@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from genai_host.errors import ConfigurationError
+
 TABLES = ("defaults", "plugins", "aliases", "providers")
 OF_INSTANCES = ("type", "enabled", "models", "calls")
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class Key(NamedTuple):
@@ -50,3 +54,16 @@ def hint_for(name: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def read_value(owner: str, text: str, kind: type) -> Any:
+    """A value of a kind from text: several of a list have commas between them. Raises
+    `ConfigurationError`; the owner is what has the text, in words."""
+    if kind is list:
+        return tuple(item for item in (item.strip() for item in text.split(",")) if item)
+    if kind is not bool:
+        return text
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise ConfigurationError(f"{owner} is neither true nor false") from None

@@ -65,8 +65,8 @@ class _Reader:
         self._text = text
 
     def config(self, data: dict[str, Any]) -> Config:
-        self._only(data, "")
         self._must_be_ours(data)
+        self._only(data, "")
         for table in ("defaults", "plugins"):
             self._only(self._table(data, table), table)
         found = {key: self._of_key(data, key) for key in KEYS}
