@@ -65,10 +65,9 @@ def add_instance(
             f"there is a provider {name!r} already", hint=f"genai-host config show {name}"
         )
     type_named(types, kind)
-    providers = _table(document, "providers")
-    providers[name] = {"type": kind}
+    _new_instance(document, name, kind)
     set_keys(document, types, {f"providers.{name}.{key}": value for key, value in values.items()})
-    _check_instance(types, name, providers[name])
+    _check_instance(types, name, document["providers"][name])
 
 
 def set_keys(document: Document, types: Types, values: Mapping[str, str]) -> None:
@@ -144,12 +143,12 @@ def _set_of_instance(
     elif setting == "type":
         instance["type"] = type_named(types, text).name
     elif setting == "models":
-        _table(instance, "models")[inner[0]] = text
+        _inline_table(instance, "models")[inner[0]] = text
     elif setting == "calls":
-        _table(instance, "calls")[inner[0]] = _value(Bounds, key, inner[0], text)
+        _inline_table(instance, "calls")[inner[0]] = _value(Bounds, key, inner[0], text)
     else:
         kind = type_named(types, instance["type"])
-        instance[setting] = _value(kind.settings, key, setting, text, name)
+        instance[setting] = _inline(_value(kind.settings, key, setting, text, name))
 
 
 def _instance(document: Document, types: Types, name: str) -> Document:
@@ -160,9 +159,21 @@ def _instance(document: Document, types: Types, name: str) -> Document:
                 f"there is no provider {name!r}",
                 hint=hint_for(name, sorted({*providers, *types})),
             )
-        providers[name] = {"type": name}
-    instance: Document = providers[name]
+        _new_instance(document, name, name)
+    instance: Document = document["providers"][name]
     return instance
+
+
+def _new_instance(document: Document, name: str, kind: str) -> None:
+    providers = _table(document, "providers")
+    instance = {"type": kind}
+    # a table of its own cannot stand amid `providers.other.type = "x"`
+    providers[name] = _inline(instance) if _is_dotted(document, "providers") else instance
+
+
+def _is_dotted(document: Document, table: str) -> bool:
+    keys = (key for key, _ in getattr(document, "body", ()) if key is not None)
+    return any(key.key == table and key.is_dotted() for key in keys)
 
 
 def _value(settings: type[Any], key: str, name: str, text: str, instance: str = "") -> Any:
@@ -222,6 +233,30 @@ def _table(document: Document, *names: str) -> Document:
             document[name] = {}
         document = document[name]
     return document
+
+
+def _inline_table(document: Document, name: str) -> Document:
+    if name not in document:
+        document[name] = _inline({})
+    table: Document = document[name]
+    return table
+
+
+def _inline(value: Any) -> Any:
+    """A value that stands on its line, whatever stands around it."""
+    import tomlkit
+
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for name, each in value.items():
+            table[name] = _inline(each)
+        return table
+    if isinstance(value, list):
+        array = tomlkit.array()
+        for each in value:
+            array.append(_inline(each))
+        return array
+    return value
 
 
 def _has_null(value: Any) -> bool:

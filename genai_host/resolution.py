@@ -179,7 +179,7 @@ class Catalog:
 
     def model_named(self, name: str) -> Model:
         """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
-        return self._read(name, None).model
+        return self._read(self.meant(name), None).model
 
     def matrix(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
@@ -205,19 +205,7 @@ class Catalog:
             raise self._unknown_provider(provider)
         if name is None:
             return self._defaults(provider, operation)
-        read = self._read(name, provider)
-        if provider is not None and read.instance not in (None, provider):
-            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
-        at = read.instance or provider
-        served = [self.served[at]] if at else list(self.served.values())
-        found = [
-            _for_operation(candidate, operation)
-            for each in served
-            for candidate in self._join(read.model, each, read.id)
-            if read.dialect in (None, candidate.dialect)
-            and (read.model.dialects or candidate.operation == operation)
-        ]
-        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
+        return self._explain(self.meant(name), provider, operation)
 
     def resolve(
         self, name: str | None, provider: str | None = None, operation: Operation = "chat"
@@ -231,6 +219,21 @@ class Catalog:
         if running:
             return running
         raise _no_route(name, found, operation)
+
+    def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
+        read = self._read(name, provider)
+        if provider is not None and read.instance not in (None, provider):
+            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
+        at = read.instance or provider
+        served = [self.served[at]] if at else list(self.served.values())
+        found = [
+            _for_operation(candidate, operation)
+            for each in served
+            for candidate in self._join(read.model, each, read.id)
+            if read.dialect in (None, candidate.dialect)
+            and (read.model.dialects or candidate.operation == operation)
+        ]
+        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _join(self, model: Model, served: Served, id: str | None = None) -> list[Candidate]:
         offering = Offering(model.name, served.name, id) if id else self._offering(model, served)
@@ -298,7 +301,6 @@ class Catalog:
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
-        name = self.meant(name)
         if name in self.names:
             return _Read(self.names[name])
         before, at, after = name.rpartition("@")
@@ -315,13 +317,13 @@ class Catalog:
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
         """A name at a provider: a declared model's, else an id. An alias says itself where
         that is, or may."""
+        if name in self.names:
+            return _Read(self.names[name], instance, dialect)
         if name in self.aliases:
-            read = self._read(name, instance)
+            read = self._read(self.aliases[name], instance)
             if read.instance not in (None, instance):
                 raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
             return evolve(read, instance=instance, dialect=dialect or read.dialect)
-        if name in self.names:
-            return _Read(self.names[name], instance, dialect)
         return self._read_id(name, instance, dialect)
 
     def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
@@ -347,10 +349,15 @@ class Catalog:
             if name is None or not (provider or each.automatic):
                 continue
             try:
-                found += self.explain(name, each.name, operation)
+                found += self._explain(name, each.name, operation)  # no alias is meant there
             except NoRoute:  # its default is nonsense; the others' may not be
                 if provider:
                     raise
+        if not found and provider and self.served[provider].missing:
+            raise NoRoute(
+                f"the provider {provider} cannot run: {self.served[provider].missing}",
+                provider=provider,
+            )
         if not found:
             who = f"the provider {provider} has" if provider else "there is"
             raise NoRoute(

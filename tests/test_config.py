@@ -419,3 +419,13 @@ def test_what_a_newer_version_wrote_is_neither_read_nor_changed(file: Path) -> N
             use()
         assert caught.value.line == 1
         assert "upgrade" in caught.value.hint
+
+
+def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path) -> None:
+    """What keeps the layout does not know how to put a table amid dotted keys."""
+    before = 'providers.a.type = "x"\nproviders.a.calls.total = 1\n'
+    file.write_text(before)
+    cannot = "cannot be changed in that way"
+    with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
+        document["providers"]["b"] = {"type": "y"}
+    assert file.read_text() == before

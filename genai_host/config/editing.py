@@ -99,10 +99,18 @@ def _text_of(document: TOMLDocument, path: str) -> str:
 
 def _same(value: Any, other: Any) -> bool:
     if isinstance(value, dict) and isinstance(other, dict):
+        # a table whose last key was taken out may go with it
+        value, other = (
+            {key: each[key] for key in each if each[key] != {}} for each in (value, other)
+        )
         return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(_same, value, other))
     return bool(value == other or (value != value and other != other))  # nan is not nan
+
+
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value != {}}
 
 
 @contextlib.contextmanager
