@@ -16,14 +16,8 @@ from attrs import frozen
 from genai_host import paths
 from genai_host.api import (
     Clock,
-    Framing,
-    Http,
-    HttpRequest,
-    Limits,
     Provider,
-    ProviderReply,
     ProviderType,
-    ReplyStream,
     Secret,
     Services,
 )
@@ -36,6 +30,7 @@ from genai_host.config.reading import place_of
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
 from genai_host.gate import Gate
 from genai_host.keys import FoundKey, Keys
+from genai_host.late_http import LateHttp
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
 from genai_host.telling import told
@@ -167,7 +162,7 @@ class Instance:
     def _make(self) -> _Opened:
         try:
             settings = self.read_settings()
-            http = _Http()
+            http = LateHttp()
             data_dir = Path(paths.data_dir(self.type.name))
             services = Services(self.name, self._clock, data_dir, http, self.type.name)
             provider = self.type.open(settings, services)
@@ -248,53 +243,9 @@ class _Opened:
 
     provider: Provider
     bounds: Bounds
-    http: _Http
+    http: LateHttp
     gate: Gate
     breaker: Breaker
-
-
-class _Http:
-    """The transport of one instance, made with its first request: what it is built on
-    takes long to import, and many providers need none."""
-
-    def __init__(self) -> None:
-        self.bounds = Bounds()
-        self._lock = threading.Lock()
-        self._transport: Any = None
-
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
-        reply: ProviderReply = self._made().send(request, limits)
-        return reply
-
-    def stream(
-        self,
-        request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
-    ) -> ReplyStream | ProviderReply:
-        reply: ReplyStream | ProviderReply = self._made().stream(request, limits, framings)
-        return reply
-
-    def close(self) -> None:
-        with self._lock:
-            if self._transport is not None:
-                self._transport.close()
-
-    def _made(self) -> Http:
-        if self._transport is None:
-            from genai_host.http.transport import Transport
-
-            bounds = self.bounds
-            with self._lock:
-                if self._transport is None:
-                    self._transport = Transport(
-                        connect=bounds.connect,
-                        total=bounds.total,
-                        proxy=bounds.proxy,
-                        ca_file=bounds.ca_file,
-                    )
-        made: Http = self._transport
-        return made
 
 
 class Instances:
