@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
 
-_SECONDS = 10.0  # to wait for another process that changes the file
+_SECONDS = 30.0  # to wait for another process that changes the file
 
 
 @contextlib.contextmanager

@@ -279,7 +279,7 @@ class Instances:
             if config.type in types:
                 self._instances[name] = self._new(name, config)
             else:
-                self.unknown[name] = f"no plugin brings the provider type {config.type!r}"
+                self.unknown[name] = self._why_unknown(name, config)
 
     def __iter__(self) -> Iterator[Instance]:
         return iter(list(self._instances.values()))
@@ -365,6 +365,15 @@ class Instances:
     def _new(self, name: str, config: InstanceConfig, *, is_in_file: bool = True) -> Instance:
         file = self._file if is_in_file else ""
         return Instance(name, self._types[config.type], config, self._clock, self._keys, file)
+
+    def _why_unknown(self, name: str, config: InstanceConfig) -> str:
+        import difflib
+
+        why = f"no plugin brings the provider type {config.type!r}"
+        near = difflib.get_close_matches(config.type, self._types, 1)
+        if self._file:
+            why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
+        return f"{why}; did you mean {near[0]}?" if near else why
 
     def _take_out(self, name: str, why: str) -> Instance:
         with self._lock:

@@ -220,6 +220,17 @@ def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
         host.open("chat", "m", provider="odd")
 
 
+def test_one_of_a_type_that_is_misspelt_is_told_with_its_line(
+    answering: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[providers.odd]\ntype = 'answring'\n")
+    reason = answering(read_config(file)).instances.unknown["odd"]
+    assert reason == (
+        f"{file}:2: no plugin brings the provider type 'answring'; did you mean answering?"
+    )
+
+
 def test_what_an_instance_lacks_is_a_reason(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

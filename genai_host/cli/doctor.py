@@ -59,7 +59,8 @@ def _checks() -> Iterator[Check]:
     try:
         config = read_config()
         found = paths.config_file()
-        yield Check("configuration", "ok", found if os.path.exists(found) else f"{found}: none")
+        found = found if os.path.exists(found) else f"{found}: none"
+        yield Check("configuration", "ok", found + (", read-only" if config.read_only else ""))
     except GenaiError as error:
         yield Check("configuration", "failed", str(error), error.hint)
     from genai_host.host import Host

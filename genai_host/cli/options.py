@@ -113,10 +113,12 @@ def open_conversation(
     given = Chosen(feature, model, provider)
     if not host.config.remember:
         return open_with(given)
-    return _open_remembering(given, open_with)
+    return _open_remembering(given, open_with, read_only=host.config.read_only)
 
 
-def _open_remembering(given: Chosen, open_with: Callable[[Chosen], Conversation]) -> Conversation:
+def _open_remembering(
+    given: Chosen, open_with: Callable[[Chosen], Conversation], *, read_only: bool
+) -> Conversation:
     """What was used last may be gone: then it is as if it had not been."""
     from genai_host.last_used import LastUsed
 
@@ -130,7 +132,8 @@ def _open_remembering(given: Chosen, open_with: Callable[[Chosen], Conversation]
         note(f"what was used last is left out: {error}", fg="yellow")
         names = given
         conversation = open_with(names)
-    last.write(names)
+    if not read_only:
+        last.write(names)
     return conversation
 
 

@@ -82,26 +82,26 @@ def disable(names: tuple[str, ...]) -> None:
             if name not in disabled:
                 disabled.append(name)
     note(f"disabled: {', '.join(names)}")
+    _note_what_comes_first()
 
 
 @command.command("enable")
 @click.argument("names", nargs=-1, required=True)
 def enable(names: tuple[str, ...]) -> None:
     """Take back `disable`."""
-    from genai_host.config import edit_config, read_config
+    from genai_host.config import edit_config
     from genai_host.errors import ConfigurationError
 
-    disabled_now = read_config().disabled
-    for name in names:
-        if name not in disabled_now:
-            _must_exist((name,))
-            raise ConfigurationError(f"{name} is not disabled")
     with edit_config() as document:
-        disabled = document["plugins"]["disabled"]
+        disabled = document.get("plugins", {}).get("disabled", [])
         for name in names:
+            if name not in disabled:
+                _must_exist((name,))
+                raise ConfigurationError(f"{name} is not disabled")
             while name in disabled:
                 disabled.remove(name)
     note(f"enabled: {', '.join(names)}")
+    _note_what_comes_first()
 
 
 @command.command("new")
@@ -145,6 +145,16 @@ def _config() -> Config:
     except ConfigurationError as error:
         note(f"warning: {error}", fg="yellow")
         return Config()
+
+
+def _note_what_comes_first() -> None:
+    import os
+
+    from genai_host.config.environment import overrides_in
+
+    variable = overrides_in(os.environ).get("plugins.disabled")
+    if variable is not None:
+        note(f"the environment variable {variable} comes before it", fg="yellow")
 
 
 def _load(config: Config) -> list[Result]:

@@ -34,6 +34,8 @@ def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocu
     `ConfigurationError`, and leaves the file alone, if it is not in order, is read-only
     or cannot be written.
     """
+    import tomlkit.items  # noqa: F401 - before others wait for this process
+
     path = os.path.realpath(file or paths.config_file())  # a link to it stays one
     must_be_writable(path)
     with alone(path, _ELSEWHERE):
