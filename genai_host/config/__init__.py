@@ -32,8 +32,21 @@ It is imported to list plugins, so it imports nothing heavy itself.
 
 from __future__ import annotations
 
-from genai_host.config.editing import edit_config, must_be_writable
+from typing import TYPE_CHECKING, Any
+
 from genai_host.config.reading import read_config
 from genai_host.config.values import Config, InstanceConfig
 
+if TYPE_CHECKING:
+    from genai_host.config.editing import edit_config, must_be_writable
+
 __all__ = ["Config", "InstanceConfig", "edit_config", "must_be_writable", "read_config"]
+
+
+def __getattr__(name: str) -> Any:
+    """What changes the file is imported where that is done."""
+    if name not in ("edit_config", "must_be_writable"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from genai_host.config import editing
+
+    return getattr(editing, name)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from genai_host import paths
 from genai_host.config.environment import is_set, variable_of
-from genai_host.config.reading import VERSION, checked, place_of
+from genai_host.config.reader import VERSION
+from genai_host.config.reading import checked, place_of
 from genai_host.config.toml_text import parse
 from genai_host.errors import ConfigurationError
 from genai_host.files import alone, read_text, write_text, writing
