@@ -33,6 +33,7 @@ from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
 from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute
 from genai_host.instances import Instance, Instances, Unopened
+from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
@@ -54,6 +55,7 @@ class Host:
     discovery   where plugins come from; None for the installed distributions
     clock       None for real time
     patience    how often calls are tried; None for the usual
+    keys        where secrets of providers come from; None for the user's own
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -67,8 +69,10 @@ class Host:
         discovery: Discovery | None = None,
         clock: Clock | None = None,
         patience: Patience | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
+        self.keys = keys or Keys()
         self._discovery = discovery or EntryPoints()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
@@ -112,7 +116,7 @@ class Host:
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong.
         """
-        chosen = self._feature(feature or self.config.feature)
+        chosen = self.feature(feature or self.config.feature)
         named = self._models_for(chosen, model, provider, models or {})
         opened = Opened(
             feature=chosen.name,
@@ -135,7 +139,7 @@ class Host:
         with it. Raises `ReplayError` if it is no whole record.
         """
         began = retell(record.entries)
-        return self._converse(self._feature(began.opened.feature), began, record, caps)
+        return self._converse(self.feature(began.opened.feature), began, record, caps)
 
     @once
     def plugins(self) -> Plugins:
@@ -185,7 +189,12 @@ class Host:
     def instances(self) -> Instances:
         """The provider instances: add, remove, enable and disable them here."""
         return Instances(
-            self.registry.providers, self.config.providers, self.clock, self._observers
+            self.registry.providers,
+            self.config.providers,
+            self.clock,
+            self._observers,
+            self.keys,
+            self.config.file,
         )
 
     @property
@@ -238,7 +247,8 @@ class Host:
     def _observers(self) -> Observers:
         return Observers(self.plugins.hooks)
 
-    def _feature(self, name: str) -> Feature[Any]:
+    def feature(self, name: str) -> Feature[Any]:
+        """A feature by its name. Raises `ConfigurationError` if there is none."""
         try:
             return self.registry.features[name]
         except KeyError:
@@ -274,6 +284,8 @@ class Host:
             at = provider if role == "main" else None
             if name is None and at is None:
                 name = self.config.models.get(operation)
+            if name is not None:  # what a record says must not change with the aliases
+                name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
         return named
@@ -331,6 +343,7 @@ class Host:
             [_served(instance) for instance in self.instances],
             self.instances.unknown,
             self.config.prefer,
+            self.config.aliases,
         )
 
 

@@ -37,6 +37,11 @@ def templates_dir() -> str:
     return os.path.join(_folder("config"), "templates")
 
 
+def keys_file() -> str:
+    """The file of secrets; no name for the configuration moves it."""
+    return os.path.join(_folder("config"), "keys.json")
+
+
 def cache_dir() -> str:
     """Folder of what can be made again."""
     return _folder("cache")

@@ -12,7 +12,9 @@ from click.shell_completion import CompletionItem
 from genai_host.api import Checker
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
-from genai_host.errors import InvalidData
+from genai_host.cli.terminal import note
+from genai_host.errors import ConfigurationError, InvalidData, NoRoute
+from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation
@@ -25,7 +27,9 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
         host = ctx.ensure_object(App).host
         names: Mapping[str, list[str]] = {
-            "models": sorted({each.model.name for each in host.routes() if each.runs}),
+            "models": sorted(
+                {each.model.name for each in host.routes() if each.runs} | {*host.config.aliases}
+            ),
             "providers": sorted(instance.name for instance in host.instances),
             "features": sorted(host.registry.features),
         }
@@ -136,7 +140,8 @@ def open_conversation(
     settings: tuple[str, ...],
     template: Template | None = None,
 ) -> Conversation:
-    """The conversation that the options ask for, and the template where they say nothing."""
+    """The conversation that the options ask for, and the template where they say nothing;
+    then what was used last, if the configuration asks for that."""
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
@@ -152,9 +157,43 @@ def open_conversation(
         feature = feature or template.feature or None
         model = model or template.model or None
         provider = provider or template.provider or None
-    return app.host.open(
-        feature, model, provider=provider, models=models, parameters=parameters, settings=chosen
-    )
+    host = app.host
+
+    def open_with(names: Chosen) -> Conversation:
+        return host.open(
+            names.feature,
+            names.model,
+            provider=names.provider,
+            models=models,
+            parameters=parameters,
+            settings=chosen,
+        )
+
+    given = Chosen(feature, model, provider)
+    if not host.config.remember:
+        return open_with(given)
+    return _open_remembering(given, open_with, read_only=host.config.read_only)
+
+
+def _open_remembering(
+    given: Chosen, open_with: Callable[[Chosen], Conversation], *, read_only: bool
+) -> Conversation:
+    """What was used last may be gone: then it is as if it had not been."""
+    from genai_host.last_used import LastUsed
+
+    last = LastUsed()
+    names = given.over(last.read())
+    try:
+        conversation = open_with(names)
+    except (NoRoute, ConfigurationError) as error:
+        if names == given:
+            raise
+        note(f"what was used last is left out: {error}", fg="yellow")
+        names = given
+        conversation = open_with(names)
+    if not read_only:
+        last.write(names)
+    return conversation
 
 
 def named_texts(given: tuple[str, ...], option: str) -> dict[str, str]:

@@ -91,21 +91,23 @@ def disable(names: tuple[str, ...]) -> None:
         note(f"disabled: {', '.join(added)}")
     if known:
         note(f"disabled already: {', '.join(known)}")
+    _note_what_comes_first()
 
 
 @command.command("enable")
 @click.argument("names", nargs=-1, required=True)
 def enable(names: tuple[str, ...]) -> None:
     """Take back `disable`: NAME is that plugin of any distribution."""
-    from genai_host.config import edit_config, read_config
+    from genai_host.config import edit_config
 
-    taken = _that_disable(names, read_config().disabled)
     with edit_config() as document:
-        disabled = document["plugins"]["disabled"]
+        disabled = document.get("plugins", {}).get("disabled", [])
+        taken = _that_disable(names, disabled)
         for entry in taken:
             while entry in disabled:
                 disabled.remove(entry)
     note(f"enabled: {', '.join(taken)}")
+    _note_what_comes_first()
 
 
 def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
@@ -172,6 +174,16 @@ def _config() -> Config:
     except ConfigurationError as error:
         note(f"warning: {error}", fg="yellow")
         return Config()
+
+
+def _note_what_comes_first() -> None:
+    import os
+
+    from genai_host.config.environment import overrides_in
+
+    variable = overrides_in(os.environ).get("plugins.disabled")
+    if variable is not None:
+        note(f"the environment variable {variable} comes before it", fg="yellow")
 
 
 def _load(config: Config) -> list[Result]:

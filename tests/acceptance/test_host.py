@@ -1,5 +1,6 @@
 """Acceptance of the host, item by item of source document 000, as far as the core
-goes. Items 2, 3, 4, 6, 16 and 18 belong to what is built on it."""
+goes. Items 2, 3 and 4 are in `test_configuration.py`; 6, 16 and 18 belong to what is built
+on it."""
 
 from __future__ import annotations
 
