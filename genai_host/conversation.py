@@ -17,12 +17,14 @@ from genai_host.cast import Cast, MakeAgent
 from genai_host.driver import Caps, Driver
 from genai_host.errors import (
     Cancelled,
+    Conflict,
     ConversationBusy,
     ConversationClosed,
     GenaiError,
     InvalidData,
     PluginError,
     ReplayError,
+    StoreError,
     TurnWaiting,
 )
 from genai_host.events import Event
@@ -36,6 +38,7 @@ from genai_host.record import (
     TurnStarted,
     plain,
 )
+from genai_host.recording import Recording
 from genai_host.replay import Journal
 from genai_host.telling import told
 from genai_host.toolbox import Toolbox
@@ -63,10 +66,12 @@ class Conversation:
         clock: Clock,
         codec: Codec,
         caps: Caps,
+        unrecorded: StoreError | None = None,
     ) -> None:
         opened = began.opened
         self.feature = feature
         self.record = record
+        self._recording = None if record is None else Recording(record, self._end_turn, unrecorded)
         self._make_agent = make_agent
         self._toolbox = toolbox
         self._clock = clock
@@ -74,11 +79,21 @@ class Conversation:
         self._caps = caps
         self._told = began
         self._cast = self._casting(opened.models, opened.parameters, opened.settings)
-        self._pending = _pending_in(began, record, codec)
+        self._pending = _pending_in(began, self._recording, codec)
         self._answers = Answers(feature.name)
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Under which `Host.conversation` finds it; empty if it is in no store."""
+        return getattr(self.record, "id", "")
+
+    @property
+    def unrecorded(self) -> StoreError | None:
+        """Why it is not recorded any more, though it was to be; None if it is."""
+        return None if self._recording is None else self._recording.failed
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -146,7 +161,8 @@ class Conversation:
                   for that of the message that is said again
         returns   a class, or a JSON Schema: `Answer.data` will be of it
 
-        Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses.
+        Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses; `Conflict`
+        if another process has gone on with the conversation: then it is to be reopened.
         """
         return _last(self._take(message, again, context, returns, heard=False))
 
@@ -189,7 +205,7 @@ class Conversation:
                 again=again,
             )
             self._note(started)
-            journal = Journal(started.turn, self.record, self._codec)
+            journal = Journal(started.turn, self._recording, self._codec)
             yield from self._turn(started, journal, returns, heard)
 
     def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
@@ -311,7 +327,11 @@ class Conversation:
                 if failure is error or not isinstance(error, Exception):
                     raise
                 raise failure from error
-        self._end(TurnEnded(started.turn, answer))
+        try:
+            self._end(TurnEnded(started.turn, answer))
+        except Conflict as conflict:
+            self._end(TurnEnded(started.turn, error=conflict))
+            raise
         yield Event("answer", result)
 
     def _driver(
@@ -361,6 +381,11 @@ class Conversation:
         self._note(ended)
         self._pending = None
 
+    def _end_turn(self, error: GenaiError) -> None:
+        """End the turn under way, without asking the feature."""
+        if self._cancellation is not None:
+            self._cancellation.cancel(error)
+
     def _drop(self) -> Message:
         """End the turn that has not ended; what was said in it."""
         assert self._pending is not None  # the caller has looked
@@ -370,8 +395,8 @@ class Conversation:
 
     def _note(self, entry: Entry) -> None:
         """Put on record what happens, and only then let it happen."""
-        if self.record is not None:
-            self.record.append(entry)
+        if self._recording is not None:
+            self._recording.append(entry)
         self._told.add(entry)
         self._cast.main.reset(self._told.history)
 

@@ -27,6 +27,9 @@ GenaiError
 ├── ConversationBusy            a turn is under way already
 ├── ConversationClosed          the conversation was closed
 ├── TurnWaiting                 the turn waits for a result from outside
+├── StoreError                  the store cannot be read or written
+├── Conflict                    another process has changed it meanwhile
+├── NotFound                    the store has no such thing
 └── ReplayError                 a record does not fit the feature that replays it
     ├── StepChanged             the feature now does something else at that point
     └── StepInterrupted         it may have run before, and must not run twice
@@ -429,6 +432,31 @@ class TurnWaiting(GenaiError):
     def __init__(self, message: str, *, kind: str = "", **context: Unpack[ErrorContext]) -> None:
         super().__init__(message, **context)
         self.kind = kind
+
+
+class StoreError(GenaiError):
+    """The store cannot be read or written.
+
+    file   where it is: a file, or the address of a database
+    """
+
+    code = "store"
+
+    def __init__(self, message: str, *, file: str = "", **context: Unpack[ErrorContext]) -> None:
+        super().__init__(message, **context)
+        self.file = file
+
+
+class Conflict(GenaiError):
+    """Somebody else has changed it since it was read: nothing was written."""
+
+    code = "conflict"
+
+
+class NotFound(GenaiError):
+    """The store has no such conversation, document or blob, or not for this owner."""
+
+    code = "not_found"
 
 
 class ReplayError(GenaiError):

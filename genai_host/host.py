@@ -6,10 +6,11 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -31,7 +32,7 @@ from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute
+from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute, StoreError
 from genai_host.instances import Instance, Instances, Unopened
 from genai_host.keys import Keys
 from genai_host.observers import Observers
@@ -43,6 +44,12 @@ from genai_host.retry import Patience, Retry
 from genai_host.route import Route
 from genai_host.served import Served
 from genai_host.toolbox import Toolbox
+
+if TYPE_CHECKING:  # most of a store's cost is to import it
+    from genai_host.store import Store
+    from genai_host.store.summary import Summary
+
+_log = logging.getLogger(__name__)
 
 
 class Host:
@@ -56,6 +63,7 @@ class Host:
     clock       None for real time
     patience    how often calls are tried; None for the usual
     keys        where secrets of providers come from; None for the user's own
+    store       where conversations are kept; None for nowhere. It is not closed here
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -70,6 +78,7 @@ class Host:
         clock: Clock | None = None,
         patience: Patience | None = None,
         keys: Keys | None = None,
+        store: Store | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
         self.keys = keys or Keys()
@@ -77,6 +86,7 @@ class Host:
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry = Retry(self.clock, patience)
+        self.store = store
         self._lock = threading.RLock()
         self._joined: tuple[int, Catalog] | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
@@ -109,12 +119,14 @@ class Host:
         settings     settings of the feature by name
         history      what was said before
         state        the feature's own state, as an answer left it
-        record       where to record; True for a record in memory, False for none: then a
-                     turn that waits can be resumed by this conversation alone
+        record       where to record; True for the host's store, or in memory if it has
+                     none; False for no record: then a turn that waits can be resumed by
+                     this conversation alone
         caps         what one turn may use up
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
-        `ConfigurationError` for what is unknown or wrong.
+        `ConfigurationError` for what is unknown or wrong. A store that fails keeps
+        nobody from an answer: see `Conversation.unrecorded`.
         """
         chosen = self.feature(feature or self.config.feature)
         named = self._models_for(chosen, model, provider, models or {})
@@ -127,10 +139,8 @@ class Host:
             history=tuple(history),
             state=state,
         )
-        recorder = Record() if record is True else record or None
-        if recorder is not None:
-            recorder.append(opened)
-        return self._converse(chosen, retell([opened]), recorder, caps)
+        recorder, failed = self._recorder(record, opened)
+        return self._converse(chosen, retell([opened]), recorder, caps, failed)
 
     def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
@@ -140,6 +150,23 @@ class Host:
         """
         began = retell(record.entries)
         return self._converse(self.feature(began.opened.feature), began, record, caps)
+
+    def conversation(self, id: str, *, caps: Caps | None = None) -> Conversation:
+        """A conversation from the store, as its last entry left it; see `reopen`.
+
+        id   or the beginning of it, if no other begins so
+
+        Raises `NotFound`; `StoreError` if it cannot be read; `ConfigurationError` if there
+        is no store.
+        """
+        record, entries = self._kept().record(id, self.codec)
+        began = retell(entries)
+        return self._converse(self.feature(began.opened.feature), began, record, caps)
+
+    def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
+        """What the store has, the last that was gone on with first; see
+        `Store.conversations`."""
+        return self._kept().conversations(limit=limit, after=after)
 
     @once
     def plugins(self) -> Plugins:
@@ -290,8 +317,36 @@ class Host:
             named[role] = name if name is not None and at is None else best.name
         return named
 
+    def _recorder(
+        self, wanted: Recorder | bool, opened: Opened
+    ) -> tuple[Recorder | None, StoreError | None]:
+        """Where a new conversation is recorded, and why it is not."""
+        if wanted is False:
+            return None, None
+        if wanted is True and self.store is not None:
+            try:
+                return self.store.create(opened, self.codec), None
+            except StoreError as error:
+                _log.warning("the conversation goes on unrecorded: %s", error)
+                return Record([opened]), error
+        recorder = Record() if wanted is True else wanted
+        recorder.append(opened)
+        return recorder, None
+
+    def _kept(self) -> Store:
+        if self.store is None:
+            raise ConfigurationError(
+                "this host keeps no conversations", hint="give it a store: Host(store=Store())"
+            )
+        return self.store
+
     def _converse(
-        self, feature: Feature[Any], began: Retold, record: Recorder | None, caps: Caps | None
+        self,
+        feature: Feature[Any],
+        began: Retold,
+        record: Recorder | None,
+        caps: Caps | None,
+        unrecorded: StoreError | None = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             candidates = self._resolve(name, None, feature.roles[role])
@@ -307,6 +362,7 @@ class Host:
             self.clock,
             self.codec,
             caps or Caps(),
+            unrecorded,
         )
         with self._lock:
             if self._closed:

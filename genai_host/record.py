@@ -17,6 +17,7 @@ from genai_host.api import Answer, Codec, Message
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, InvalidData, ReplayError
 from genai_host.telling import said
+from genai_host.tries import Try
 
 SCHEMA = 1
 
@@ -83,12 +84,18 @@ class StepStarted:
 
 @frozen
 class StepEnded:
-    """A step has ended: its result in JSON form, or its error."""
+    """A step has ended: its result in JSON form, or its error.
+
+    text    what had been shown of an answer when it failed, unless the error has it
+    tries   the calls of models for it that failed; the one that did not is in the result
+    """
 
     turn: int
     path: Path
     result: Any = None
     error: GenaiError | None = None
+    text: str = ""
+    tries: tuple[Try, ...] = ()
 
 
 @frozen
@@ -161,7 +168,7 @@ class Record:
     def to_json(self, codec: Codec | None = None) -> list[dict[str, Any]]:
         """The entries as JSON, each tagged with `entry`."""
         codec = codec or Codec()
-        return [{"entry": _TAGS[type(each)], **codec.to_json(each)} for each in self._entries]
+        return [form_of(each, codec) for each in self._entries]
 
     @classmethod
     def from_json(cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None) -> Record:
@@ -170,6 +177,19 @@ class Record:
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
             raise InvalidData(f"a record is a list of entries, not {type(data).__name__}")
         return cls(_entry(item, codec) for item in data)
+
+
+def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
+    """An entry as JSON, tagged with `entry`."""
+    if type(entry) is StepEnded and entry.error is None and not entry.tries:
+        return _form_of_result(entry)
+    return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
+
+
+def _form_of_result(entry: StepEnded) -> dict[str, Any]:
+    """Without the codec: its result is JSON already."""
+    form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
+    return form if entry.result is None else {**form, "result": entry.result}
 
 
 def _entry(item: object, codec: Codec) -> Entry:

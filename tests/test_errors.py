@@ -33,6 +33,7 @@ from genai_host.errors import (
     ProviderError,
     RateLimited,
     RequestRefused,
+    StoreError,
     TurnWaiting,
     Unavailable,
     UnexpectedFinish,
@@ -109,6 +110,7 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
         GenerationError: {"reason": "", "detail": ""},
         FunctionFailed: {"exception": ""},
         LimitExceeded: {"limit": ""},
+        StoreError: {"file": ""},
         TurnWaiting: {"kind": ""},
     }
     expected: dict[str, Any] = dict(BASE)

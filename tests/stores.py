@@ -1,0 +1,66 @@
+"""Stores for tests: each test that takes one runs on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres import postgres
+
+from genai_host.api import Codec
+from genai_host.record import Opened
+from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
+
+__all__ = ["CODEC", "MakeStore", "begin", "make_store", "place", "postgres_server", "store"]
+
+MakeStore = Callable[..., Store]
+CODEC = Codec()
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    with postgres() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store of this test's own may be."""
+    if request.param == "sqlite":
+        return str(tmp_path / "kept" / "conversations.db")
+    import psycopg
+
+    address: str = request.getfixturevalue("postgres_server")
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(address.format(database="postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return address.format(database=name)
+
+
+@pytest.fixture
+def make_store(place: str) -> Iterator[MakeStore]:
+    """Opens the store of this test, as another process would."""
+    made: list[Store] = []
+
+    def make(**given: Any) -> Store:
+        made.append(Store(place, **given))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def store(make_store: MakeStore) -> Store:
+    return make_store()
+
+
+def begin(store: Store, **given: Any) -> StoredRecord:
+    """A new conversation."""
+    return store.create(Opened(**{"feature": "chat", "version": "1", "models": {}, **given}), CODEC)

@@ -1,0 +1,239 @@
+"""Conversations that are kept in a store: reopened, overtaken, and where the store fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host import Conversation, Host, Message, Patience
+from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
+    Conflict,
+    GenaiError,
+    IncompleteReply,
+    NotFound,
+    RateLimited,
+    StepChanged,
+    StoreError,
+)
+from genai_host.record import Entry, Record, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "conversations.db") as store:
+        yield store
+
+
+@pytest.fixture
+def keeping(make_host: Any, kept: Store) -> Host:
+    """A host that keeps its conversations."""
+    host: Host = make_host(store=kept)
+    return host
+
+
+class Failing(Record):
+    """A record that fails at the entries of a kind."""
+
+    def __init__(self, kind: type[Any], error: GenaiError) -> None:
+        super().__init__()
+        self._kind = kind
+        self._error = error
+
+    def append(self, entry: Entry) -> None:
+        if isinstance(entry, self._kind):
+            raise self._error
+        super().append(entry)
+
+
+def test_a_conversation_is_reopened_with_its_transcript(
+    keeping: Host, kept: Store, make_host: Any
+) -> None:
+    conversation = keeping.open("chat", "mock", parameters={"temperature": 0})
+    conversation.say("one")
+    conversation.say("two")
+    assert [each.id for each in keeping.conversations()] == [conversation.id]
+    with Store(kept.place) as store:
+        other: Host = make_host(store=store)
+        again = other.conversation(conversation.id[:-2])
+        assert again.history == conversation.history
+        assert again.models == conversation.models
+        again.say("three")
+        assert [message.text for message in again.history[::2]] == ["one", "two", "three"]
+
+
+def test_a_turn_that_has_not_ended_is_gone_on_with(keeping: Host, kept: Store) -> None:
+    conversation = keeping.open("chat", "mock")
+    record, _ = kept.record(conversation.id, keeping.codec)
+    record.append(TurnStarted(0, Message("user", "hi"), conversation.feature.version, 0))
+    record.append(StepStarted(0, (0,), "now", "another"))
+    again = keeping.conversation(conversation.id)
+    assert again.status == "pending"
+    with pytest.raises(StepChanged):
+        again.resume()
+    again.undo()
+    assert again.say("there").text == "there"
+
+
+def test_a_host_without_a_store_says_so(host: Host) -> None:
+    for act in (host.conversations, lambda: host.conversation("x")):
+        with pytest.raises(ConfigurationError, match="keeps no conversations"):
+            act()
+    assert host.open("chat", "mock").id == ""
+
+
+def test_an_unknown_conversation_is_not_found(keeping: Host) -> None:
+    with pytest.raises(NotFound):
+        keeping.conversation("0123")
+
+
+class TestConflict:
+    def test_the_turn_of_the_loser_does_not_start_and_leaves_its_history_as_it_was(
+        self, keeping: Host
+    ) -> None:
+        winner = keeping.open("chat", "mock")
+        winner.say("one")
+        loser = keeping.conversation(winner.id)
+        winner.say("two")
+        calls = len(provider(keeping).requests)
+        for _ in range(2):
+            with pytest.raises(Conflict) as caught:
+                loser.say("three")
+            assert caught.value.hint == "reopen the conversation"
+            assert len(loser.history) == 2
+            assert loser.status == "idle"
+        assert len(provider(keeping).requests) == calls
+        again = keeping.conversation(winner.id)
+        again.say("three")
+        assert len(again.history) == 6
+
+    @pytest.mark.parametrize("kind", [StepStarted, TurnEnded])
+    def test_a_turn_that_is_overtaken_ends_without_asking_the_feature(
+        self, host: Host, kind: type[Any]
+    ) -> None:
+        record = Failing(kind, Conflict("overtaken", hint="reopen the conversation"))
+        conversation = host.open("chat", "mock", record=record)
+        for _ in range(2):
+            with pytest.raises(Conflict):
+                conversation.say("hi")
+        assert conversation.history == ()
+        assert conversation.status == "idle"
+        assert not any(isinstance(entry, TurnEnded) for entry in record.entries)
+
+
+class TestFailure:
+    @pytest.mark.parametrize("kind", [TurnStarted, StepStarted, TurnEnded])
+    def test_the_answer_still_reaches_the_user(
+        self, host: Host, kind: type[Any], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        error = StoreError("disk full", file="/x")
+        conversation = host.open("chat", "mock", record=Failing(kind, error))
+        assert conversation.unrecorded is None
+        with caplog.at_level(logging.WARNING):
+            assert conversation.say("hi").text == "hi"
+            assert conversation.say("there").text == "there"
+        assert conversation.unrecorded == error
+        assert len(conversation.history) == 4
+        assert [each.message for each in caplog.records] == [
+            "the conversation goes on unrecorded: disk full"
+        ]
+
+    def test_a_store_that_cannot_be_opened_keeps_nobody_from_an_answer(
+        self, make_host: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        file = tmp_path / "x.db"
+        file.write_bytes(b"no database at all, but a letter to a friend" * 100)
+        with Store(file) as store:
+            host = make_host(store=store)
+            conversation = host.open("chat", "mock")
+            assert conversation.say("hi").text == "hi"
+            assert conversation.unrecorded.file == str(file)
+            assert "not changed" in conversation.unrecorded.hint
+            with pytest.raises(StoreError, match="not a database"):
+                host.conversations()
+        assert len(caplog.records) == 1
+        assert file.read_bytes().startswith(b"no database at all")
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["x.db"]
+
+
+class TestTries:
+    @pytest.fixture
+    def patient(self, make_host: Any, kept: Store) -> Host:
+        patience = Patience(tries=3, calls=6, jitter=lambda _: 0.0)
+        host: Host = make_host(store=kept, patience=patience)
+        return host
+
+    def test_every_try_is_on_record_those_that_failed_as_well(
+        self, patient: Host, kept: Store
+    ) -> None:
+        replies = [{"status": 503}, {"status": 500}, "fine"]
+        patient.instances.add("script", "mock", {"replies": replies})
+        conversation = patient.open("chat", provider="script")
+        conversation.say("hi")
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert [(each.code, each.status) for each in ended.tries] == [
+            ("unavailable", 503), ("unavailable", 500),
+        ]  # fmt: skip
+        found = kept.tries(conversation.id)
+        assert [(each.number, each.code, each.http_status) for each in found] == [
+            (0, "unavailable", 503), (1, "unavailable", 500), (2, None, None),
+        ]  # fmt: skip
+        assert {(each.turn, each.path, each.model, each.provider) for each in found} == {
+            (0, "0", "mock", "script")
+        }
+        assert found[2].output_tokens == ended.result["usage"]["output"]
+        assert found[0].started <= found[1].started <= found[2].started
+
+    def test_the_tries_of_a_step_that_failed_are_on_record(
+        self, patient: Host, kept: Store
+    ) -> None:
+        patient.instances.add("script", "mock", {"replies": [{"status": 429}] * 3})
+        conversation = patient.open("chat", provider="script")
+        with pytest.raises(RateLimited):
+            conversation.say("hi")
+        assert [each.http_status for each in kept.tries(conversation.id)] == [429] * 3
+        assert kept.summary(conversation.id).status == "failed"
+
+
+class TestPartialText:
+    @pytest.mark.parametrize("end", ["cancel", "leave"])
+    def test_what_was_shown_stays_on_record(self, keeping: Host, end: str) -> None:
+        conversation = keeping.open("chat", "mock")
+        stream = conversation.stream("one two three four five six")
+        shown = next(stream).text
+        if end == "leave":
+            stream.close()
+        else:
+            conversation.cancel()
+            with pytest.raises(Cancelled):
+                for event in stream:
+                    shown += event.text
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert ended.text == shown != ""
+        assert isinstance(ended.error, Cancelled)
+
+    def test_what_an_error_has_is_not_repeated(self, keeping: Host) -> None:
+        reply = {"text": "one two three", "fault": "cut", "pieces": 2}
+        keeping.instances.add("script", "mock", {"replies": [reply]})
+        conversation = keeping.open("chat", provider="script")
+        with pytest.raises(IncompleteReply):
+            list(conversation.stream("hi"))
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert isinstance(ended.error, IncompleteReply)
+        assert (ended.error.text, ended.text) == ("one two", "")
+
+
+def record_of(conversation: Conversation) -> tuple[Entry, ...]:
+    assert isinstance(conversation.record, StoredRecord)
+    return conversation.record.entries
+
+
+def provider(host: Host) -> Any:
+    return host.instances["mock"].provider

@@ -1,0 +1,285 @@
+"""Conversations in a store: made, reopened, listed, found, renamed, deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
+
+from genai_host import Message
+from genai_host.api import Answer
+from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
+from genai_host.record import (
+    Entry,
+    Opened,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    retell,
+)
+from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+
+def turn(number: int, says: str = "q", answer: str | None = "a") -> list[Entry]:
+    return [
+        TurnStarted(number, Message("user", says), "1", 0),
+        StepStarted(number, (0,), "prompt", "d"),
+        StepEnded(number, (0,), None),
+        TurnEnded(number, Answer(answer) if answer is not None else None),
+    ]
+
+
+def append(record: StoredRecord, *entries: Entry) -> None:
+    for entry in entries:
+        record.append(entry)
+
+
+class TestRecord:
+    def test_it_reads_what_was_appended(self, store: Store, make_store: MakeStore) -> None:
+        record = begin(store, models={"main": "mock"}, history=(Message("user", "ä\0😀"),))
+        for entry in turn(0, "q\ud800"):
+            record.append(entry)
+        assert record.number == 5
+        assert make_store().entries(record.id, CODEC) == record.entries
+        assert [type(entry) for entry in record.entries[1:]] == [
+            TurnStarted, StepStarted, StepEnded, TurnEnded,
+        ]  # fmt: skip
+
+    def test_another_process_goes_on_where_the_first_one_ended(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        record = begin(store)
+        for entry in turn(0):
+            record.append(entry)
+        again, _ = make_store().record(record.id, CODEC)
+        for entry in turn(1):
+            again.append(entry)
+        assert again.number == 9
+        _, entries = store.record(record.id, CODEC)
+        assert [type(entry) for entry in entries] == [
+            Opened, TurnStarted, TurnEnded, TurnStarted, StepStarted, StepEnded, TurnEnded,
+        ]  # fmt: skip
+        assert len(retell(entries).history) == 4
+
+    def test_steps_of_the_last_turn_are_read_if_it_has_not_ended(self, store: Store) -> None:
+        record = begin(store)
+        for entry in [*turn(0), *turn(1)[:3]]:
+            record.append(entry)
+        _, entries = store.record(record.id, CODEC)
+        assert len(retell(entries).pending) == 3
+
+    def test_the_loser_of_two_gets_a_conflict_and_has_written_nothing(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        record = begin(store)
+        other, _ = make_store().record(record.id, CODEC)
+        append(other, *turn(0, "theirs")[:2])
+        for _ in range(2):
+            with pytest.raises(Conflict) as caught:
+                append(record, *turn(0, "ours")[:2])
+        assert caught.value.hint == "reopen the conversation"
+        assert record.entries[1:] == (*turn(0, "theirs")[:2],)
+
+    def test_a_conversation_that_was_deleted_is_not_gone_on_with(self, store: Store) -> None:
+        record = begin(store)
+        store.delete(record.id)
+        with pytest.raises(Conflict):
+            append(record, *turn(0)[:2])
+        with pytest.raises(NotFound):
+            store.entries(record.id, CODEC)
+
+    def test_many_threads_write_at_once(self, store: Store) -> None:
+        records = [begin(store) for _ in range(8)]
+        barrier = threading.Barrier(len(records))
+
+        def write(record: Any) -> None:
+            barrier.wait()
+            for number in range(10):
+                for entry in turn(number):
+                    record.append(entry)
+
+        threads = [threading.Thread(target=write, args=(record,)) for record in records]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for record in records:
+            assert retell(record.entries).turns == 10
+
+    def test_of_many_threads_that_write_the_same_entry_one_wins(self, store: Store) -> None:
+        first = begin(store)
+        others = [store.record(first.id, CODEC)[0] for _ in range(8)]
+        barrier = threading.Barrier(len(others))
+        outcomes = []
+
+        def write(record: Any) -> None:
+            barrier.wait()
+            try:
+                append(record, *turn(0)[:2])
+                outcomes.append("written")
+            except Conflict:
+                outcomes.append("conflict")
+
+        threads = [threading.Thread(target=write, args=(record,)) for record in others]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(outcomes) == ["conflict"] * 7 + ["written"]
+        assert len(first.entries) == 3
+
+
+class TestFinding:
+    def test_the_beginning_of_an_id_is_enough_if_no_other_begins_so(self, store: Store) -> None:
+        ids = [begin(store).id for _ in range(3)]
+        assert ids == sorted(ids)
+        for id in ids:
+            assert store.find(id[:-1]) == id
+        with pytest.raises(NotFound, match="several") as caught:
+            store.find(ids[0][:4])
+        assert ids[0] in caught.value.hint
+
+    @pytest.mark.parametrize("id", ["", "x", "%", "_", "\0", "1' OR '1'='1", "ü" * 300, "\ud800"])
+    def test_what_is_no_id_is_not_found(self, store: Store, id: str) -> None:
+        begin(store)
+        begin(store)
+        with pytest.raises(NotFound):
+            store.find(id)
+
+    def test_what_is_of_another_owner_is_not_found(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        id = begin(store).id
+        other = make_store(owner="ada")
+        mine = begin(other).id
+        for act in (other.find, other.delete, other.summary, lambda id: other.entries(id, CODEC)):
+            with pytest.raises(NotFound):
+                act(id)
+        assert [each.id for each in other.conversations()] == [mine]
+        assert [each.id for each in store.conversations()] == [id]
+
+
+class TestList:
+    def test_it_says_what_each_conversation_is(self, make_store: MakeStore) -> None:
+        times = iter(range(100, 200))
+        store = make_store(now=lambda: float(next(times)))
+        record = begin(store, models={"main": "mock@m"})
+        for entry in turn(0, "What  is\nthis? " + "x" * 200):
+            record.append(entry)
+        (found,) = store.conversations()
+        assert (found.id, found.feature, found.models) == (record.id, "chat", {"main": "mock@m"})
+        assert found.title == ("What is this? " + "x" * 200)[:80]
+        assert (found.turns, found.entries, found.status) == (1, 5, "idle")
+        assert 100 <= found.created < found.updated < 110
+        assert store.summary(record.id) == found
+
+    def test_the_last_that_was_gone_on_with_comes_first(self, make_store: MakeStore) -> None:
+        times = iter(range(100, 200))
+        store = make_store(now=lambda: float(next(times)))
+        records = [begin(store) for _ in range(4)]
+        append(records[1], *turn(0)[:2])
+        ids = [records[n].id for n in (1, 3, 2, 0)]
+        assert [each.id for each in store.conversations()] == ids
+        assert [each.id for each in store.conversations(limit=2)] == ids[:2]
+        assert [each.id for each in store.conversations(after=ids[1])] == ids[2:]
+
+    def test_a_name_stands_for_the_title(self, store: Store) -> None:
+        record = begin(store)
+        append(record, *turn(0)[:2])
+        store.rename(record.id, "mine")
+        assert store.summary(record.id).title == "mine"
+        store.rename(record.id, "")
+        assert store.summary(record.id).title == "q"
+
+    @pytest.mark.parametrize(
+        ("entries", "status"),
+        [
+            ([], "idle"),
+            (turn(0), "idle"),
+            (turn(0)[:2], "running"),
+            (turn(0)[:3], "running"),
+            ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "waiting"),
+            ([*turn(0)[:3], TurnEnded(0, error=Cancelled("cancelled"))], "failed"),
+            (
+                [*turn(0, answer=None)[:3], TurnEnded(0, error=Cancelled("x")), Rewound(0, 0)],
+                "idle",
+            ),
+        ],
+    )
+    def test_the_status_is_that_of_the_last_turn(
+        self, store: Store, entries: list[Entry], status: str
+    ) -> None:
+        record = begin(store)
+        for entry in entries:
+            record.append(entry)
+            store.conversations()  # in pieces, or at once, it comes to the same
+        assert store.summary(record.id).status == status
+
+    def test_a_turn_of_a_process_that_is_gone_is_interrupted(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        record = begin(store)
+        append(record, *turn(0)[:2])
+        other = make_store()
+        assert other.summary(record.id).status == "running"
+        store.close()
+        assert other.summary(record.id).status == "interrupted"
+
+
+def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
+    with Store(tmp_path / "none" / "x.db"):
+        pass
+    assert not (tmp_path / "none").exists()
+
+
+def test_it_is_in_the_folder_of_data_unless_said(home: Path) -> None:
+    with Store() as store:
+        begin(store)
+        assert Path(store.place).is_relative_to(home / "data")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of files are POSIX's")
+def test_its_files_are_for_the_user_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Store(tmp_path / "kept" / "x.db") as store:
+            append(begin(store), *turn(0)[:2])
+            store.conversations()
+            files = [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]
+            assert len(files) > 4
+            for file in files:
+                mode = 0o700 if file.is_dir() else 0o600
+                assert stat.S_IMODE(file.stat().st_mode) == mode, file
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("address", ["mysql://x/y", "postgresql://host", "nonsense://x", "://"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        Store(address)
+    assert "postgresql://" in caught.value.hint
+
+
+def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
+    import sqlite3
+
+    with Store(tmp_path / "x.db") as store:
+        record = begin(store)
+        with sqlite3.connect(tmp_path / "x.db") as connection:
+            connection.execute("UPDATE entries SET body = ?", (json.dumps({"entry": "new"}),))
+        connection.close()
+        with pytest.raises(StoreError, match=r"x\.db holds an entry") as caught:
+            store.entries(record.id, CODEC)
+        assert caught.value.file == str(tmp_path / "x.db")
