@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from genai_host.errors import GenaiError
     from genai_host.events import Event
     from genai_host.host import Host
+    from genai_host.keys import Keys
     from genai_host.record import Record
     from genai_host.retry import Patience
 
@@ -60,6 +61,7 @@ _HOMES = {
     "Given": "discovery",
     "Host": "host",
     "Image": "api.messages",
+    "Keys": "keys",
     "Message": "api.messages",
     "Patience": "retry",
     "Record": "record",
@@ -84,6 +86,7 @@ __all__ = [
     "Given",
     "Host",
     "Image",
+    "Keys",
     "Message",
     "Patience",
     "Record",

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import mimetypes
 import os
+import queue
+import threading
 import urllib.parse
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
 from genai_host.errors import ConfigurationError, Unavailable
 
+if TYPE_CHECKING:
+    import requests
+
 MOST_BYTES = 20 * 1024 * 1024
+PIPED = "-"
+"""In place of a file: what is piped in."""
+
 _SECONDS = (5.0, 30.0)  # to connect; between two blocks
+_MOST_SECONDS = 60.0  # for all of it
 _BLOCK = 1 << 16
 
 _PDF = "application/pdf"
@@ -20,6 +31,22 @@ _SIGNATURES = {
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
     b"%PDF-": _PDF,
+}
+# of what is sent as a file (MIME Sniffing Standard, section 6; RFC 9639 for FLAC)
+_NAMELESS = {
+    b"ID3": "audio/mpeg",
+    b"\xff\xfb": "audio/mpeg",
+    b"OggS\0": "application/ogg",
+    b"fLaC": "audio/flac",
+    b"\x1a\x45\xdf\xa3": "video/webm",
+    b"PK\x03\x04": "application/zip",
+    b"\x1f\x8b\x08": "application/gzip",
+}
+_BRANDS = {
+    b"avif": "image/avif",
+    b"heic": "image/heic",
+    b"M4A ": "audio/mp4",
+    b"qt  ": "video/quicktime",
 }
 
 
@@ -31,19 +58,57 @@ def attachment(source: str | os.PathLike[str]) -> Part:
     20 MiB, `Unavailable` if an address cannot be read.
     """
     name = os.fspath(source)
-    if _is_address(name):
-        data, media_type = _fetch(name)
+    if is_address(name):
+        data, media_type = fetched(name)
         return part_of(data, _last_of(name), media_type)
+    return part_of(read_file(name), Path(name).name)
+
+
+def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None) -> list[Part]:
+    """The parts of several files and addresses: each is read once, and what is the same
+    under the same name is sent once.
+
+    piped   gives what `-` stands for; without it, that is a file as any
+    """
+    parts: list[Part] = []
+    for source in each_once(sources):
+        part = part_of(piped()) if piped and source == PIPED else attachment(source)
+        if part not in parts:
+            parts.append(part)
+    return parts
+
+
+def each_once(sources: Iterable[str]) -> list[str]:
+    """Files and addresses, without other names of a file that is among them already."""
+    kept: dict[str, str] = {}
+    for source in sources:
+        kept.setdefault(_identity(source), source)
+    return list(kept.values())
+
+
+def _identity(source: str) -> str:
+    """The same for two names of one file; an address as it is."""
+    if is_address(source) or source == PIPED:
+        return source
     try:
-        path = Path(name).expanduser()
-        with path.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+        return os.path.realpath(os.path.expanduser(source))
+    except (OSError, ValueError):  # that it cannot be read is told when it is
+        return source
+
+
+def read_file(name: str, most: int | None = None) -> bytes:
+    """What a file holds. Raises `ConfigurationError` if there is no such file or it is
+    larger than so many bytes, 20 MiB unless told otherwise."""
+    most = MOST_BYTES if most is None else most
+    try:
+        with Path(name).expanduser().open("rb") as stream:
+            data = stream.read(most + 1)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{name} cannot be read: {why}", file=name) from error
-    if len(data) > MOST_BYTES:
-        raise _too_large(name)
-    return part_of(data, path.name)
+    if len(data) > most:
+        raise _too_large(name, most)
+    return data
 
 
 def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
@@ -72,7 +137,21 @@ def _media_type(data: bytes, name: str) -> str:
             return kind
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
-    return mimetypes.guess_type(name)[0] or ""
+    return mimetypes.guess_type(name)[0] or _kind_of(data)
+
+
+def _kind_of(data: bytes) -> str:
+    """What the first bytes say, where a name says nothing; text may begin like any."""
+    if _as_text(data) is not None:
+        return ""
+    for signature, kind in _NAMELESS.items():
+        if data.startswith(signature):
+            return kind
+    if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data[4:8] == b"ftyp":  # ISO/IEC 14496-12: a brand says which file it is
+        return _BRANDS.get(data[8:12], "video/mp4")
+    return ""
 
 
 def _as_text(data: bytes) -> str | None:
@@ -91,7 +170,7 @@ def _last_of(address: str) -> str:
 def shown(source: str) -> str:
     """A file or an address as it may be shown: an address without its user, its
     password and its query, which may be a signature."""
-    if not _is_address(source):
+    if not is_address(source):
         return source
     try:
         parts = urllib.parse.urlsplit(source)
@@ -103,12 +182,42 @@ def shown(source: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def _is_address(source: str) -> bool:
+def is_address(source: str) -> bool:
+    """Whether a source is an http(s) address, and no file."""
     return source.lower().startswith(("http://", "https://"))
 
 
-def _fetch(address: str) -> tuple[bytes, str]:
-    """The body and its media type. The environment's proxies hold, its netrc does not."""
+def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
+    """The body of an address and its media type.
+
+    Raises `Unavailable` if it cannot be read, or not within a minute;
+    `ConfigurationError` if it has more than so many bytes, 20 MiB unless told otherwise.
+    """
+    most = MOST_BYTES if most is None else most
+    ended: queue.SimpleQueue[tuple[bytes, str] | BaseException] = queue.SimpleQueue()
+
+    def fetch() -> None:
+        try:
+            ended.put(_fetch(address, most))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            ended.put(error)
+
+    # in a thread, which is left alone if it takes too long: what comes drop by drop, or
+    # a name that nobody resolves, ends no timeout of a socket
+    threading.Thread(target=fetch, daemon=True).start()
+    try:
+        outcome = ended.get(timeout=_MOST_SECONDS)
+    except queue.Empty:
+        raise Unavailable(
+            f"{shown(address)} cannot be read within {_MOST_SECONDS:g} s", retryable=True
+        ) from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _fetch(address: str, most: int) -> tuple[bytes, str]:
+    """The environment's proxies hold, its netrc does not."""
     import requests
     import urllib3
 
@@ -116,6 +225,7 @@ def _fetch(address: str) -> tuple[bytes, str]:
         with requests.Session() as session:
             session.trust_env = False
             session.proxies = dict(requests.utils.get_environ_proxies(address))
+            session.hooks["response"].append(_must_stay_encrypted)
             with session.get(address, stream=True, timeout=_SECONDS) as reply:
                 status = reply.status_code
                 if status >= 400:
@@ -127,12 +237,19 @@ def _fetch(address: str) -> tuple[bytes, str]:
                 data = bytearray()
                 for block in reply.iter_content(_BLOCK):
                     data += block
-                    if len(data) > MOST_BYTES:
-                        raise _too_large(shown(address))
+                    if len(data) > most:
+                        raise _too_large(shown(address), most)
                 return bytes(data), reply.headers.get("Content-Type", "")
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         # from None: the libraries quote addresses whole
         raise Unavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
+
+
+def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
+    """requests follows redirects to http and https only, from one to the other too."""
+    target = urllib.parse.urljoin(reply.url, reply.headers.get("Location", ""))
+    if reply.is_redirect and reply.url.startswith("https:") and not target.startswith("https:"):
+        raise Unavailable(f"{shown(reply.url)} cannot be read: it leads away from https")
 
 
 def _reason(error: BaseException) -> str:
@@ -146,5 +263,5 @@ def _reason(error: BaseException) -> str:
     return reason
 
 
-def _too_large(name: str) -> ConfigurationError:
-    return ConfigurationError(f"{name} is larger than {MOST_BYTES >> 20} MiB")
+def _too_large(name: str, most: int) -> ConfigurationError:
+    return ConfigurationError(f"{name} is larger than {most >> 20} MiB")

@@ -97,7 +97,7 @@ class EntryPoints:
         if found.unreadable:
             raise PluginError(
                 f"its metadata cannot be read: {found.unreadable}",
-                hint=f"pip install --force-reinstall {found.distribution}",
+                hint=f"{APP} upgrade {found.distribution} -- --force-reinstall",
             )
         module, _, attributes = found.value.partition(":")
         plugin: object = importlib.import_module(module.strip())
@@ -231,7 +231,7 @@ def _load_alone(discovery: Discovery, found: Found) -> Loaded:
             raise PluginError(
                 f"it is written for version {shown(version)} of the interface, this host has "
                 f"{API_VERSION}",
-                hint=f"pip install --upgrade {found.distribution} {APP}",
+                hint=f"{APP} upgrade {found.distribution} {APP}",
             )
     return Loaded(found, plugin, ask(manager.hook))
 
@@ -278,7 +278,7 @@ def _explained(error: BaseException, found: Found) -> Broken:
         missing = str(error.name or "").partition(".")[0]
         own = found.value.partition(":")[0].partition(".")[0]
         if missing and missing != own:
-            fix = f"pip install {missing}, or: {fix}"
+            fix = f"{APP} install {missing}, or: {fix}"
     elif isinstance(error, SystemExit):
         reason = f"it ends the program when it is loaded (SystemExit: {error.code})"
     elif isinstance(error, SyntaxError):
@@ -301,6 +301,6 @@ def _hook_fault(error: pluggy.PluginValidationError) -> str:
 
 def _usual_fix(found: Found) -> str:
     return (
-        f"pip install --upgrade --force-reinstall {found.distribution}, "
-        f"or: genai-host plugins disable {found.name}"
+        f"{APP} upgrade {found.distribution} -- --force-reinstall, "
+        f"or: {APP} plugins disable {found.name}"
     )

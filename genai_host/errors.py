@@ -123,6 +123,7 @@ class ConfigurationError(GenaiError):
     """A setting, an option or the configuration file is wrong.
 
     file, line   where it stands, if it stands in a file (lines from 1)
+    setting      the name of the setting that is wrong, if it is one that was given
     """
 
     code = "configuration"
@@ -133,11 +134,13 @@ class ConfigurationError(GenaiError):
         *,
         file: str = "",
         line: int | None = None,
+        setting: str = "",
         **context: Unpack[ErrorContext],
     ) -> None:
         super().__init__(message, **context)
         self.file = file
         self.line = line
+        self.setting = setting
 
 
 class InvalidData(GenaiError):

@@ -24,6 +24,8 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
 )
+from genai_host.api.codec import usual_codec
+from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
@@ -32,6 +34,7 @@ from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
 from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute, StoreError
 from genai_host.instances import Instance, Instances, Unopened
+from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Opened, Record, Recorder, Retold, retell
@@ -59,6 +62,7 @@ class Host:
     discovery   where plugins come from; None for the installed distributions
     clock       None for real time
     patience    how often calls are tried; None for the usual
+    keys        where secrets of providers come from; None for the user's own
     store       where conversations are kept; None for nowhere. It is not closed here
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
@@ -73,9 +77,11 @@ class Host:
         discovery: Discovery | None = None,
         clock: Clock | None = None,
         patience: Patience | None = None,
+        keys: Keys | None = None,
         store: Store | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
+        self.keys = keys or Keys()
         self._discovery = discovery or EntryPoints()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
@@ -122,7 +128,7 @@ class Host:
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
         nobody from an answer: see `Conversation.unrecorded`.
         """
-        chosen = self._feature(feature or self.config.feature)
+        chosen = self.feature(feature or self.config.feature)
         named = self._models_for(chosen, model, provider, models or {})
         opened = Opened(
             feature=chosen.name,
@@ -143,7 +149,7 @@ class Host:
         with it. Raises `ReplayError` if it is no whole record.
         """
         began = retell(record.entries)
-        return self._converse(self._feature(began.opened.feature), began, record, caps)
+        return self._converse(self.feature(began.opened.feature), began, record, caps)
 
     def conversation(self, id: str, *, caps: Caps | None = None) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
@@ -155,7 +161,7 @@ class Host:
         """
         record, entries = self._kept().record(id, self.codec)
         began = retell(entries)
-        return self._converse(self._feature(began.opened.feature), began, record, caps)
+        return self._converse(self.feature(began.opened.feature), began, record, caps)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
@@ -178,7 +184,8 @@ class Host:
     @once
     def codec(self) -> Codec:
         """Objects to JSON and back, with the message parts of all plugins."""
-        return Codec(self.registry.parts)
+        parts = tuple(self.registry.parts)
+        return usual_codec() if parts == PARTS else Codec(parts)
 
     @once
     def toolbox(self) -> Toolbox:
@@ -209,7 +216,12 @@ class Host:
     def instances(self) -> Instances:
         """The provider instances: add, remove, enable and disable them here."""
         return Instances(
-            self.registry.providers, self.config.providers, self.clock, self._observers
+            self.registry.providers,
+            self.config.providers,
+            self.clock,
+            self._observers,
+            self.keys,
+            self.config.file,
         )
 
     @property
@@ -262,14 +274,16 @@ class Host:
     def _observers(self) -> Observers:
         return Observers(self.plugins.hooks)
 
-    def _feature(self, name: str) -> Feature[Any]:
+    def feature(self, name: str) -> Feature[Any]:
+        """A feature by its name. Raises `ConfigurationError` if there is none."""
         try:
             return self.registry.features[name]
         except KeyError:
             known = ", ".join(sorted(self.registry.features)) or "none"
             raise ConfigurationError(
                 f"there is no feature {name!r}",
-                hint=f"there are: {known}; a plugin may bring it: pip install genai-feature-{name}",
+                hint=f"there are: {known}; a plugin may bring it: "
+                f"genai-host install genai-feature-{name}",
             ) from None
 
     def _models_for(
@@ -297,6 +311,8 @@ class Host:
             at = provider if role == "main" else None
             if name is None and at is None:
                 name = self.config.models.get(operation)
+            if name is not None:  # what a record says must not change with the aliases
+                name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
         return named
@@ -383,6 +399,7 @@ class Host:
             [_served(instance) for instance in self.instances],
             self.instances.unknown,
             self.config.prefer,
+            self.config.aliases,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import logging
 import re
 import threading
@@ -17,26 +16,24 @@ from attrs import frozen
 from genai_host import paths
 from genai_host.api import (
     Clock,
-    Framing,
-    Http,
-    HttpRequest,
-    Limits,
     Provider,
-    ProviderReply,
     ProviderType,
-    ReplyStream,
+    Secret,
     Services,
 )
-from genai_host.api.settings import read_settings
+from genai_host.api.settings import Setting, read_settings
 from genai_host.bounds import Bounds
 from genai_host.breaker import Breaker
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
+from genai_host.config.reading import place_of
 from genai_host.errors import ConfigurationError, GenaiError, NoRoute, ProviderRemoved
 from genai_host.gate import Gate
+from genai_host.keys import FoundKey, Keys
+from genai_host.late_http import LateHttp
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
-from genai_host.telling import told
+from genai_host.telling import nearest, told
 from genai_host.watch import Watch
 
 _log = logging.getLogger(__name__)
@@ -68,11 +65,15 @@ class Instance:
         kind: ProviderType[Any],
         config: InstanceConfig,
         clock: Clock,
+        keys: Keys,
+        file: str = "",
     ) -> None:
         self.name = name
         self.type = kind
         self.config = config
         self._clock = clock
+        self._keys = keys
+        self._file = file
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._attempts: set[Cancellation] = set()
@@ -95,6 +96,17 @@ class Instance:
             return self.provider
         except GenaiError as error:
             return Unopened(f"{error}{'; ' + error.hint if error.hint else ''}")
+
+    def find_key(self, setting: Setting) -> FoundKey | None:
+        """One of its secrets, and where it is; None if there is none.
+
+        Raises `ConfigurationError` if what says so is not in order.
+        """
+        given = self.config.settings.get(setting.name)
+        try:
+            return self._keys.find(self.name, setting, kind=self.type.name, given=given)
+        except ConfigurationError as error:
+            raise self._placed(error, setting.name) from None
 
     @contextmanager
     def attempt(self, above: Cancellation) -> Iterator[Attempt]:
@@ -148,14 +160,13 @@ class Instance:
             return self._opened
 
     def _make(self) -> _Opened:
-        owner = f"provider {self.name}"
         try:
-            settings = read_settings(self.type.settings, self.config.settings, owner=owner)
-            http = _Http()
+            settings = self.read_settings()
+            http = LateHttp()
             data_dir = Path(paths.data_dir(self.type.name))
-            provider = self.type.open(settings, Services(self.name, self._clock, data_dir, http))
-            given = {**provider.bounds, **self.config.calls}
-            bounds = http.bounds = read_settings(Bounds, given, owner=f"{owner}: calls")
+            services = Services(self.name, self._clock, data_dir, http, self.type.name)
+            provider = self.type.open(settings, services)
+            bounds = http.bounds = self.read_bounds(provider.bounds)
             return _Opened(
                 provider,
                 bounds,
@@ -167,8 +178,63 @@ class Instance:
             raise error.located(provider=self.name) from error
         except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
             raise ConfigurationError(
-                f"{owner} cannot be opened: {told(error)}", provider=self.name
+                f"{self._owner} cannot be opened: {told(error)}", provider=self.name
             ) from error
+
+    def read_settings(self) -> Any:
+        """Its settings, as its type has them. Raises `ConfigurationError`."""
+        overrides = self.config.overrides
+        try:
+            return read_settings(
+                self.type.settings,
+                self.config.settings,
+                owner=self._owner,
+                overrides={name: overrides[name] for name in overrides if "." not in name},
+                secrets=self._secret,
+            )
+        except ConfigurationError as error:
+            raise self._placed(error, error.setting) from error.__cause__
+
+    def read_bounds(self, usual: Mapping[str, float]) -> Bounds:
+        """What bounds its calls; `usual` where nothing is configured. Raises
+        `ConfigurationError`."""
+        overrides = self.config.overrides
+        try:
+            return read_settings(
+                Bounds,
+                {**usual, **self.config.calls},
+                owner=f"{self._owner}: calls",
+                overrides={
+                    name.removeprefix("calls."): overrides[name]
+                    for name in overrides
+                    if name.startswith("calls.")
+                },
+            )
+        except ConfigurationError as error:
+            raise self._placed(error, "calls", error.setting) from error.__cause__
+
+    def _secret(self, setting: Setting, given: Any) -> Secret | None:
+        found = self.find_key(setting)
+        return found.secret if found else None
+
+    @property
+    def _owner(self) -> str:
+        return f"provider {self.name}"
+
+    def _placed(self, error: ConfigurationError, *key: str) -> ConfigurationError:
+        """The same with the provider's name, and its place in the file if it has one."""
+        message = str(error)
+        if self._owner not in message:
+            message = f"{self._owner}: {message}"
+        if self._file and not error.file and all(key) and self._is_configured(*key):
+            place, error.line = place_of(self._file, "providers", self.name, *key)
+            error.file = self._file
+            message = f"{place}: {message}"
+        error.args = (message,)
+        return error
+
+    def _is_configured(self, name: str, call: str = "") -> bool:
+        return call in self.config.calls if call else name in self.config.settings
 
 
 @frozen
@@ -177,53 +243,9 @@ class _Opened:
 
     provider: Provider
     bounds: Bounds
-    http: _Http
+    http: LateHttp
     gate: Gate
     breaker: Breaker
-
-
-class _Http:
-    """The transport of one instance, made with its first request: what it is built on
-    takes long to import, and many providers need none."""
-
-    def __init__(self) -> None:
-        self.bounds = Bounds()
-        self._lock = threading.Lock()
-        self._transport: Any = None
-
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
-        reply: ProviderReply = self._made().send(request, limits)
-        return reply
-
-    def stream(
-        self,
-        request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
-    ) -> ReplyStream | ProviderReply:
-        reply: ReplyStream | ProviderReply = self._made().stream(request, limits, framings)
-        return reply
-
-    def close(self) -> None:
-        with self._lock:
-            if self._transport is not None:
-                self._transport.close()
-
-    def _made(self) -> Http:
-        if self._transport is None:
-            from genai_host.http.transport import Transport
-
-            bounds = self.bounds
-            with self._lock:
-                if self._transport is None:
-                    self._transport = Transport(
-                        connect=bounds.connect,
-                        total=bounds.total,
-                        proxy=bounds.proxy,
-                        ca_file=bounds.ca_file,
-                    )
-        made: Http = self._transport
-        return made
 
 
 class Instances:
@@ -239,10 +261,14 @@ class Instances:
         configured: Mapping[str, InstanceConfig],
         clock: Clock,
         observers: Observers,
+        keys: Keys,
+        file: str = "",
     ) -> None:
         self._types = types
         self._clock = clock
         self._observers = observers
+        self._keys = keys
+        self._file = file
         self._lock = threading.Lock()
         self.version = 0
         self.unknown: dict[str, str] = {}
@@ -252,9 +278,9 @@ class Instances:
         self._gone: dict[str, str] = {}  # and how it went
         for name, config in named.items():
             if config.type in types:
-                self._instances[name] = Instance(name, types[config.type], config, clock)
+                self._instances[name] = self._new(name, config)
             else:
-                self.unknown[name] = f"no plugin brings the provider type {config.type!r}"
+                self.unknown[name] = self._why_unknown(name, config)
 
     def __iter__(self) -> Iterator[Instance]:
         return iter(list(self._instances.values()))
@@ -278,7 +304,7 @@ class Instances:
         if name in self.unknown:
             return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
-        near = difflib.get_close_matches(name, known, 1)
+        near = nearest(name, known)
         there_are = f"there are: {', '.join(known) or 'none'}"
         return NoRoute(
             f"there is no provider {name!r}",
@@ -312,7 +338,7 @@ class Instances:
         if not re.fullmatch(PLAIN_NAME, name):
             raise ConfigurationError(f"{name!r} is no name for a provider: as my-{type}")
         config = InstanceConfig(type, True, models or {}, settings or {}, calls or {})
-        instance = Instance(name, self._types[type], config, self._clock)
+        instance = self._new(name, config, is_in_file=False)
         with self._lock:
             if name in self._instances:
                 raise ConfigurationError(f"there is a provider {name!r} already", provider=name)
@@ -330,20 +356,41 @@ class Instances:
         """Close an instance and keep it listed as disabled, until `enable`."""
         instance = self._take_out(name, "disabled")
         config = instance.config._replace(enabled=False)
-        self._put_back(Instance(name, instance.type, config, self._clock))
+        self._put_back(self._new(name, config))
 
     def enable(self, name: str) -> None:
         """Take back a `disable`."""
         instance = self[name]
         if not instance.config.enabled:
             config = instance.config._replace(enabled=True)
-            self._put_back(Instance(name, instance.type, config, self._clock))
+            self._put_back(self._new(name, config))
             self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+
+    def reopen(self, name: str) -> None:
+        """Open an instance anew when it is next needed, with the keys that there are then;
+        the calls under way are ended."""
+        instance = self[name]
+        if instance.config.enabled:
+            self._put_back(self._new(name, instance.config))
+            instance.close("opened anew")
 
     def close(self) -> None:
         """Close all of them."""
         for instance in self:
             instance.close("closed with its host")
+
+    def _new(self, name: str, config: InstanceConfig, *, is_in_file: bool = True) -> Instance:
+        file = self._file if is_in_file else ""
+        return Instance(name, self._types[config.type], config, self._clock, self._keys, file)
+
+    def _why_unknown(self, name: str, config: InstanceConfig) -> str:
+        import difflib
+
+        why = f"no plugin brings the provider type {config.type!r}"
+        near = difflib.get_close_matches(config.type, self._types, 1)
+        if self._file:
+            why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
+        return f"{why}; did you mean {near[0]}?" if near else why
 
     def _take_out(self, name: str, why: str) -> Instance:
         with self._lock:

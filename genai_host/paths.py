@@ -32,6 +32,16 @@ def named_config_file() -> str:
     return os.path.abspath(named) if named else ""
 
 
+def templates_dir() -> str:
+    """Folder of the user's templates."""
+    return os.path.join(_folder("config"), "templates")
+
+
+def keys_file() -> str:
+    """The file of secrets; no name for the configuration moves it."""
+    return os.path.join(_folder("config"), "keys.json")
+
+
 def cache_dir() -> str:
     """Folder of what can be made again."""
     return _folder("cache")

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from genai_host.api import Dialect, Model, Offering, Operation, RouteInfo, Serve
 from genai_host.errors import NoRoute
 from genai_host.served import Served
+from genai_host.telling import nearest
 
 _OF_TRANSPORT = frozenset({"stream"})
 
@@ -84,6 +85,9 @@ class Catalog:
     served     the provider instances
     absent     configured instances that have no type, and why
     prefer     provider instances, best first
+    aliases    the user's own names, to what each stands for
+
+    `names` has the models by all names that are declared.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Catalog:
         served: Sequence[Served],
         absent: Mapping[str, str] | None = None,
         prefer: Sequence[str] = (),
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.served = {each.name: each for each in served}
         self.models = {model.name: model for model in models}
@@ -101,16 +106,37 @@ class Catalog:
         self._dialects = dialects
         self._prefer = list(prefer)
         self._offerings = {(each.model, each.provider): each for each in offerings}
-        self._names = dict(self.models)
+        self.names = dict(self.models)
         for model in self.models.values():
-            self._names.update((alias, model) for alias in model.aliases)
+            self.names.update((alias, model) for alias in model.aliases)
         for offering in self._offerings.values():
-            if offering.model not in self._names:
+            if offering.model not in self.names:
                 self._add_undeclared(offering.model)
         for instance in served:
             for name in instance.models:
-                if name not in self._names:
+                if name not in self.names:
                     self._add_undeclared(name)
+        self.aliases = dict(aliases or {})
+
+    def meant(self, name: str) -> str:
+        """What an alias stands for; any other name is itself.
+
+        Raises `NoRoute` for an alias that is the name of a model as well.
+        """
+        if name not in self.aliases:
+            return name
+        if name in self.names:
+            model = self.names[name].name
+            raise NoRoute(
+                f"{name!r} is an alias in the configuration, and a name of the model {model}",
+                hint=f"genai-host config alias --remove {name}",
+                model=name,
+            )
+        return self.aliases[name]
+
+    def model_named(self, name: str) -> Model:
+        """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
+        return self._read(self.meant(name), None).model
 
     def matrix(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
@@ -136,19 +162,7 @@ class Catalog:
             raise self._unknown_provider(provider)
         if name is None:
             return self._defaults(provider, operation)
-        read = self._read(name, provider)
-        if provider is not None and read.instance not in (None, provider):
-            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
-        at = read.instance or provider
-        served = [self.served[at]] if at else list(self.served.values())
-        found = [
-            _for_operation(candidate, operation)
-            for each in served
-            for candidate in self._join(read.model, each, read.id)
-            if read.dialect in (None, candidate.dialect)
-            and (read.model.dialects or candidate.operation == operation)
-        ]
-        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
+        return self._explain(self.meant(name), provider, operation)
 
     def resolve(
         self, name: str | None, provider: str | None = None, operation: Operation = "chat"
@@ -162,6 +176,21 @@ class Catalog:
         if running:
             return running
         raise _no_route(name, found, operation)
+
+    def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
+        read = self._read(name, provider)
+        if provider is not None and read.instance not in (None, provider):
+            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
+        at = read.instance or provider
+        served = [self.served[at]] if at else list(self.served.values())
+        found = [
+            _for_operation(candidate, operation)
+            for each in served
+            for candidate in self._join(read.model, each, read.id)
+            if read.dialect in (None, candidate.dialect)
+            and (read.model.dialects or candidate.operation == operation)
+        ]
+        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _join(self, model: Model, served: Served, id: str | None = None) -> list[Candidate]:
         offering = Offering(model.name, served.name, id) if id else self._offering(model, served)
@@ -199,7 +228,7 @@ class Catalog:
         dialect = self._dialects.get(name)
         if dialect is None:
             install = serve.install or f"a plugin that brings the dialect {name}"
-            reason = f"the dialect {name} is not installed: pip install {install}"
+            reason = f"the dialect {name} is not installed: genai-host install {install}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
@@ -229,8 +258,8 @@ class Catalog:
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
-        if name in self._names:
-            return _Read(self._names[name])
+        if name in self.names:
+            return _Read(self.names[name])
         before, at, after = name.rpartition("@")
         instance, plus, dialect = after.partition("+")
         if at and instance in self.served:
@@ -243,16 +272,22 @@ class Catalog:
         raise self._unknown_model(name)
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
-        """A name at a provider: a declared model's, else an id."""
-        if name in self._names:
-            return _Read(self._names[name], instance, dialect)
+        """A name at a provider: a declared model's, else an id. An alias says itself where
+        that is, or may."""
+        if name in self.names:
+            return _Read(self.names[name], instance, dialect)
+        if name in self.aliases:
+            read = self._read(self.aliases[name], instance)
+            if read.instance not in (None, instance):
+                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
+            return evolve(read, instance=instance, dialect=dialect or read.dialect)
         return self._read_id(name, instance, dialect)
 
     def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
         """What a provider has under an id, or by a name; what it is not known to have
         is passed through."""
         served = self.served[instance]
-        named = self._names.get(id)
+        named = self.names.get(id)
         for model in (*self.models.values(), *([named] if named else ())):
             offering = self._offering(model, served)
             if offering is not None and (offering.id == id or model is named):
@@ -260,7 +295,7 @@ class Catalog:
         return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
 
     def _add_undeclared(self, name: str) -> None:
-        self.models[name] = self._names[name] = _undeclared(name)
+        self.models[name] = self.names[name] = _undeclared(name)
 
     def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
         """What the named provider, or each that may be chosen unasked, would use."""
@@ -271,10 +306,15 @@ class Catalog:
             if name is None or not (provider or each.automatic):
                 continue
             try:
-                found += self.explain(name, each.name, operation)
+                found += self._explain(name, each.name, operation)  # no alias is meant there
             except NoRoute:  # its default is nonsense; the others' may not be
                 if provider:
                     raise
+        if not found and provider and self.served[provider].missing:
+            raise NoRoute(
+                f"the provider {provider} cannot run: {self.served[provider].missing}",
+                provider=provider,
+            )
         if not found:
             who = f"the provider {provider} has" if provider else "there is"
             raise NoRoute(
@@ -290,24 +330,20 @@ class Catalog:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
     def _unknown_model(self, name: str) -> NoRoute:
-        known = list(dict.fromkeys([*self._names, *self.served]))
-        import difflib
-
-        near = difflib.get_close_matches(name, known, 3)
+        known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
+        near = nearest(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
         return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
 
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
-        import difflib
-
-        near = difflib.get_close_matches(name, self.served, 3)
+        near = nearest(name, self.served, 3)
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near
             else f"there are {_listed(self.served)}; a plugin may bring it: "
-            f"pip install genai-vendor-{name}"
+            f"genai-host install genai-vendor-{name}"
         )
         return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 

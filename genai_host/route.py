@@ -48,7 +48,7 @@ from genai_host.errors import (
 from genai_host.instances import Attempt, Instances
 from genai_host.observers import CallReport, Observers
 from genai_host.resolution import Candidate
-from genai_host.telling import told
+from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)
 _GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
@@ -157,9 +157,7 @@ class Route:
     def _check_parameter(self, name: str, value: Any) -> None:
         valid = self.candidate.parameters
         if name not in valid:
-            import difflib
-
-            near = difflib.get_close_matches(name, valid, 1)
+            near = nearest(name, valid)
             raise InvalidParameter(
                 f"{self.candidate.name} takes no parameter {name!r}",
                 parameter=name,

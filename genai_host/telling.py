@@ -4,6 +4,7 @@ of what a plugin hands over, nor the text of its exceptions, is sure to be one."
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Iterable
 
 _MOST = 300
 
@@ -35,3 +36,10 @@ def shown(value: object) -> str:
 def one_line(text: str) -> str:
     line = " ".join(text[: 10 * _MOST].split())
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Of the names that are known those that are most like one that is not."""
+    import difflib
+
+    return difflib.get_close_matches(name, list(known), most)

@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from attrs import define, field
 
 from genai_host import attachments
 from genai_host.api import File, Image, Part, Text
 from genai_host.attachments import MOST_BYTES, attachment, part_of
 from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.testing.fake_service import HANG, FakeService, Reply
 
 PNG = b"\x89PNG\r\n\x1a\n-and-more"
 JPEG = b"\xff\xd8\xff\xe0-and-more"
 WEBP = b"RIFF\x10\0\0\0WEBPVP8 \xff"
 PDF = b"%PDF-1.7 text"
+WAV = b"RIFF\x10\0\0\0WAVE\xff"
+MP4 = b"\0\0\0\x18ftyp"
 
 
 @define
@@ -105,8 +109,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         ("picture.png", JPEG, Image(JPEG, "image/jpeg")),
         ("a.pdf", PDF, File(PDF, "application/pdf", "a.pdf")),
         ("paper", PDF, File(PDF, "application/pdf", "paper")),
-        ("sound", b"RIFF\x10\0\0\0WAVE\xff", File(b"RIFF\x10\0\0\0WAVE\xff",
-                                                   "application/octet-stream", "sound")),
+        ("sound", WAV, File(WAV, "audio/wav", "sound")),
+        ("sound.mp3", WAV, File(WAV, "audio/mpeg", "sound.mp3")),
+        ("song", b"ID3\x04\xff", File(b"ID3\x04\xff", "audio/mpeg", "song")),
+        ("ID3", b"ID3 is a tag", Text("ID3:\n\nID3 is a tag")),
+        ("film", MP4 + b"isom\xff", File(MP4 + b"isom\xff", "video/mp4", "film")),
+        ("still", MP4 + b"avif\xff", Image(MP4 + b"avif\xff", "image/avif")),
+        ("clip", b"\x1a\x45\xdf\xa3\0", File(b"\x1a\x45\xdf\xa3\0", "video/webm", "clip")),
+        ("archive", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "archive")),
+        ("noise", b"\xff\xfe", File(b"\xff\xfe", "application/octet-stream", "noise")),
         ("a.zip", b"PK\x03\x04\xff", File(b"PK\x03\x04\xff", "application/zip", "a.zip")),
         ("latin.txt", b"caf\xe9", File(b"caf\xe9", "text/plain", "latin.txt")),
         ("null.txt", b"a\0b", File(b"a\0b", "text/plain", "null.txt")),
@@ -137,6 +148,32 @@ def test_content_and_name_come_before_what_is_said(
     data: bytes, name: str, said: str, part: Part
 ) -> None:
     assert part_of(data, name, said) == part
+
+
+def test_what_is_given_twice_is_read_once_and_sent_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("hi")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").write_text("hi")
+    (tmp_path / "b.txt").write_text("hi")
+    read = []
+
+    def read_file(name: str) -> bytes:
+        read.append(name)
+        return Path(name).read_bytes()
+
+    monkeypatch.setattr(attachments, "read_file", read_file)
+    given = ["b.txt", "a.txt", "./a.txt", "link.txt", str(tmp_path / "a.txt"), "sub/a.txt"]
+    assert attachments.attachments(given) == [Text("b.txt:\n\nhi"), Text("a.txt:\n\nhi")]
+    assert read == ["b.txt", "a.txt", "sub/a.txt"]
+
+
+def test_of_what_is_missing_the_first_is_told() -> None:
+    with pytest.raises(ConfigurationError, match="no-1"):
+        attachments.attachments(["no-1", "nul\0", "no-2"])
 
 
 def test_a_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +335,33 @@ def _all_said(error: BaseException) -> str:
     """What a traceback of it says, its source lines left out."""
     lines = traceback.format_exception(error)
     return "".join(line for line in lines if not line.startswith(("  File", "    ")))
+
+
+def test_a_redirect_may_not_lead_from_https_to_http() -> None:
+    def reply(url: str, target: str) -> requests.Response:
+        made = requests.Response()
+        made.url, made.status_code, made.headers["Location"] = url, 302, target
+        return made
+
+    for target in ("http://example.org/b?sig=canary", "HTTP://example.org/b"):
+        with pytest.raises(Unavailable, match=r"https://example\.org/a cannot be read") as caught:
+            attachments._must_stay_encrypted(reply("https://example.org/a?sig=canary", target))
+        assert "canary" not in str(caught.value)
+    for target in ("/b", "https://example.com/", "//example.com/"):
+        attachments._must_stay_encrypted(reply("https://example.org/a", target))
+    attachments._must_stay_encrypted(reply("http://example.org/a", "http://example.org/b"))
+
+
+def test_an_address_that_takes_too_long_is_given_up(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it goes on: here it keeps sending, and never ends its headers."""
+    monkeypatch.setattr(attachments, "_MOST_SECONDS", 0.2)
+    service.replies.append(Reply([b"HTTP/1.1 200 OK\r\nX: ", HANG]))
+    with pytest.raises(Unavailable, match=r"/a cannot be read within 0\.2 s") as caught:
+        attachment(f"{service.url}/a?sig=canary")
+    assert caught.value.retryable
+    assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize("target", ["/loop", "file:///etc/hostname", "ftp://127.0.0.1/x"])

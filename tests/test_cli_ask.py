@@ -152,7 +152,7 @@ class TestOptions:
     def test_an_unknown_provider_says_what_to_install(self, terminal: Terminal) -> None:
         code, _, err = terminal("ask", "x", "--provider", "bedrock")
         assert code == 1
-        assert "pip install genai-vendor-bedrock" in err
+        assert "genai-host install genai-vendor-bedrock" in err
 
     def test_without_weights_the_default_says_what_to_do(self, terminal: Terminal) -> None:
         code, out, err = terminal("ask", "x")

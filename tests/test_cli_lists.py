@@ -151,6 +151,15 @@ class TestPlugins:
         assert "cannot be written" in err
         assert "--config FILE" in err
 
+    def test_what_the_environment_disables_it_goes_on_disabling(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        variable = "GENAI_HOST_PLUGINS__DISABLED"
+        monkeypatch.setenv(variable, "mock")
+        assert "mock is not disabled" in terminal("plugins", "enable", "mock")[2]
+        assert f"{variable} comes before it" in terminal("plugins", "disable", "chat")[2]
+        assert f"{variable} comes before it" in terminal("plugins", "enable", "chat")[2]
+
     def test_what_is_not_disabled_cannot_be_enabled(self, terminal: Terminal) -> None:
         code, _, err = terminal("plugins", "enable", "mock")
         assert (code, "mock is not disabled" in err) == (1, True)

@@ -221,6 +221,14 @@ class TestTerminal:
         script(["\x1b[31mred"])
         assert "\x1b[31mred" in shown(spawn("ask", "-p", "script", "x", "--raw"))
 
+    def test_a_key_is_asked_for_and_not_shown(self, spawn: Any, home: Path) -> None:
+        child = spawn("keys", "set", "openai")
+        child.expect("api_key of openai: ")
+        assert child.waitnoecho(30)
+        child.sendline("sk-canary-5511")
+        assert "canary" not in shown(child)
+        assert "sk-canary-5511" in (home / "config" / "keys.json").read_text()
+
     def test_the_keyboard_is_not_waited_for(self, spawn: Any) -> None:
         assert "hi" in shown(spawn("ask", "-p", "mock", "hi"))
 

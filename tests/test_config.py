@@ -14,16 +14,22 @@ from filelock import FileLock
 
 from genai_host import paths
 from genai_host.config import Config, InstanceConfig, edit_config, read_config
+from genai_host.config.toml_text import line_of
 from genai_host.errors import ConfigurationError
 
 _WHOLE = """
 version = 1
+read_only = true
 
 [defaults]
 feature = "agent"
 model = "smollm2"
 embed = "e5"
 prefer = ["local", "mine"]
+remember = true
+
+[aliases]
+fast = "smollm2@local"
 
 [plugins]
 disabled = ["a", "dist:b"]
@@ -36,6 +42,8 @@ enabled = false
 models = { own = "/m/own.gguf" }
 threads = 2
 """
+
+_OPEN = _WHOLE.replace("read_only = true\n", "")
 
 
 @pytest.fixture
@@ -60,6 +68,10 @@ def test_all_that_a_file_can_say(file: Path) -> None:
         allowed=("c",),
         strict=True,
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
+        aliases={"fast": "smollm2@local"},
+        remember=True,
+        read_only=True,
+        file=str(file),
     )
 
 
@@ -169,17 +181,17 @@ class TestEditing:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     def test_a_change_that_is_not_in_order_is_not_written(self, file: Path) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
         with pytest.raises(ConfigurationError, match="nonsense"), edit_config() as document:
             document["nonsense"] = 1
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
 
     def test_an_error_amid_a_change_leaves_the_file_alone(self, file: Path) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
         with pytest.raises(ZeroDivisionError), edit_config() as document:
             document["defaults"]["model"] = "b"
             raise ZeroDivisionError
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
         assert sorted(each.name for each in file.parent.iterdir()) == [
             "config.toml",
             "config.toml.lock",
@@ -188,7 +200,7 @@ class TestEditing:
     def test_a_failed_write_leaves_the_old_file_and_no_other(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        file.write_text(_WHOLE)
+        file.write_text(_OPEN)
 
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -197,7 +209,7 @@ class TestEditing:
         cannot = "cannot be written: No space"
         with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
             document["defaults"]["model"] = "b"
-        assert file.read_text() == _WHOLE
+        assert file.read_text() == _OPEN
         assert not list(file.parent.glob("*.new"))
 
     @pytest.mark.parametrize("name", ["a-file/config.toml", "a-file/folder/config.toml"])
@@ -222,7 +234,7 @@ class TestEditing:
     def test_who_changes_it_for_too_long_is_not_waited_for(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("genai_host.config._SECONDS", 0.01)
+        monkeypatch.setattr("genai_host.files._SECONDS", 0.01)
         theirs = FileLock(f"{file}.lock")
         another = "another process"
         with theirs, pytest.raises(ConfigurationError, match=another), edit_config():
@@ -285,3 +297,135 @@ def test_which_plugins_are_blocked(config: Config, expected: str) -> None:
 def test_our_own_plugins_are_allowed_and_can_be_disabled() -> None:
     assert Config(allowed=[]).blocks("dialects", "genai-host") == ""
     assert Config(disabled=["dialects"]).blocks("dialects", "genai-host") == "disabled"
+
+
+class TestLines:
+    TEXT = """\
+# comment
+defaults.feature = "x"
+[providers."a"]
+type = "t"
+models = { m = "a.b" }
+calls.first_token = 1
+note = \"\"\"
+type = "no"
+[providers.b]
+\"\"\"
+list = [
+  "x",
+]
+
+[ providers . b ] # spaced
+'type' = "u"
+headers = { a = "1", b = "2" }
+[aliases]
+"a.b" = "c"
+"""
+
+    @pytest.mark.parametrize(
+        ("key", "line"),
+        [
+            (["defaults", "feature"], 2),
+            (["providers", "a"], 3),
+            (["providers", "a", "type"], 4),
+            (["providers", "a", "models", "m"], 5),
+            (["providers", "a", "calls", "first_token"], 6),
+            (["providers", "a", "note"], 7),
+            (["providers", "a", "list"], 11),
+            (["providers", "b", "type"], 16),
+            (["providers", "b", "headers", "b"], 17),
+            (["aliases", "a.b"], 19),
+            (["providers", "b", "unset"], 15),
+            (["nowhere"], None),
+        ],
+    )
+    def test_each_key_has_its_line(self, key: list[str], line: int | None) -> None:
+        assert line_of(self.TEXT, key) == line
+        assert line_of(self.TEXT.replace("\n", "\r\n"), key) == line
+
+    @pytest.mark.parametrize(
+        ("text", "line"),
+        [
+            ("version = 1\n\n[defaults]\nmodell = 'x'", 4),
+            ("[providers.x]\ntype = 'a'\nmodels = {\n}", 3),
+            ("version = 1\ndefaults = 3", 2),
+            ("[providers.x]\n\nthreads = 1", 1),
+            ("[aliases]\nfast = 'x'\nfaster = 'fast'", 3),
+            ("[aliases]\n'a b' = 'x'", 2),
+            ("read_only = 1", 1),
+        ],
+    )
+    def test_an_error_has_it(self, file: Path, text: str, line: int) -> None:
+        file.write_text(text)
+        with pytest.raises(ConfigurationError) as caught:
+            read_config()
+        assert caught.value.line == line
+        assert f"{file}" in str(caught.value)
+        assert str(line) in str(caught.value)
+
+
+class TestReadOnly:
+    """Whatever would write says so in one line."""
+
+    def test_the_file_may_say_so(self, file: Path) -> None:
+        file.write_text("version = 1\nread_only = true\n")
+        self.refuses(f"the configuration is read-only: {file}:2 says so")
+
+    def test_the_environment_may(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
+        self.refuses("the configuration is read-only: GENAI_HOST_READ_ONLY is set")
+        assert not file.exists()
+
+    def test_the_mode_of_the_file_does(self, file: Path) -> None:
+        file.write_text("version = 1\n")
+        file.chmod(0o400)
+        self.refuses(f"the configuration is read-only: {file} may not be written")
+        assert file.read_text() == "version = 1\n"
+
+    def refuses(self, says: str) -> None:
+        with pytest.raises(ConfigurationError) as caught, edit_config():
+            pytest.fail("it was opened for editing")
+        assert (str(caught.value), caught.value.hint) == (says, "")
+
+
+class TestBackup:
+    def test_the_file_before_is_kept(self, file: Path) -> None:
+        before = "# mine\n[defaults]\nmodel = 'a'\n"
+        file.write_text(before)
+        with edit_config() as document:
+            document["defaults"]["model"] = "b"
+        backup = file.with_name("config.toml.bak")
+        assert backup.read_text() == before
+        assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+
+    def test_what_changes_nothing_leaves_it(self, file: Path) -> None:
+        for model in ("a", "b", "b"):
+            with edit_config() as document:
+                document["defaults"] = {"model": model}
+        assert '"a"' in file.with_name("config.toml.bak").read_text()
+
+
+def test_what_cannot_be_written_as_it_is_meant_is_refused(file: Path) -> None:
+    file.write_text("version = 1\n")
+    with pytest.raises(ConfigurationError, match="cannot be changed"), edit_config() as document:
+        document["defaults"] = {"model": "\udcff"}
+    assert file.read_text() == "version = 1\n"
+
+
+def test_what_a_newer_version_wrote_is_neither_read_nor_changed(file: Path) -> None:
+    file.write_text("version = 2\n[future]\n")
+    for use in (read_config, lambda: edit_config().__enter__()):
+        with pytest.raises(ConfigurationError, match="2: it was written by a newer") as caught:
+            use()
+        assert caught.value.line == 1
+        assert "upgrade" in caught.value.hint
+
+
+def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path) -> None:
+    """What keeps the layout does not know how to put a table amid dotted keys."""
+    before = 'providers.a.type = "x"\nproviders.a.calls.total = 1\n'
+    file.write_text(before)
+    cannot = "cannot be changed in that way"
+    with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
+        document["providers"]["b"] = {"type": "y"}
+    assert file.read_text() == before

@@ -14,11 +14,14 @@ from typing import Any
 
 import click
 import pytest
+from support import Terminal
 
 from genai_host import Config, Given, Host
 from genai_host.api import hookspecs
 from genai_host.api.schema import message_schema
 from genai_host.cli.main import cli, commands
+from genai_host.config import read_config
+from genai_host.config.keys import KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -117,13 +120,51 @@ def test_the_python_examples_in_the_readme_run(number: int, weights: Path, home:
 
 
 def test_the_configuration_in_the_readme_is_in_order(tmp_path: Path) -> None:
-    from genai_host.config import read_config
-
     file = tmp_path / "config.toml"
     [block] = blocks("toml")
     file.write_text(block, encoding="utf-8")
     config = read_config(file)
     assert config.providers["big-window"].settings == {"window": 8192}
+
+
+class TestConfiguration:
+    """docs/configuration.md: its examples are in order, and it has every key."""
+
+    TEXT = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+
+    def blocks(self, language: str) -> list[str]:
+        return re.findall(rf"```{language}\n(.*?)```", self.TEXT, re.DOTALL)
+
+    def test_the_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "config.toml"
+        [block] = self.blocks("toml")
+        file.write_text(block, encoding="utf-8")
+        config = read_config(file)
+        assert config.providers["groq"].settings["api_key"] == {"env": "GROQ_API_KEY"}
+        for key in KEYS:
+            assert f"| `{key}` |" in self.TEXT
+
+    def test_the_variables(self) -> None:
+        environ = dict(re.findall(r"^\$ export (\w+)=(\S+)", self.TEXT, re.MULTILINE))
+        config = read_config(environ=environ)
+        assert config.models == {"chat": "smollm2"}
+        assert set(config.providers["groq"].overrides) == {"base_url", "calls.first_token"}
+
+    def test_the_commands(self, terminal: Terminal) -> None:
+        """As they stand, one after the other."""
+        ran = 0
+        for line in "\n".join(self.blocks("console")).splitlines():
+            words = line.partition("#")[0].split()
+            if words[1:2] == ["genai-host"]:
+                code, _, err = terminal(*words[2:], stdin="sk-12345678")
+                assert code == 0, (line, err)
+                ran += 1
+        assert ran > 8
+
+    def test_the_program(self) -> None:
+        [source] = self.blocks("python")
+        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_commands_in_the_readme_exist() -> None:

@@ -97,7 +97,7 @@ def test_the_codes_are_those_that_are_on_record() -> None:
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
     own = {
-        ConfigurationError: {"file": "", "line": None},
+        ConfigurationError: {"file": "", "line": None, "setting": ""},
         InvalidData: {"path": ""},
         NoRoute: {"reasons": (), "suggestions": ()},
         InvalidParameter: {"parameter": "", "valid": ()},

@@ -49,7 +49,7 @@ class TestChoosing:
         with pytest.raises(ConfigurationError, match="no feature 'agent'") as caught:
             host.open("agent", "mock")
         assert "there are: chat" in caught.value.hint
-        assert "pip install genai-feature-agent" in caught.value.hint
+        assert "genai-host install genai-feature-agent" in caught.value.hint
 
     def test_an_unknown_role_says_which_there_are(self, host: Host) -> None:
         with pytest.raises(ConfigurationError, match="has no role 'judge'") as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from genai_host.api import (
     hookimpl,
 )
 from genai_host.cancellation import Cancellation
-from genai_host.config import InstanceConfig
+from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.instances import Unopened
 from genai_host.testing import MadePlugin
@@ -35,6 +36,10 @@ from genai_host.testing import MadePlugin
 class Settings:
     answer: str = field(default="yes", metadata=about("what to say", env="ANSWERING_TEXT"))
     key: Secret | None = field(default=None, metadata=about("the key", env="ANSWERING_KEY"))
+
+
+_KEY = {"key": {"env": "ANSWERING_KEY"}}
+"""The variable of the type is that of the instance named like the type alone."""
 
 
 class Answering(Provider):
@@ -89,7 +94,8 @@ def test_each_type_has_an_instance_of_its_name(answering: Any) -> None:
 
 def test_several_instances_of_one_type_are_configured_apart(answering: Any) -> None:
     providers = {
-        name: InstanceConfig("answering", settings={"answer": name}) for name in ("one", "two")
+        name: InstanceConfig("answering", settings={"answer": name, **_KEY})
+        for name in ("one", "two")
     }
     host = answering(Config(providers=providers))
     for name in providers:
@@ -111,7 +117,7 @@ def test_settings_come_from_configuration_then_environment_then_default(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSWERING_TEXT", "from environment")
-    own = {"own": InstanceConfig("answering", settings={"answer": "from file"})}
+    own = {"own": InstanceConfig("answering", settings={"answer": "from file", **_KEY})}
     host = answering(Config(providers=own))
     assert host.open("chat", "m@answering").say("x").text == "from environment"
     assert host.open("chat", "m@own").say("x").text == "from file"
@@ -122,8 +128,72 @@ def test_a_secret_is_never_read_from_the_file(answering: Any) -> None:
     host = answering(Config(providers=own))
     with pytest.raises(NoRoute, match="is a secret") as caught:
         host.open("chat", "m@own")
-    assert "set the environment variable ANSWERING_KEY" in str(caught.value)
+    assert "genai-host keys set own --setting key" in str(caught.value)
     assert "in the open" not in str(caught.value)
+
+
+class TestConfigured:
+    """What is wrong in the file is told with its line."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        return tmp_path / "mine.toml"
+
+    @pytest.mark.parametrize(
+        ("lines", "says", "hint"),
+        [
+            ('anwser = "x"', ":4: provider own: unknown setting 'anwser'", "did you mean answer?"),
+            ("answer = 3", ":4: provider own: answer: expected str, not int", "what to say"),
+            ('key = "sk-canary"', ":4: provider own: key is a secret", "keys set own"),
+            ('key = { env = "UNSET" }', ":4: provider own: key: there is nothing in", ""),
+            ("calls.idel = 1", ":4: provider own: calls: unknown setting 'idel'", "idle?"),
+            ("calls = { idle = 0 }", "provider own: calls: 'idle' must be > 0", ""),
+        ],
+    )
+    def test_a_wrong_setting(
+        self, answering: Any, file: Path, lines: str, says: str, hint: str
+    ) -> None:
+        file.write_text(f'[providers.own]\ntype = "answering"\n# here\n{lines}\n')
+        host = answering(read_config(file))
+        with pytest.raises(ConfigurationError) as caught:
+            _ = host.instances["own"].provider
+        assert says in str(caught.value)
+        assert hint in caught.value.hint
+        assert "canary" not in str(caught.value)
+        if says.startswith(":"):
+            assert (caught.value.file, caught.value.line) == (str(file), 4)
+            assert str(caught.value).startswith(str(file))
+
+    def test_the_environment_comes_before_it(self, answering: Any, file: Path) -> None:
+        file.write_text('[providers.own]\ntype = "answering"\nanswer = "file"\n')
+        variable = "GENAI_HOST_PROVIDERS__OWN__ANSWER"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(variable, "environment")
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__KEY", "x")
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__CALLS__IDLE", "7")
+            instance = answering(read_config(file)).instances["own"]
+            assert instance.read_settings() == Settings("environment", Secret("x"))
+            assert instance.read_bounds({"idle": 3}).idle == 7
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__CALLS__IDLE", "soon")
+            with pytest.raises(ConfigurationError, match="CALLS__IDLE: "):
+                _ = answering(read_config(file)).instances["own"].provider
+            patch.setenv("GENAI_HOST_PROVIDERS__OWN__ANSWR", "x")
+            with pytest.raises(ConfigurationError, match="__ANSWR: unknown setting") as caught:
+                _ = answering(read_config(file)).instances["own"].provider
+            assert caught.value.hint == "did you mean answer?"
+
+    def test_a_key_that_came_later_is_used_once_it_is_opened_anew(self, answering: Any) -> None:
+        host = answering()
+        host.instances.add("own", "answering")
+        with pytest.raises(NoRoute, match="no key"):
+            host.open("chat", "m@own")
+        host.keys.set("own", "key", Secret("x"))
+        host.instances.reopen("own")
+        conversation = host.open("chat", "m@own")
+        assert conversation.say("x").text == "yes"
+        host.instances.reopen("own")
+        assert conversation.say("x").text == "yes"
+        assert Answering.closed.count("own") == 2
 
 
 @pytest.mark.parametrize(
@@ -151,6 +221,17 @@ def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
         host.open("chat", "m", provider="odd")
 
 
+def test_one_of_a_type_that_is_misspelt_is_told_with_its_line(
+    answering: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[providers.odd]\ntype = 'answring'\n")
+    reason = answering(read_config(file)).instances.unknown["odd"]
+    assert reason == (
+        f"{file}:2: no plugin brings the provider type 'answring'; did you mean answering?"
+    )
+
+
 def test_what_an_instance_lacks_is_a_reason(
     answering: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +243,7 @@ def test_what_an_instance_lacks_is_a_reason(
 class TestWhileRunning:
     def test_an_instance_can_be_added(self, answering: Any) -> None:
         host = answering()
-        host.instances.add("more", "answering", {"answer": "more"}, {"own": "m-1"})
+        host.instances.add("more", "answering", {"answer": "more", **_KEY}, {"own": "m-1"})
         assert host.open("chat", "m@more").say("x").text == "more"
         assert host.open("chat", "own").say("x").text == "more"
 
@@ -187,7 +268,7 @@ class TestWhileRunning:
         self, answering: Any, end: str, says: str
     ) -> None:
         host = answering()
-        host.instances.add("more", "answering")
+        host.instances.add("more", "answering", _KEY)
         conversation = host.open("chat", "m@more")
         conversation.say("x")
         getattr(host.instances, end)("more")

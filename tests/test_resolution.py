@@ -72,8 +72,9 @@ def catalog(
     models: tuple[Model, ...] = (CLAUDE, LLAMA, E5),
     prefer: tuple[str, ...] = (),
     absent: dict[str, str] | None = None,
+    aliases: dict[str, str] | None = None,
 ) -> Catalog:
-    return Catalog(models, offerings, DIALECTS, served or (FIRST, SECOND), absent, prefer)
+    return Catalog(models, offerings, DIALECTS, served or (FIRST, SECOND), absent, prefer, aliases)
 
 
 def ways(found: list[Candidate]) -> list[tuple[str, str]]:
@@ -137,7 +138,7 @@ class TestNames:
         assert caught.value.suggestions == ("first",)
         with pytest.raises(NoRoute) as caught:
             catalog().resolve("claude", "bedrock")
-        assert "pip install genai-vendor-bedrock" in caught.value.hint
+        assert "genai-host install genai-vendor-bedrock" in caught.value.hint
 
     def test_a_provider_whose_type_is_absent_says_so(self) -> None:
         with pytest.raises(NoRoute, match="no plugin brings x"):
@@ -276,7 +277,7 @@ class TestReasons:
         served = Served("p", "p", serves={"new-wire": Serve(install="genai-dialect-new")})
         model = Model("m", ["new-wire"], at={"p": "m"})
         assert self.why(catalog(served, models=(model,)), "m") == [
-            "the dialect new-wire is not installed: pip install genai-dialect-new"
+            "the dialect new-wire is not installed: genai-host install genai-dialect-new"
         ]
 
     def test_what_a_provider_lacks_is_the_reason(self) -> None:
@@ -432,3 +433,51 @@ class TestAsked:
 
         served = Served("odd", "odd").asked(Odd())
         assert served.missing == "its plugin failed: Mute: it cannot say what is wrong"
+
+
+class TestAliases:
+    ALIASES = {
+        "fast": "claude",
+        "there": "claude@second",
+        "exact": "claude@first+chat-wire",
+        "other": "second/some/id",
+        "bare": "some-id",
+    }
+
+    @pytest.mark.parametrize(
+        ("alias", "provider", "same"),
+        [
+            ("fast", None, ("claude", None)),
+            ("fast", "second", ("claude", "second")),
+            ("fast@second", None, ("claude@second", None)),
+            ("there", None, ("claude@second", None)),
+            ("there@second", None, ("claude@second", None)),
+            ("exact", "first", ("claude@first+chat-wire", None)),
+            ("other", None, ("second/some/id", None)),
+            ("other@second", None, ("second/some/id", None)),
+            ("bare", "first", ("first/some-id", None)),
+            ("bare@first", None, ("first/some-id", None)),
+        ],
+    )
+    def test_one_is_what_it_stands_for(
+        self, alias: str, provider: str | None, same: tuple[str, str | None]
+    ) -> None:
+        made = catalog(aliases=self.ALIASES)
+        assert made.explain(alias, provider) == made.explain(*same)
+
+    @pytest.mark.parametrize(("name", "at"), [("there@first", None), ("there", "first")])
+    def test_one_that_is_elsewhere_is_refused(self, name: str, at: str | None) -> None:
+        with pytest.raises(NoRoute, match="is at second, and not at first"):
+            catalog(aliases=self.ALIASES).explain(name, at)
+
+    def test_a_declared_name_is_none(self) -> None:
+        made = catalog(aliases={"claude": "llama"})
+        with pytest.raises(NoRoute, match="'claude' is an alias in the configuration, and"):
+            made.resolve("claude")
+        assert made.resolve("claude@first")
+        assert made.resolve(None, "first")  # whose default it is
+
+    def test_one_that_was_meant_is_suggested(self) -> None:
+        with pytest.raises(NoRoute) as caught:
+            catalog(aliases={"speedy": "claude"}).resolve("speedi")
+        assert caught.value.suggestions == ("speedy",)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tunnel import Tunnel
 
 from genai_host.api import ProviderReply
 from genai_host.api.http import HttpRequest
@@ -245,6 +246,32 @@ class TestTrust:
         for _ in range(3):
             assert trusting.send(request(secure), Cancellation()).body == b'{"ok": true}'
         assert secure.connections == 1
+
+    def test_a_proxy_tunnels_and_sees_no_key(
+        self, authority: trustme.CA, secure: FakeService, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "ca.pem"
+        authority.cert_pem.write_to_path(str(file))
+        with Tunnel() as tunnel:
+            transport = Transport(proxy=tunnel.url, ca_file=str(file))
+            for _ in range(2):
+                assert transport.send(request(secure), Cancellation()).body == b'{"ok": true}'
+            transport.close()
+            (asked,) = tunnel.asked
+        assert asked.startswith(f"CONNECT localhost:{secure.port} ")
+        assert "Proxy-Authorization: Basic " in asked
+        assert SECRET not in asked
+        assert "proxy-authorization" not in secure.requests[0].headers
+
+    @pytest.mark.parametrize("status", [407, 502])
+    def test_a_proxy_that_refuses_is_named(self, secure: FakeService, status: int) -> None:
+        with Tunnel(refuses=status) as tunnel:
+            transport = Transport(proxy=tunnel.url)
+            with pytest.raises(Unavailable, match="proxy") as caught:
+                transport.send(request(secure), Cancellation())
+            transport.close()
+        assert "pass" not in str(caught.value)
+        assert not secure.requests
 
     def test_the_name_must_be_the_certificates(
         self, trusting: Transport, secure: FakeService

@@ -60,19 +60,25 @@ class Codec:
     def from_text(self, text: str, form: Any) -> Any:
         """The same from a string, as the environment and the command line have it:
         JSON where that fits, else the string itself."""
+        return self.from_json(self.json_of_text(text, form), form)
+
+    def json_of_text(self, text: str, form: Any) -> Any:
+        """The JSON that such a string stands for. Raises `InvalidData` if it does not fit."""
         if _takes_text(form):
             return text
         try:
             value = read_json(text)
         except ValueError:
-            return self.from_json(text, form)
+            value = text
         try:
-            return self.from_json(value, form)
+            self.from_json(value, form)
         except InvalidData as error:
             try:
-                return self.from_json(text, form)
+                self.from_json(text, form)
             except InvalidData:
                 raise error from None
+            return text
+        return value
 
     def _register_plain_values(self) -> None:
         converter = self._converter

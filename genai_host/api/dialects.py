@@ -46,7 +46,7 @@ class Serve:
     variant          which of its variants the dialect is to write
     ids              pattern of the model ids that the dialect is right for, as
                      `some-family.*`: decides for models that nobody declared
-    install          what to `pip install` where the dialect is missing
+    install          the distribution to install where the dialect is missing
     """
 
     path: str = field(default="", validator=TEXT)

@@ -188,8 +188,8 @@ def http_provider(
             super().__init__(services, settings.base_url, key=settings.api_key, header=header)
 
         def missing(self) -> str | None:
-            no_key = f"no key: set {key}" if key and not self.has_key else None
-            return super().missing() or no_key
+            no_key = key and not self.has_key
+            return super().missing() or (self.services.no_key(key) if no_key else None)
 
         def list_models(self, limits: Limits) -> Iterable[Listed]:
             return listed_models(self.get(models, limits)) if models else ()

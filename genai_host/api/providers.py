@@ -67,8 +67,8 @@ class Provider(ABC):
     window: int | None = None
 
     def missing(self) -> str | None:
-        """What it lacks to run, as `no key: set X_API_KEY`; None if nothing. No I/O
-        but a look at files and the environment."""
+        """What it lacks to run, as `no key: set X_API_KEY` (`Services.no_key` says that);
+        None if nothing. No I/O but a look at files and the environment."""
         return None
 
     def missing_models(self) -> Mapping[str, str]:
@@ -125,12 +125,24 @@ class Services:
     clock      use it rather than `time`
     data_dir   folder for large files of its own, such as weights; it may not exist
     http       how to send requests over HTTP
+    type       name of its type; the environment has keys for the instance of that name
+               alone
     """
 
     instance: str
     clock: Clock
     data_dir: Path
     http: Http
+    type: str = ""
+
+    def no_key(self, variable: str) -> str:
+        """What an instance lacks that has no key, for `Provider.missing`.
+
+        variable   environment variable that usually has the key of this type
+        """
+        if self.type in ("", self.instance):
+            return f"no key: set {variable}"
+        return f"no key: genai-host keys set {self.instance}"
 
 
 @frozen

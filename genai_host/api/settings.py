@@ -5,8 +5,8 @@
         endpoint: str = field(default="https://...", metadata=about("address of the service"))
         api_key: Secret | None = field(default=None, metadata=about("key", env="X_API_KEY"))
 
-Help, forms and errors are made from the class. A field of type `Secret` is never
-written to a file, nor read from one: it comes from the environment.
+Help, forms and errors are made from the class. A field of type `Secret` never stands in
+the configuration: it comes from the environment, or from where the user keeps secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hmac
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, get_args
 
 import attrs
@@ -25,6 +25,7 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.converters import strings
 from genai_host.api.validators import Must
 from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.telling import nearest
 
 S = TypeVar("S")
 
@@ -153,26 +154,42 @@ def read_settings(
     *,
     environ: Mapping[str, str] | None = None,
     owner: str = "",
+    overrides: Mapping[str, str] | None = None,
+    secrets: Callable[[Setting, Any], Secret | None] | None = None,
 ) -> S:
     """An instance of a settings class: what is given, else the environment, else
     the default.
 
-    given     JSON by field name; an instance of `Secret` for a secret
-    environ   the environment; None for that of the process
-    owner     what the settings are for, for errors
+    given       JSON by field name; an instance of `Secret` for a secret
+    environ     the environment; None for that of the process
+    owner       what the settings are for, for errors
+    overrides   fields whose value is in an environment variable, whatever is given
+    secrets     finds secrets that are not given as such, by what is given instead; None
+                to look in the environment for them, as for all others
 
     Raises `ConfigurationError` for an unknown or missing name, for a bad value,
     and for a secret that is given in the open.
     """
     environ = os.environ if environ is None else environ
     fields = {field.name: field for field in _fields(settings)}
-    for name in given:
+    overrides = overrides or {}
+    for name in (*given, *overrides):
         if name not in fields:
-            raise _unknown(name, fields, owner)
+            raise _unknown(name, fields, overrides.get(name, owner))
     values: dict[str, Any] = {}
     for name, field in fields.items():
         about = _describe_field(field)
-        if name in given:
+        known = name in given and isinstance(given[name], (Secret, type(None)))
+        if about.secret and secrets and not known:
+            found = secrets(about, given.get(name))
+            if found is not None:
+                values[name] = found
+            elif about.required:
+                raise ConfigurationError(f"{owner}: {name} is missing", hint=about.help)
+        elif name in overrides:
+            variable = overrides[name]
+            values[name] = _read_env(field, about, variable, environ[variable], owner)
+        elif name in given:
             values[name] = _read_given(field, about, given[name], owner)
         elif from_env := next((v for v in about.env if environ.get(v)), None):
             values[name] = _read_env(field, about, from_env, environ[from_env], owner)
@@ -189,11 +206,9 @@ def read_settings(
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
-    import difflib
-
-    near = difflib.get_close_matches(name, fields, 1)
+    near = nearest(name, fields)
     hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
-    return ConfigurationError(f"{owner}: unknown setting {name!r}", hint=hint)
+    return ConfigurationError(f"{owner}: unknown setting {name!r}", setting=name, hint=hint)
 
 
 def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: str) -> Any:
@@ -202,12 +217,15 @@ def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: 
             return value
         raise ConfigurationError(
             f"{owner}: {about.name} is a secret and is not read from here",
+            setting=about.name,
             hint=f"set the environment variable {about.env[0]}" if about.env else "",
         )
     try:
         return usual_codec().from_json(value, field.type)
     except InvalidData as error:
-        raise ConfigurationError(f"{owner}: {about.name}: {error}", hint=about.help) from error
+        raise ConfigurationError(
+            f"{owner}: {about.name}: {error}", setting=about.name, hint=about.help
+        ) from error
 
 
 def _read_env(

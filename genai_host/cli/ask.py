@@ -10,9 +10,13 @@ import click
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import (
     attach_option,
+    checked_schema,
+    chosen_template,
     conversation_options,
+    fragment_option,
     open_conversation,
     read_schema,
+    template_options,
 )
 from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
@@ -21,11 +25,14 @@ if TYPE_CHECKING:
     from genai_host.api import Answer, Part
     from genai_host.conversation import Conversation, Said
     from genai_host.events import Event
+    from genai_host.templates import Template
 
 
 @click.command(name="ask")
 @click.argument("words", nargs=-1)
+@template_options
 @conversation_options
+@fragment_option("FILE|URL|-", "Put a text before the question; - is standard input.")
 @attach_option("FILE|URL|-", "Send a file along; - is standard input.")
 @click.option(
     "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
@@ -34,13 +41,18 @@ if TYPE_CHECKING:
 @click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
 @click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
+@click.option("--save", metavar="NAME", help="Ask nothing: keep all this as a template.")
 @pass_app
 def command(
     app: App,
     /,
     words: tuple[str, ...],
+    template: str | None,
+    variables: tuple[str, ...],
+    fragments: tuple[str, ...],
     attach: tuple[str, ...],
     schema: str | None,
+    save: str | None,
     no_stream: bool,
     raw: bool,
     details: bool,
@@ -52,9 +64,20 @@ def command(
     What is piped in is part of the question. Without --model and --provider the
     default model answers.
     """
-    parts = question(words, attach)
+    _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
-    with open_conversation(app, **chosen) as conversation:
+    if save is not None:
+        from genai_host.cli.saving import save_as_template
+
+        asked = asked_text(words, (*fragments, *attach))
+        given = {"fragments": fragments, "attach": attach, "schema": returns, **chosen}
+        note(f"saved: {save_as_template(save, template, variables, asked, **given)}")
+        return
+    using = chosen_template(template, variables)
+    parts = question(words, attach, fragments, using)
+    if returns is None and using is not None and using.schema is not None:
+        returns = checked_schema(dict(using.schema), using.file)
+    with open_conversation(app, template=using, **chosen) as conversation:
         whole = no_stream or as_json or returns is not None
         answer = answered(conversation, parts, returns, whole=whole, raw=raw)
         if as_json:
@@ -67,22 +90,43 @@ def command(
             show_details(answer)
 
 
-def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part]:
-    """What is asked: the words, what is piped in, and what is attached."""
-    from genai_host.attachments import attachment, part_of
+def _must_be_one_input(fragments: tuple[str, ...], attach: tuple[str, ...]) -> None:
+    if [*fragments, *attach].count("-") > 1:
+        raise click.UsageError("standard input is there once: one option can take it")
 
+
+def question(
+    words: tuple[str, ...],
+    attach: tuple[str, ...],
+    fragments: tuple[str, ...] = (),
+    template: Template | None = None,
+) -> list[str | Part]:
+    """What is asked: the fragments, the words, what is piped in, and what is attached."""
+    from genai_host.attachments import attachments
+    from genai_host.fragments import read_fragments, with_fragments
+
+    asked = asked_text(words, (*fragments, *attach))
+    if template is not None:
+        asked = template.prompt_text(asked)
+        fragments = (*template.fragments, *fragments)
+        attach = (*template.attachments, *attach)
     parts: list[str | Part] = []
-    asked = [" ".join(words)] if words else []
-    if "-" not in attach:
-        piped = piped_text().strip()
-        asked += [piped] if piped else []
-    if asked:
-        parts.append("\n\n".join(asked))
-    for source in attach:
-        parts.append(part_of(piped_bytes()) if source == "-" else attachment(source))
+    text = with_fragments(read_fragments(fragments, piped_text), asked)
+    if text:
+        parts.append(text)
+    parts += attachments(attach, piped_bytes)
     if not parts:
         raise click.UsageError('there is nothing to ask: genai-host ask "..."')
     return parts
+
+
+def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
+    """The words, and what is piped in, unless that is one of the sources."""
+    asked = [" ".join(words)] if words else []
+    if "-" not in sources:
+        piped = piped_text().strip()
+        asked += [piped] if piped else []
+    return "\n\n".join(asked)
 
 
 def answered(

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import answered, show_details
-from genai_host.cli.options import attach_option, conversation_options, open_conversation
+from genai_host.cli.options import (
+    attach_option,
+    chosen_template,
+    conversation_options,
+    fragment_option,
+    open_conversation,
+    template_options,
+)
 from genai_host.cli.terminal import is_terminal, note, piped_lines, show_error
 
 if TYPE_CHECKING:
@@ -19,23 +26,41 @@ if TYPE_CHECKING:
 
     from genai_host.api import Answer, Message, Part
     from genai_host.conversation import Conversation, Said
+    from genai_host.templates import Template
 
 
 @click.command(name="chat")
+@template_options
 @conversation_options
+@fragment_option("FILE|URL", "Put a text before the first message.")
 @attach_option("FILE|URL", "Send a file along with the first message.")
 @pass_app
-def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
+def command(
+    app: App,
+    /,
+    template: str | None,
+    variables: tuple[str, ...],
+    fragments: tuple[str, ...],
+    attach: tuple[str, ...],
+    **chosen: Any,
+) -> None:
     """Converse, turn by turn, until /quit or the end of the input.
 
     At a terminal, Enter sends and Alt-Enter begins a new line; the arrow keys bring
     back what was typed before. Ctrl-C stops an answer, not the chat. /help lists the
     commands. Piped in, each line is a message.
     """
-    if "-" in attach:
-        raise click.BadParameter("standard input is what you say here", param_hint="--attach")
-    with open_conversation(app, **chosen) as conversation:
-        chat = Chat(conversation)
+    for option, sources in {"--attach": attach, "--fragment": fragments}.items():
+        if "-" in sources:
+            raise click.BadParameter("standard input is what you say here", param_hint=option)
+    using = chosen_template(template, variables)
+    if using is not None:
+        _must_be_for_chats(using)
+        fragments = (*using.fragments, *fragments)
+        attach = (*using.attachments, *attach)
+    with open_conversation(app, template=using, **chosen) as conversation:
+        chat = Chat(conversation, using)
+        chat.begin_with(fragments)
         for source in attach:
             chat.attach(source)
         if is_terminal(sys.stdin):
@@ -46,6 +71,17 @@ def command(app: App, /, attach: tuple[str, ...], **chosen: Any) -> None:
         for line in lines:
             if not chat.take(line):
                 break
+
+
+def _must_be_for_chats(template: Template) -> None:
+    from genai_host.errors import ConfigurationError
+
+    if template.schema is not None:
+        raise ConfigurationError(
+            f"{template.file}: it has a schema, which no chat holds its answers to",
+            file=template.file,
+            hint="genai-host ask -t uses it",
+        )
 
 
 def typed_lines(commands: list[str]) -> Iterator[str]:
@@ -98,10 +134,16 @@ def _typed_before() -> History:
 
 
 class Chat:
-    """Takes what the user types: commands, which begin with a slash, and messages."""
+    """Takes what the user types: commands, which begin with a slash, and messages.
 
-    def __init__(self, conversation: Conversation) -> None:
+    template   whose prompt each message is put into, where it has a place for it; it
+               stands before the first one, where it has none
+    """
+
+    def __init__(self, conversation: Conversation, template: Template | None = None) -> None:
         self._conversation = conversation
+        self._template = template
+        self._fragments: list[str] = []
         self._attached: list[Part] = []
         self._last: Answer | None = None
         self.commands: dict[str, Callable[[str], object]] = {
@@ -137,6 +179,12 @@ class Chat:
             note("\nstopped")
         return not self._is_over
 
+    def begin_with(self, fragments: Sequence[str]) -> None:
+        """Put these files and addresses before the next message."""
+        from genai_host.fragments import read_fragments
+
+        self._fragments = read_fragments(fragments)
+
     def attach(self, source: str) -> None:
         """send a file or an address along with the next message"""
         from genai_host.attachments import attachment, shown
@@ -144,11 +192,21 @@ class Chat:
         if not source:
             note("/attach FILE or /attach URL")
             return
-        self._attached.append(attachment(source))
+        part = attachment(source)
+        if part not in self._attached:
+            self._attached.append(part)
         note(f"attached to the next message: {shown(source)}")
 
     def _say(self, text: str) -> None:
-        self._answer([text, *self._attached])
+        from genai_host.fragments import with_fragments
+
+        template = self._template
+        if template is not None:
+            text = template.prompt_text(text)
+        self._answer([with_fragments(self._fragments, text), *self._attached])
+        self._fragments = []
+        if template is not None and not template.takes_input:
+            self._template = None  # it has been said
 
     def _say_again(self, message: Message | None = None) -> None:
         """In place of the last message, which stays if this one fails; None for itself."""

@@ -14,6 +14,7 @@ from genai_host.cli.terminal import echo_json, echo_table, note
 
 if TYPE_CHECKING:
     from genai_host.host import Host
+    from genai_host.instances import Instance
 
 
 class Check(NamedTuple):
@@ -58,7 +59,8 @@ def _checks() -> Iterator[Check]:
     try:
         config = read_config()
         found = paths.config_file()
-        yield Check("configuration", "ok", found if os.path.exists(found) else f"{found}: none")
+        found = found if os.path.exists(found) else f"{found}: none"
+        yield Check("configuration", "ok", found + (", read-only" if config.read_only else ""))
     except GenaiError as error:
         yield Check("configuration", "failed", str(error), error.hint)
     from genai_host.host import Host
@@ -66,6 +68,8 @@ def _checks() -> Iterator[Check]:
     with Host(config=config._replace(strict=False)) as host:
         yield from _check_plugins(host)
         yield from _check_providers(host)
+        yield from _check_keys(host)
+        yield from _check_aliases(host)
         yield from _check_default(host)
 
 
@@ -101,11 +105,63 @@ def _check_plugins(host: Host) -> Iterator[Check]:
 def _check_providers(host: Host) -> Iterator[Check]:
     for served in host.catalog.served.values():
         status = "warning" if served.missing else "ok"
-        yield Check(f"provider {served.name}", status, served.missing or "can run")
+        lacks_key = served.missing.startswith("no key")
+        fix = _key_to_set(host.instances[served.name]) if lacks_key else ""
+        yield Check(f"provider {served.name}", status, served.missing or "can run", fix)
         for id, reason in served.missing_models.items():
             yield Check(f"{served.name}/{id}", "warning", reason)
     for name, reason in host.instances.unknown.items():
         yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
+
+
+def _key_to_set(instance: Instance) -> str:
+    """The command that sets the key of an instance that has none; empty if it takes none,
+    or has one."""
+    from genai_host.api.settings import describe
+    from genai_host.errors import ConfigurationError
+
+    secrets = [each for each in describe(instance.type.settings) if each.secret]
+    try:
+        lacks = (
+            bool(secrets) and instance.config.enabled and not any(map(instance.find_key, secrets))
+        )
+    except ConfigurationError:
+        lacks = False
+    return f"genai-host keys set {instance.name}" if lacks else ""
+
+
+def _check_keys(host: Host) -> Iterator[Check]:
+    """Where they are kept, and which source won for each."""
+    from genai_host.api.settings import describe
+    from genai_host.errors import ConfigurationError
+
+    lack = host.keys.lack()
+    where = f"kept in the file {host.keys.path}: {lack}" if lack else "kept in the keyring"
+    try:
+        host.keys.kept()
+        yield Check("keys", "ok", where)
+    except ConfigurationError as error:
+        yield Check("keys", "failed", str(error), error.hint)
+    for instance in host.instances:
+        for setting in describe(instance.type.settings):
+            what = f"key {instance.name}.{setting.name}"
+            try:
+                found = instance.find_key(setting) if setting.secret else None
+            except ConfigurationError as error:
+                yield Check(what, "failed", str(error), error.hint)
+                continue
+            if found is not None:
+                yield Check(what, "ok", f"from {found.source}")
+
+
+def _check_aliases(host: Host) -> Iterator[Check]:
+    from genai_host.errors import NoRoute
+
+    for name, model in host.config.aliases.items():
+        try:
+            host.catalog.model_named(name)
+        except NoRoute as error:
+            yield Check(f"alias {name}", "failed", f"for {model}: {error}", error.hint)
 
 
 def _check_default(host: Host) -> Iterator[Check]:

@@ -26,13 +26,19 @@ _COMMANDS = {
     "ask": "Ask one question and print the answer.",
     "chat": "Converse, turn by turn.",
     "completion": "Print the completion script of a shell.",
+    "config": "Show and change what is configured, with its providers.",
     "doctor": "Check that everything is in order, and say what is not.",
     "features": "List what can be conversed with.",
+    "install": "Install plugins where the host runs.",
+    "keys": "Keep the keys of providers.",
     "models": "List the models, and where they run.",
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "templates": "List, show and remove your templates.",
     "tools": "List the tools that models may ask for, and call them.",
+    "uninstall": "Uninstall plugins.",
+    "upgrade": "Upgrade plugins.",
 }
 
 

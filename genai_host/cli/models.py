@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,7 +11,7 @@ import click
 from genai_host.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
-from genai_host.errors import GenaiError, PluginError
+from genai_host.errors import GenaiError, NoRoute, PluginError
 from genai_host.instances import Instance
 from genai_host.resolution import Candidate
 
@@ -27,7 +29,15 @@ def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
     by_model: dict[str, list[Candidate]] = {}
     for candidate in app.host.routes():
         by_model.setdefault(candidate.model.name, []).append(candidate)
-    rows = [_row(app, candidates) for candidates in by_model.values()]
+    aliases = _aliases(app)
+    for model, names in aliases.items():
+        if model not in by_model:  # what an alias passes through is declared nowhere
+            by_model[model] = app.host.catalog.explain(names[0], None, "chat")
+    rows = [
+        _row(app, candidates, aliases.get(model, ()))
+        for model, candidates in by_model.items()
+        if candidates
+    ]
     rows = [row for row in rows if everything or row["runs"]]
     if as_json:
         echo_json(rows)
@@ -36,12 +46,22 @@ def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
     echo_table(columns, [[row[column] for column in columns] for row in rows])
 
 
-def _row(app: App, candidates: list[Candidate]) -> dict[str, Any]:
+def _aliases(app: App) -> dict[str, list[str]]:
+    """The user's own names by the model that each stands for; those that stand for none
+    are left to `doctor`."""
+    found: dict[str, list[str]] = {}
+    for name in app.host.config.aliases:
+        with contextlib.suppress(NoRoute):
+            found.setdefault(app.host.catalog.model_named(name).name, []).append(name)
+    return found
+
+
+def _row(app: App, candidates: list[Candidate], aliases: Sequence[str]) -> dict[str, Any]:
     model = candidates[0].model
     running = [candidate for candidate in candidates if candidate.runs]
     return {
         "name": model.name,
-        "aliases": list(model.aliases),
+        "aliases": [*model.aliases, *aliases],
         "plugin": app.host.registry.owner("model", model.name),
         "for": model.operation,
         "window": model.window,

@@ -12,10 +12,13 @@ from click.shell_completion import CompletionItem
 from genai_host.api import Checker
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
-from genai_host.errors import InvalidData
+from genai_host.cli.terminal import note
+from genai_host.errors import ConfigurationError, InvalidData, NoRoute
+from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation
+    from genai_host.templates import Template
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +27,9 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     def complete(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
         host = ctx.ensure_object(App).host
         names: Mapping[str, list[str]] = {
-            "models": sorted({each.model.name for each in host.routes() if each.runs}),
+            "models": sorted(
+                {each.model.name for each in host.routes() if each.runs} | {*host.config.aliases}
+            ),
             "providers": sorted(instance.name for instance in host.instances),
             "features": sorted(host.registry.features),
         }
@@ -73,6 +78,51 @@ def conversation_options(function: F) -> F:
     return function
 
 
+def template_options(function: F) -> F:
+    """Add `template` and `variables` to a command, for `chosen_template`."""
+    for option in (
+        click.option(
+            "--var",
+            "variables",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A variable of the template, as language=French.",
+        ),
+        click.option(
+            "--template",
+            "-t",
+            metavar="NAME",
+            help="A template of yours, as `templates list` lists it; other options win over it.",
+            shell_complete=_template_names,
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def _template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    from genai_host.templates import template_names
+
+    return [CompletionItem(name) for name in template_names() if name.startswith(typed)]
+
+
+def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | None:
+    """The template of that name, with values for its variables."""
+    values = named_texts(variables, "--var")
+    if name is None:
+        if values:
+            raise click.BadParameter("it is for a --template", param_hint="--var")
+        return None
+    from genai_host.templates import read_template
+
+    return read_template(name).with_variables(values)
+
+
+def fragment_option(sources: str, help: str) -> Callable[[F], F]:
+    """The option `fragments` of a command: what it takes, and what it does with it."""
+    return click.option("--fragment", "-F", "fragments", multiple=True, metavar=sources, help=help)
+
+
 def attach_option(sources: str, help: str) -> Callable[[F], F]:
     """The option `attach` of a command: what it takes, and what it does with it."""
     return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
@@ -88,33 +138,86 @@ def open_conversation(
     system: str | None,
     params: tuple[str, ...],
     settings: tuple[str, ...],
+    template: Template | None = None,
 ) -> Conversation:
-    """The conversation that the options ask for."""
+    """The conversation that the options ask for, and the template where they say nothing;
+    then what was used last, if the configuration asks for that."""
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
-    return app.host.open(
-        feature,
-        model,
-        provider=provider,
-        models={role: str(name) for role, name in named_values(roles, "--role").items()},
-        parameters=named_values(params, "--param"),
-        settings=chosen,
-    )
+    models = named_texts(roles, "--role")
+    parameters = named_values(params, "--param")
+    if template is not None:
+        usual = dict(template.settings)
+        if template.system:
+            usual["system_prompt"] = template.system_text()
+        chosen = usual | chosen
+        models = {**template.roles, **models}
+        parameters = {**template.parameters, **parameters}
+        feature = feature or template.feature or None
+        model = model or template.model or None
+        provider = provider or template.provider or None
+    host = app.host
+
+    def open_with(names: Chosen) -> Conversation:
+        return host.open(
+            names.feature,
+            names.model,
+            provider=names.provider,
+            models=models,
+            parameters=parameters,
+            settings=chosen,
+        )
+
+    given = Chosen(feature, model, provider)
+    if not host.config.remember:
+        return open_with(given)
+    return _open_remembering(given, open_with, read_only=host.config.read_only)
+
+
+def _open_remembering(
+    given: Chosen, open_with: Callable[[Chosen], Conversation], *, read_only: bool
+) -> Conversation:
+    """What was used last may be gone: then it is as if it had not been."""
+    from genai_host.last_used import LastUsed
+
+    last = LastUsed()
+    names = given.over(last.read())
+    try:
+        conversation = open_with(names)
+    except (NoRoute, ConfigurationError) as error:
+        if names == given:
+            raise
+        note(f"what was used last is left out: {error}", fg="yellow")
+        names = given
+        conversation = open_with(names)
+    if not read_only:
+        last.write(names)
+    return conversation
+
+
+def named_texts(given: tuple[str, ...], option: str) -> dict[str, str]:
+    """`NAME=VALUE` pairs, with the values as they are written."""
+    return dict(_pair(each, option) for each in given)
 
 
 def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
     """`NAME=VALUE` pairs; a value is JSON where it can be, else a string."""
     values: dict[str, Any] = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint=option)
+    for each in given:
+        name, value = _pair(each, option)
         try:
             values[name] = read_json(value)
         except ValueError:
             values[name] = value
     return values
+
+
+def _pair(given: str, option: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{given!r} is not NAME=VALUE", param_hint=option)
+    return name, value
 
 
 def read_schema(given: str) -> dict[str, Any]:
@@ -133,8 +236,13 @@ def read_schema(given: str) -> dict[str, Any]:
         raise click.BadParameter(f"it is not JSON: {error}", param_hint="--schema") from error
     if not isinstance(schema, dict):
         raise click.BadParameter("it is not a JSON object", param_hint="--schema")
+    return checked_schema(schema, "--schema")
+
+
+def checked_schema(schema: dict[str, Any], place: str) -> dict[str, Any]:
+    """The same. Raises `click.BadParameter` that names the place if it is no JSON Schema."""
     try:
         Checker(schema)
     except InvalidData as error:
-        raise click.BadParameter(str(error), param_hint="--schema") from error
+        raise click.BadParameter(str(error), param_hint=place) from error
     return schema

@@ -91,21 +91,23 @@ def disable(names: tuple[str, ...]) -> None:
         note(f"disabled: {', '.join(added)}")
     if known:
         note(f"disabled already: {', '.join(known)}")
+    _note_what_comes_first()
 
 
 @command.command("enable")
 @click.argument("names", nargs=-1, required=True)
 def enable(names: tuple[str, ...]) -> None:
     """Take back `disable`: NAME is that plugin of any distribution."""
-    from genai_host.config import edit_config, read_config
+    from genai_host.config import edit_config
 
-    taken = _that_disable(names, read_config().disabled)
     with edit_config() as document:
-        disabled = document["plugins"]["disabled"]
+        disabled = document.get("plugins", {}).get("disabled", [])
+        taken = _that_disable(names, disabled)
         for entry in taken:
             while entry in disabled:
                 disabled.remove(entry)
     note(f"enabled: {', '.join(taken)}")
+    _note_what_comes_first()
 
 
 def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
@@ -174,6 +176,16 @@ def _config() -> Config:
         return Config()
 
 
+def _note_what_comes_first() -> None:
+    import os
+
+    from genai_host.config.environment import overrides_in
+
+    variable = overrides_in(os.environ).get("plugins.disabled")
+    if variable is not None:
+        note(f"the environment variable {variable} comes before it", fg="yellow")
+
+
 def _load(config: Config) -> list[Result]:
     from genai_host.discovery import EntryPoints, Plugins
 
@@ -225,12 +237,11 @@ def _must_exist(names: tuple[str, ...]) -> None:
     plugins = PluginIndex().plugins() if names else []
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
-            import difflib
-
             from genai_host.errors import ConfigurationError
+            from genai_host.telling import nearest
 
             known = sorted({found.name for found in plugins})
-            near = difflib.get_close_matches(name, known, 1)
+            near = nearest(name, known)
             raise ConfigurationError(
                 f"there is no plugin {name!r}",
                 hint=f"did you mean {near[0]}?" if near else "genai-host plugins lists them",

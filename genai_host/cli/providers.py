@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -75,6 +76,11 @@ def _show(row: dict[str, Any]) -> None:
         echo(f"{'dialects:':<10}{', '.join(row['dialects'])}")
     if row["settings"]:
         echo("")
-        columns = ("setting", "type", "default", "environment", "what it is")
-        keys = ("name", "type", "default", "env", "help")
-        echo_table(columns, [[setting[key] for key in keys] for setting in row["settings"]])
+        echo_settings(row["settings"])
+
+
+def echo_settings(settings: Iterable[Mapping[str, Any]]) -> None:
+    """A table of described settings."""
+    columns = ("setting", "type", "default", "environment", "what it is")
+    keys = ("name", "type", "default", "env", "help")
+    echo_table(columns, [[setting[key] for key in keys] for setting in settings])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.cli.templates import FILES, NEXT
+from genai_host.cli.scaffold_files import FILES, NEXT
 from genai_host.errors import ConfigurationError
 from genai_host.index import PluginIndex
 from genai_host.names import PLAIN_NAME

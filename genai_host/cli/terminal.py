@@ -14,7 +14,7 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -26,6 +26,9 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u2
 
 
 _OUTPUT = "standard output"
+MOST_PIPED = 20 * 1024 * 1024
+
+P = TypeVar("P", str, bytes)
 
 
 def safe(text: str) -> str:
@@ -76,12 +79,12 @@ def note(text: str, **style: Any) -> None:
 
 def piped_text() -> str:
     """All that is piped in; nothing at a terminal. Raises `ConfigurationError` if it is
-    no text."""
+    no text, or more than 20 MiB of letters."""
     source: TextIO | None = sys.stdin
     if source is None or source.isatty():
         return ""
     with _decoding():
-        return source.read()
+        return _bounded(source.read(MOST_PIPED + 1))
 
 
 def piped_lines() -> Iterator[str]:
@@ -107,13 +110,22 @@ def _decoding() -> Iterator[None]:
 
 def piped_bytes() -> bytes:
     """All of standard input, whatever it is. Raises `ConfigurationError` if there is
-    none."""
+    none, or more than 20 MiB."""
     source: TextIO | None = sys.stdin
     if source is None:
         from genai_host.errors import ConfigurationError
 
         raise ConfigurationError("standard input is closed")
-    return source.buffer.read()
+    return _bounded(source.buffer.read(MOST_PIPED + 1))
+
+
+def _bounded(piped: P) -> P:
+    """As where what is piped in has no end."""
+    if len(piped) > MOST_PIPED:
+        from genai_host.errors import ConfigurationError
+
+        raise ConfigurationError(f"standard input is larger than {MOST_PIPED >> 20} MiB")
+    return piped
 
 
 def echo_json(value: Any) -> None:

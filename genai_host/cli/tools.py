@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import named_values
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.telling import nearest
 
 
 @click.group(name="tools", invoke_without_command=True)
@@ -104,7 +104,7 @@ def _tool(app: App, name: str) -> Tool:
     tools = app.host.registry.tools
     if name in tools:
         return tools[name]
-    near = difflib.get_close_matches(name, tools, 1)
+    near = nearest(name, tools)
     known = f"there are: {', '.join(sorted(tools)) or 'none'}"
     raise ConfigurationError(
         f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known

@@ -36,6 +36,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     monkeypatch.setenv("GENAI_HOST_HOME", str(folder))
     monkeypatch.delenv("GENAI_HOST_CONFIG", raising=False)
+    # nor your keyring
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     return folder
 
 

@@ -1,5 +1,6 @@
 """Acceptance of the host, item by item of source document 000, as far as the core
-goes. Items 2, 3, 4, 6, 16 and 18 belong to what is built on it."""
+goes. Items 2, 3 and 4 are in `test_configuration.py`; 6, 16 and 18 belong to what is built
+on it."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_item_05_the_matrix_says_what_runs_and_why_the_rest_does_not(make_host: 
     for model, provider, reason in (
         ("mock", "keyless", "no key: set MOCK_KEY"),
         ("stranger", "mock", "no shared dialect: stranger speaks unheard-of"),
-        ("mock", "absent", "pip install genai-vendor-absent"),
+        ("mock", "absent", "genai-host install genai-vendor-absent"),
     ):
         with pytest.raises(NoRoute) as caught:
             host.open("chat", model, provider=provider)

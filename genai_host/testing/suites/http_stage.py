@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import Clock
+from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
 from genai_host.host import Host
 from genai_host.retry import Patience
@@ -62,7 +63,7 @@ class HttpStage(ProviderSuite):
         for name, value in {**self.environment, **dict.fromkeys(self.keys, CANARY)}.items():
             monkeypatch.setenv(name, value)
         with FakeService([reply(status=599)]) as self.service:
-            self.settings = self._at_service(self.settings)
+            self.settings = {**self._keys(), **self._at_service(self.settings)}
             self.slow = self._at_service(self.slow)
             yield
 
@@ -135,6 +136,17 @@ class HttpStage(ProviderSuite):
         in events as they are; no two pieces of the suite are equal."""
         whole = b"".join(events)
         return "".join(piece for piece in pieces if piece.encode() in whole)
+
+    def _keys(self) -> dict[str, Any]:
+        """By name they belong to the instance that is named like its type, and to no other."""
+        kinds = [each for each in self.declared().providers if each.name == self.provider]
+        return {
+            setting.name: {"env": variable}
+            for kind in kinds
+            for setting in describe(kind.settings)
+            for variable in setting.env
+            if setting.secret and variable in self.keys
+        }
 
     def _at_service(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {

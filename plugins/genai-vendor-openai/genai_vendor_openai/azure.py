@@ -85,7 +85,7 @@ class AzureProvider(HttpProvider):
             return "no endpoint: set AZURE_OPENAI_ENDPOINT"
         if self._command is not None:
             return self._command.missing()
-        return None if self.has_key else "no key: set AZURE_OPENAI_API_KEY"
+        return None if self.has_key else self.services.no_key("AZURE_OPENAI_API_KEY")
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != 404 or not _is_about_a_deployment(reply):

@@ -42,9 +42,7 @@ class CompatibleSettings:
         default="",
         metadata=about("environment variable of its key, as GROQ_API_KEY; empty if it has none"),
     )
-    api_key: Secret | None = field(
-        default=None, metadata=about("its key, for programs that have it at hand")
-    )
+    api_key: Secret | None = field(default=None, metadata=about("its key"))
     headers: Mapping[str, str] = field(
         factory=dict, metadata=about("further headers, sent with each request")
     )

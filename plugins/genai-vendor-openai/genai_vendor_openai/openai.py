@@ -53,7 +53,9 @@ class OpenAIProvider(HttpProvider):
         self.serves = _OWN if _is_own(self.base_url) else _ELSEWHERE
 
     def missing(self) -> str | None:
-        return super().missing() or (None if self.has_key else "no key: set OPENAI_API_KEY")
+        return super().missing() or (
+            None if self.has_key else self.services.no_key("OPENAI_API_KEY")
+        )
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:
         return listed_models(self.get("/models", limits))

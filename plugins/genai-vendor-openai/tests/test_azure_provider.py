@@ -50,7 +50,8 @@ def service() -> Iterator[FakeService]:
 def azure(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> MakeHost:
     """Makes hosts with an instance `mine`, whose `gpt-5.4` and `gpt-4.1` are deployments
     of other names: `azure(api_version="2024-10-21")`."""
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    for variable in ("AZURE_OPENAI_API_KEY", "GENAI_HOST_PROVIDERS__MINE__API_KEY"):
+        monkeypatch.setenv(variable, KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
 
     def make(**settings: Any) -> Host:
@@ -133,7 +134,7 @@ def test_the_version_may_come_from_the_environment(
 def test_a_token_comes_before_a_key(
     azure: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", TOKEN)
+    monkeypatch.setenv("GENAI_HOST_PROVIDERS__MINE__TOKEN", TOKEN)
     service.replies = [chat("hello")]
     azure().open("chat", "gpt-4.1@mine").say("hi")
     headers = service.requests[0].headers
@@ -194,6 +195,10 @@ def test_it_says_what_it_lacks(
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", service.url)
     with pytest.raises(NoRoute, match="no key: set AZURE_OPENAI_API_KEY"):
         make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@azure-openai")
+    for variable in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, KEY)
+            make_host(openai=genai_vendor_openai).open("chat", "gpt-4.1@azure-openai")
 
 
 @pytest.mark.parametrize("version", ["", "2024-10-21"])
@@ -244,7 +249,7 @@ def test_what_is_secret_is_nowhere(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     if secret == TOKEN:
-        monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", TOKEN)
+        monkeypatch.setenv("GENAI_HOST_PROVIDERS__MINE__TOKEN", TOKEN)
     service.replies = [failure(401, message=f"Access denied for {secret}")]
     host = azure()
     conversation = host.open("chat", "gpt-4.1@mine")

@@ -1,0 +1,328 @@
+"""`genai-host config`: the configuration file and the instances of providers in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.terminal import echo, echo_json, echo_table, note
+
+if TYPE_CHECKING:
+    from genai_host.api import Operation
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(name="config")
+def command() -> None:
+    """Show and change the configuration, and the instances of providers in it.
+
+    A KEY is its place in the file, with dots: defaults.model, aliases.NAME,
+    providers.NAME.SETTING, providers.NAME.models.MODEL, providers.NAME.calls.BOUND.
+    """
+
+
+@command.command("path")
+def path() -> None:
+    """Print where the configuration file is, or would be."""
+    from genai_host import paths
+
+    echo(paths.config_file())
+
+
+@command.command("list")
+@_JSON
+def list_instances(as_json: bool) -> None:
+    """List the configured instances of providers."""
+    from genai_host.config import read_config
+
+    rows = [
+        {
+            "name": name,
+            "type": instance.type,
+            "enabled": instance.enabled,
+            "models": dict(instance.models),
+        }
+        for name, instance in read_config().providers.items()
+    ]
+    if as_json:
+        echo_json(rows)
+        return
+    table = [
+        [row["name"], row["type"], "yes" if row["enabled"] else "no", row["models"]] for row in rows
+    ]
+    echo_table(("name", "type", "enabled", "models"), table)
+
+
+@command.command("show")
+@click.argument("name", required=False)
+@_JSON
+@pass_app
+def show(app: App, name: str | None, as_json: bool) -> None:
+    """Show all that is configured, or an instance, and where each value comes from."""
+    from genai_host.cli.configured import configured, of_instance
+
+    rows = configured(app.host) if name is None else of_instance(app.host, app.instance(name))
+    if as_json:
+        echo_json([row._asdict() for row in rows])
+    else:
+        echo_table(("key", "value", "from"), [[row.key, row.shown(), row.source] for row in rows])
+
+
+@command.command("types")
+@click.argument("type", required=False)
+@_JSON
+@pass_app
+def types(app: App, type: str | None, as_json: bool) -> None:
+    """List the types of providers; with TYPE, the settings of its instances."""
+    import attrs
+
+    from genai_host.api.settings import describe
+    from genai_host.bounds import Bounds
+    from genai_host.changes import type_named
+    from genai_host.cli.providers import echo_settings
+
+    known = app.host.registry.providers
+    if type is None:
+        rows = [
+            {"name": name, "plugin": app.host.registry.owner("provider", name)} for name in known
+        ]
+        if as_json:
+            echo_json(rows)
+        else:
+            echo_table(("type", "plugin"), [list(row.values()) for row in rows])
+        return
+    settings = describe(type_named(known, type).settings)
+    bounds = [attrs.evolve(each, name=f"calls.{each.name}") for each in describe(Bounds)]
+    described = [attrs.asdict(each) for each in (*settings, *bounds)]
+    if as_json:
+        echo_json(described)
+    else:
+        echo_settings(described)
+
+
+@command.command("add")
+@click.argument("name")
+@click.argument("type")
+@click.argument("values", nargs=-1, metavar="[SETTING=VALUE]...")
+@pass_app
+def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
+    """Add an instance of a provider TYPE under a NAME of its own.
+
+    SETTING is one of the type, which `config types TYPE` lists, or models.MODEL, whose
+    value is the model's id there, or calls.BOUND.
+
+    \b
+    genai-host config add groq openai-compatible base_url=https://api.groq.com/openai/v1
+    genai-host keys set groq
+    genai-host ask -p groq -m llama-3.3-70b-versatile hi
+    """
+    from genai_host.changes import add_instance
+    from genai_host.config import edit_config, must_be_writable
+
+    must_be_writable()
+    types = app.host.registry.providers
+    with edit_config() as document:
+        add_instance(document, types, name, type, _pairs(values))
+    note(f"added: {name}")
+    _show_next_step(app, name, type)
+
+
+@command.command("set")
+@click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
+@pass_app
+def set_values(app: App, values: tuple[str, ...]) -> None:
+    """Set keys: all of them, or none if one does not fit.
+
+    Lists are written with commas, other values as JSON or as text.
+
+    \b
+    genai-host config set defaults.model=smollm2 defaults.prefer=local,groq
+    genai-host config set providers.groq.calls.first_token=120
+    """
+    _set(app, _pairs(values))
+
+
+@command.command("unset")
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+def unset(keys: tuple[str, ...]) -> None:
+    """Take keys out, so that they are as they are without a configuration."""
+    from genai_host.changes import unset_keys
+    from genai_host.config import edit_config
+
+    with edit_config() as document:
+        unset_keys(document, keys)
+    note(f"unset: {', '.join(keys)}")
+
+
+@command.command("default")
+@click.argument("what", type=click.Choice(["feature", "model", "embed", "moderate"]))
+@click.argument("name", required=False)
+@click.option("--remove", is_flag=True, help="Have no such default.")
+@pass_app
+def default(app: App, what: str, name: str | None, remove: bool) -> None:
+    """Choose what is used where none is named: `config default model smollm2`.
+
+    Without NAME, print it. `embed` is the model for embeddings, `moderate` the one that
+    judges texts.
+    """
+    _set_or_print(app, f"defaults.{what}", name, remove)
+
+
+@command.command("alias")
+@click.argument("name")
+@click.argument("model", required=False)
+@click.option("--remove", is_flag=True, help="Remove the alias.")
+@pass_app
+def alias(app: App, name: str, model: str | None, remove: bool) -> None:
+    """Give a model a name of your own: `config alias fast smollm2@local`.
+
+    It holds wherever a model's name is taken. Without MODEL, print what it stands for.
+    """
+    _set_or_print(app, f"aliases.{name}", model, remove)
+
+
+@command.command("remove")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove an instance. Its keys are kept: `keys remove` forgets them."""
+    from genai_host.changes import remove_instance
+    from genai_host.config import edit_config
+
+    with edit_config() as document:
+        remove_instance(document, name)
+    note(f"removed: {name}")
+
+
+@command.command("enable")
+@click.argument("name")
+@pass_app
+def enable(app: App, name: str) -> None:
+    """Take back `disable`."""
+    _enable(app, name, enabled=True)
+
+
+@command.command("disable")
+@click.argument("name")
+@pass_app
+def disable(app: App, name: str) -> None:
+    """Keep an instance, and do not use it."""
+    _enable(app, name, enabled=False)
+
+
+def _enable(app: App, name: str, *, enabled: bool) -> None:
+    from genai_host.changes import enable_instance
+    from genai_host.config import edit_config, must_be_writable, read_config
+
+    must_be_writable()
+    # only an instance that is not configured yet needs the plugins
+    types = {} if name in read_config().providers else app.host.registry.providers
+    with edit_config() as document:
+        enable_instance(document, types, name, enabled=enabled)
+    note(f"{'enabled' if enabled else 'disabled'}: {name}")
+
+
+def _set_or_print(app: App, key: str, value: str | None, remove: bool) -> None:
+    from genai_host.changes import unset_keys
+    from genai_host.config import edit_config, read_config
+
+    if remove:
+        with edit_config() as document:
+            unset_keys(document, [key])
+        note(f"unset: {key}")
+    elif value is not None:
+        _set(app, {key: value})
+    else:
+        from genai_host.cli.configured import value_of
+
+        echo(value_of(read_config(), key))
+
+
+def _set(app: App, values: Mapping[str, str]) -> None:
+    from genai_host.changes import set_keys, split_key
+    from genai_host.config import edit_config, must_be_writable
+
+    must_be_writable()
+    keys = [split_key(key) for key in values]
+    types = app.host.registry.providers if any(key[0] == "providers" for key in keys) else {}
+    for key, value in zip(keys, values.values(), strict=True):
+        _check_name(app, key, value)
+    with edit_config() as document:
+        set_keys(document, types, values)
+    note(f"set: {', '.join(values)}")
+    for variable in _overriding(values):
+        note(f"the environment variable {variable} comes before it", fg="yellow")
+
+
+def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
+    """Whatever names a feature, a model or a provider must name one that there is."""
+    from genai_host.config.keys import MODELS
+
+    if key == ("defaults", "feature"):
+        app.host.feature(value)
+    elif key[0] == "aliases":
+        _check_alias(app, key[1], value)
+    elif key[0] == "defaults" and key[-1] in MODELS:
+        operations: Mapping[str, Operation] = {
+            "model": "chat",
+            "embed": "embed",
+            "moderate": "moderate",
+        }
+        _check_model(app, value, operations[key[-1]])
+    elif key == ("defaults", "prefer"):
+        for name in filter(None, (each.strip() for each in value.split(","))):
+            app.instance(name)
+
+
+def _check_alias(app: App, alias: str, model: str) -> None:
+    from genai_host.errors import ConfigurationError
+
+    catalog = app.host.catalog
+    if alias in catalog.names:
+        declared = catalog.names[alias].name
+        owner = app.host.registry.owner("model", declared)
+        raise ConfigurationError(
+            f"{alias!r} is a name of the model {declared}" + (f" of {owner}" if owner else ""),
+            hint="choose another alias",
+        )
+    _check_model(app, model, None)
+
+
+def _check_model(app: App, name: str, operation: Operation | None) -> None:
+    """One that cannot run for now may be told: its key may come later."""
+    catalog = app.host.catalog
+    found = catalog.explain(name, None, operation or catalog.model_named(name).operation)
+    if not any(candidate.runs for candidate in found):
+        reasons = "; ".join(dict.fromkeys(reason for each in found for reason in each.reasons))
+        note(f"warning: {name} cannot run for now: {reasons}", fg="yellow")
+
+
+def _overriding(values: Mapping[str, str]) -> list[str]:
+    from genai_host.config.environment import overrides_in
+
+    overrides = overrides_in(os.environ)
+    return [overrides[key] for key in values if key in overrides]
+
+
+def _show_next_step(app: App, name: str, type: str) -> None:
+    from genai_host.api.settings import describe
+
+    secrets = [each for each in describe(app.host.registry.providers[type].settings) if each.secret]
+    if secrets:
+        note(f"its key, if it has one: genai-host keys set {name}")
+
+
+def _pairs(given: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, Any] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{pair!r} is not NAME=VALUE")
+        if name in pairs:
+            raise click.UsageError(f"{name} is given twice")
+        pairs[name] = value
+    return pairs

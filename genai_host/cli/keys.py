@@ -1,0 +1,120 @@
+"""`genai-host keys`: the secrets of provider instances."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from genai_host.api.settings import Secret, Setting, describe
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note, piped_text
+from genai_host.errors import ConfigurationError
+
+
+@click.group(name="keys")
+def command() -> None:
+    """Keep the keys of providers, and say where they come from.
+
+    A key comes from the environment, else from the keyring, else from a file that you
+    alone can read. Each instance has its own; NAME is one of `genai-host providers`.
+    """
+
+
+@command.command("set")
+@click.argument("name")
+@click.option("--setting", metavar="SETTING", help="Which of its secrets, if it has several.")
+@pass_app
+def set_key(app: App, name: str, setting: str | None) -> None:
+    """Keep a key: it is asked for, or read from standard input.
+
+    It goes to the keyring where there is one, else to the file.
+    """
+    from genai_host.config import must_be_writable
+
+    must_be_writable()
+    chosen = _secret_of(app, name, setting)
+    place = app.host.keys.set(name, chosen.name, _read_secret(f"{chosen.name} of {name}"))
+    note(f"kept in {place}: {chosen.name} of {name}")
+    found = app.host.instances[name].find_key(chosen)
+    if found is not None and found.source != place:
+        note(f"{found.source} comes before it", fg="yellow")
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_app
+def list_keys(app: App, as_json: bool) -> None:
+    """List the secrets that providers take, and where each is; never what it is."""
+    rows = list(_rows(app))
+    if as_json:
+        echo_json(rows)
+    else:
+        echo_table(("provider", "setting", "from"), [list(row.values()) for row in rows])
+
+
+@command.command("remove")
+@click.argument("name")
+@click.option("--setting", metavar="SETTING", help="Only this one.")
+@pass_app
+def remove(app: App, name: str, setting: str | None) -> None:
+    """Forget the keys of a provider, wherever `keys set` put them."""
+    removed = app.host.keys.remove(name, setting)
+    if not removed:
+        raise ConfigurationError(
+            f"no {setting or 'key'} of {name} is kept", hint="genai-host keys list"
+        )
+    note(f"removed: {', '.join(removed)} of {name}")
+
+
+def _secret_of(app: App, name: str, setting: str | None) -> Setting:
+    """The setting that is meant: the one that is named, or the first."""
+    secrets = {
+        each.name: each for each in describe(app.instance(name).type.settings) if each.secret
+    }
+    if not secrets:
+        raise ConfigurationError(f"the provider {name!r} takes no key")
+    if setting is not None and setting not in secrets:
+        raise ConfigurationError(
+            f"the provider {name!r} has no secret {setting!r}",
+            hint=f"it has {', '.join(secrets)}",
+        )
+    return secrets[setting] if setting is not None else next(iter(secrets.values()))
+
+
+def _read_secret(what: str) -> Secret:
+    """Never from an argument: others can see those, and shells keep them."""
+    if is_terminal(sys.stdin):
+        text: str = click.prompt(what, hide_input=True, err=True)
+    else:
+        text = piped_text()
+    text = text.strip()
+    if not text:
+        raise ConfigurationError("there is no key on standard input")
+    if not text.isprintable():
+        raise ConfigurationError("the key has several lines, or characters that no key has")
+    return Secret(text)
+
+
+def _rows(app: App) -> Any:
+    kept = app.host.keys.kept()
+    for instance in app.host.instances:
+        for setting in describe(instance.type.settings):
+            if setting.secret:
+                kept.pop((instance.name, setting.name), None)
+                yield _row(instance.name, setting.name, _source(instance, setting))
+    for (name, secret), place in kept.items():
+        yield _row(name, secret, f"{place}; there is no such provider")
+
+
+def _source(instance: Any, setting: Setting) -> str:
+    try:
+        found = instance.find_key(setting)
+    except ConfigurationError as error:
+        return str(error)
+    return found.source if found else "nowhere"
+
+
+def _row(name: str, setting: str, source: str) -> dict[str, str]:
+    return {"provider": name, "setting": setting, "from": source}

@@ -1,0 +1,63 @@
+"""`genai-host upgrade`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from genai_host.cli.installing import (
+    InstallerCommand,
+    further,
+    install_options,
+    must_be_installed,
+    perform,
+)
+from genai_host.cli.terminal import note
+
+if TYPE_CHECKING:
+    from genai_host.installed import Installed
+
+
+@click.command(name="upgrade", cls=InstallerCommand)
+@click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
+@click.option("--all", "all_plugins", is_flag=True, help="The host, and all of its plugins.")
+@install_options
+@click.pass_context
+def command(
+    ctx: click.Context, plugins: tuple[str, ...], all_plugins: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Upgrade plugins, by the exact names of their distributions, or the host.
+
+    What was installed from a folder, a file or an address is left out by --all: no index
+    has a newer one.
+    """
+    from genai_host.installed import installed_distributions
+    from genai_host.installer import Place, find_installer
+
+    if bool(plugins) == all_plugins:
+        raise click.UsageError("name plugins, or say --all", ctx)
+    installed = installed_distributions()
+    names = _all(installed) if all_plugins else must_be_installed(plugins, installed)
+    if not names:
+        note("there is nothing to upgrade")
+        return 0
+    installer = find_installer(Place.here(), further(ctx))
+    commands = installer.upgrade([installed[name].name for name in names], further(ctx))
+    return perform(commands, (), dry_run=dry_run, as_json=as_json)
+
+
+def _all(installed: Mapping[str, Installed]) -> list[str]:
+    from genai_host.index import PluginIndex
+    from genai_host.installed import normal_name
+
+    plugins = dict.fromkeys(normal_name(found.distribution) for found in PluginIndex().plugins())
+    names = []
+    for name in plugins:
+        found = installed.get(name)
+        if found is not None and found.source:
+            note(f"left as it is: {name}, which no index brought", dim=True)
+        elif found is not None:
+            names.append(name)
+    return names

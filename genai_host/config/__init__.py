@@ -1,0 +1,52 @@
+"""The configuration: one TOML file, read whole, checked, and written atomically; and the
+environment, which comes before it.
+
+    version = 1
+    read_only = false                # true: no command changes anything
+
+    [defaults]
+    feature = "chat"
+    model = "smollm2"                # for chat
+    embed = "multilingual-e5-small"  # for embeddings
+    moderate = "omni-moderation"     # for judging texts
+    prefer = ["local"]               # provider instances, best first
+    remember = false                 # true: what was used last is used again
+
+    [aliases]
+    fast = "smollm2@local"           # a name of your own for a model
+
+    [plugins]
+    disabled = ["some-plugin"]
+    allowed = ["chat", "local"]      # if present, all others are blocked
+    strict = false                   # whether a broken plugin is an error
+
+    [providers.my-llama]             # a named instance
+    type = "local"
+    enabled = true
+    models = { my-model = "/models/my-model.gguf" }   # name to id there
+    threads = 2                      # and the settings of its type
+    calls = { first_token = 120 }    # what bounds its calls, see `genai_host.bounds`
+
+It is imported to list plugins, so it imports nothing heavy itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genai_host.config.reading import read_config
+from genai_host.config.values import Config, InstanceConfig
+
+if TYPE_CHECKING:
+    from genai_host.config.editing import edit_config, must_be_writable
+
+__all__ = ["Config", "InstanceConfig", "edit_config", "must_be_writable", "read_config"]
+
+
+def __getattr__(name: str) -> Any:
+    """What changes the file is imported where that is done."""
+    if name not in ("edit_config", "must_be_writable"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from genai_host.config import editing
+
+    return getattr(editing, name)

@@ -1,0 +1,129 @@
+"""Changes the configuration file: comments and layout stay, and the file before it is kept
+beside it as `config.toml.bak`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from genai_host import paths
+from genai_host.config.environment import is_set, variable_of
+from genai_host.config.reader import VERSION
+from genai_host.config.reading import checked, place_of
+from genai_host.config.toml_text import parse
+from genai_host.errors import ConfigurationError
+from genai_host.files import alone, read_text, write_text, writing
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+_ELSEWHERE = "name another file: --config FILE, or GENAI_HOST_CONFIG"
+
+
+@contextlib.contextmanager
+def edit_config(file: str | os.PathLike[str] | None = None) -> Iterator[TOMLDocument]:
+    """Change the configuration file.
+
+        with edit_config() as document:
+            document["defaults"]["model"] = "smollm2"
+
+    One process at a time; what was read is checked before and after, and written
+    whole or not at all. Where there is no file, one is made. Raises
+    `ConfigurationError`, and leaves the file alone, if it is not in order, is read-only
+    or cannot be written.
+    """
+    import tomlkit.items  # noqa: F401 - before others wait for this process
+
+    path = os.path.realpath(file or paths.config_file())  # a link to it stays one
+    must_be_writable(path)
+    with alone(path, _ELSEWHERE):
+        before = read_text(path)
+        document = _document(before or "", path)
+        yield document
+        text = _text_of(document, path)
+        if text == before:
+            return
+        with writing(path, _ELSEWHERE):
+            if before is not None:
+                write_text(f"{path}.bak", before)
+            write_text(path, text)
+
+
+def must_be_writable(
+    file: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None
+) -> None:
+    """Raises `ConfigurationError` if the configuration is read-only, and why: it says so
+    itself, the environment does, or the file may not be written."""
+    path = os.path.realpath(file or paths.config_file())
+    variable = variable_of("read_only")
+    if is_set(variable, os.environ if environ is None else environ):
+        raise ConfigurationError(f"the configuration is read-only: {variable} is set", file=path)
+    if not os.path.isfile(path):
+        return
+    if checked(read_text(path) or "", path).read_only:
+        place, line = place_of(path, "read_only")
+        raise ConfigurationError(
+            f"the configuration is read-only: {place} says so", file=path, line=line
+        )
+    # whoever may write everything is asked to keep to it as well
+    if not os.access(path, os.W_OK) or not os.stat(path).st_mode & stat.S_IWUSR:
+        raise ConfigurationError(
+            f"the configuration is read-only: {path} may not be written", file=path
+        )
+
+
+def _document(text: str, path: str) -> TOMLDocument:
+    """What a file says, to be changed. It is checked as it is when it is only read."""
+    import tomlkit
+
+    checked(text, path)
+    with _changing(path):
+        document = tomlkit.parse(text)
+    document.setdefault("version", VERSION)
+    return document
+
+
+def _text_of(document: TOMLDocument, path: str) -> str:
+    """What is to be written, once it is sure to say what the document says."""
+    with _changing(path):
+        text = document.as_string()
+        text.encode()  # half a surrogate pair has no place in a file
+        meant = document.unwrap()
+    checked(text, path)
+    if not _same(parse(text, path), meant):
+        raise ConfigurationError(
+            f"{path} cannot be changed in that way", file=path, hint="edit it yourself"
+        )
+    return text
+
+
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, dict) and isinstance(other, dict):
+        # a table whose last key was taken out may go with it
+        value, other = (
+            {key: each[key] for key in each if each[key] != {}} for each in (value, other)
+        )
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return bool(value == other or (value != value and other != other))  # nan is not nan
+
+
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if value != {}}
+
+
+@contextlib.contextmanager
+def _changing(path: str) -> Iterator[None]:
+    """What keeps the layout of a file reads and writes less than what reads it."""
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        yield
+    except (TOMLKitError, RecursionError, UnicodeEncodeError) as error:
+        raise ConfigurationError(
+            f"{path} cannot be changed: {error}", file=path, hint="edit it yourself"
+        ) from error

@@ -1,0 +1,125 @@
+"""The environment, which comes before the configuration file: `GENAI_HOST_` and the place
+in the file, in capitals, with two underscores where the file has a dot, and one where a
+name has a dash.
+
+    GENAI_HOST_DEFAULTS__MODEL=smollm2
+    GENAI_HOST_DEFAULTS__PREFER=local,big-window
+    GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW=8192
+    GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
+
+Secrets may stand there, too. An empty variable is not set. Names of models have letters
+that names of variables have not, so that `aliases` and `models` are in the file alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from genai_host.config.keys import KEYS, MODELS, hint_for, read_value
+from genai_host.config.values import Config, InstanceConfig
+from genai_host.errors import ConfigurationError
+from genai_host.names import PLAIN_NAME, VARIABLES
+
+_PREFIX = "GENAI_HOST_"
+_OF_TESTS = "GENAI_HOST_TEST_"
+_PROVIDERS = "GENAI_HOST_PROVIDERS__"
+
+
+def variable_of(*place: str) -> str:
+    """The variable for a place in the file: `variable_of("defaults", "model")`."""
+    return _PREFIX + "__".join(place).replace("-", "_").upper()
+
+
+def is_set(variable: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable says yes. Raises `ConfigurationError` if it says neither."""
+    text = environ.get(variable)
+    return bool(text and read_value(f"the environment variable {variable}", text, bool))
+
+
+def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
+    """Places in the file, with dots, to the variables that come before them."""
+    usual = {variable_of(*key.split(".")): key for key in KEYS}
+    found: dict[str, str] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(_PREFIX) or variable.startswith(_OF_TESTS):
+            continue
+        if variable in usual:
+            key = usual[variable]
+        elif variable.startswith(_PROVIDERS):
+            key = _of_instance(variable)
+        elif variable in VARIABLES:
+            continue
+        else:
+            known = [*usual, *VARIABLES, f"{_PROVIDERS}NAME__SETTING"]
+            raise ConfigurationError(
+                f"the environment variable {variable} is not known",
+                hint=hint_for(variable, known),
+            )
+        if environ[variable]:
+            found[key] = variable
+    return found
+
+
+def overridden(config: Config, environ: Mapping[str, str]) -> Config:
+    """The configuration with what the environment says. Raises `ConfigurationError` for
+    a variable that is not known, or has a value of another kind."""
+    found = overrides_in(environ)
+    if not found:
+        return config
+    values = {
+        key: read_value(f"the environment variable {variable}", environ[variable], KEYS[key].kind)
+        for key, variable in found.items()
+        if key in KEYS
+    }
+    models = dict(config.models)
+    for name, operation in MODELS.items():
+        if f"defaults.{name}" in values:
+            models[operation] = values.pop(f"defaults.{name}")
+    of_instances = [key for key in found if key not in KEYS]
+    return config._replace(
+        models=models,
+        providers=_with_instances(config.providers, found, of_instances, environ),
+        **{key.rpartition(".")[2]: value for key, value in values.items()},
+    )
+
+
+def _of_instance(variable: str) -> str:
+    name, *rest = variable.removeprefix(_PROVIDERS).lower().split("__")
+    name = name.replace("_", "-")
+    is_call = rest[:1] == ["calls"] and len(rest) == 2
+    if (
+        not re.fullmatch(PLAIN_NAME, name)
+        or not all(rest)
+        or not (len(rest) == 1 or is_call)
+        or rest[0] == "models"
+        or rest == ["calls"]
+    ):
+        raise ConfigurationError(
+            f"the environment variable {variable} names no setting of a provider",
+            hint=f"as {_PROVIDERS}MY_NAME__BASE_URL",
+        )
+    return ".".join(["providers", name, *rest])
+
+
+def _with_instances(
+    providers: Mapping[str, InstanceConfig],
+    found: Mapping[str, str],
+    keys: Iterable[str],
+    environ: Mapping[str, str],
+) -> dict[str, InstanceConfig]:
+    """One that is not configured is of the type of its name, unless its type is said."""
+    changed = dict(providers)
+    for key in keys:
+        variable = found[key]
+        _, name, setting = key.split(".", 2)
+        instance = changed.get(name) or InstanceConfig(name)
+        if setting == "type":
+            instance = instance._replace(type=environ[variable])
+        elif setting == "enabled":
+            owner = f"the environment variable {variable}"
+            instance = instance._replace(enabled=read_value(owner, environ[variable], bool))
+        else:
+            instance = instance._replace(overrides={**instance.overrides, setting: variable})
+        changed[name] = instance
+    return changed

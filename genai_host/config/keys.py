@@ -1,0 +1,69 @@
+"""The keys that the configuration may have. Those of provider instances are their types'
+own, and not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from genai_host.errors import ConfigurationError
+
+TABLES = ("defaults", "plugins", "aliases", "providers")
+OF_INSTANCES = ("type", "enabled", "models", "calls")
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+class Key(NamedTuple):
+    """A key whose values are of a kind: `str`, `bool` or `list` of strings."""
+
+    kind: type
+    default: Any
+    help: str
+
+
+KEYS: dict[str, Key] = {
+    "read_only": Key(bool, False, "whether no command may change anything"),
+    "defaults.feature": Key(str, "chat", "what is conversed with where none is named"),
+    "defaults.model": Key(str, "", "the model for chat where none is named"),
+    "defaults.embed": Key(str, "", "the model for embeddings"),
+    "defaults.moderate": Key(str, "", "the model that judges texts"),
+    "defaults.prefer": Key(list, (), "provider instances, best first, where several have a model"),
+    "defaults.remember": Key(bool, False, "whether what was used last is used again"),
+    "plugins.disabled": Key(list, (), "plugins not to load: NAME, or DISTRIBUTION:NAME"),
+    "plugins.allowed": Key(list, None, "the only plugins to load; all if it is not set"),
+    "plugins.strict": Key(bool, False, "whether a broken plugin is an error"),
+}
+"""By their place in the file, with a dot between table and name."""
+
+MODELS = {"model": "chat", "embed": "embed", "moderate": "moderate"}
+"""Default models: the name in the file, and the operation."""
+
+
+def names_in(table: str) -> list[str]:
+    """The names that a table may have, or the file itself."""
+    if not table:
+        return ["version", *(key for key in KEYS if "." not in key), *TABLES]
+    return [key.removeprefix(f"{table}.") for key in KEYS if key.startswith(f"{table}.")]
+
+
+def hint_for(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by an unknown name."""
+    import difflib
+
+    known = list(known)
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def read_value(owner: str, text: str, kind: type) -> Any:
+    """A value of a kind from text: several of a list have commas between them. Raises
+    `ConfigurationError`; the owner is what has the text, in words."""
+    if kind is list:
+        return tuple(item for item in (item.strip() for item in text.split(",")) if item)
+    if kind is not bool:
+        return text
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise ConfigurationError(f"{owner} is neither true nor false") from None

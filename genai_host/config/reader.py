@@ -1,0 +1,122 @@
+"""From the tables of the file to what is configured, with the place of what is wrong."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from genai_host.config import toml_text
+from genai_host.config.keys import KEYS, MODELS, OF_INSTANCES, hint_for, names_in
+from genai_host.config.values import Config, InstanceConfig
+from genai_host.errors import ConfigurationError
+from genai_host.names import ALIAS, PLAIN_NAME
+
+VERSION = 1
+
+
+class Reader:
+    def __init__(self, path: str, text: str) -> None:
+        self._path = path
+        self._text = text
+
+    def config(self, data: dict[str, Any]) -> Config:
+        self._must_be_ours(data)
+        self._only(data, "")
+        for table in ("defaults", "plugins"):
+            self._only(self._table(data, table), table)
+        found = {key: self._of_key(data, key) for key in KEYS}
+        chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
+        providers = self._table(data, "providers")
+        return Config(
+            feature=found["defaults.feature"],
+            models={operation: name for operation, name in chosen.items() if name},
+            prefer=found["defaults.prefer"],
+            disabled=found["plugins.disabled"],
+            allowed=found["plugins.allowed"],
+            strict=found["plugins.strict"],
+            providers={name: self._instance(providers, name) for name in providers},
+            aliases=self._aliases(data),
+            remember=found["defaults.remember"],
+            read_only=found["read_only"],
+            file=self._path,
+        )
+
+    def _must_be_ours(self, data: dict[str, Any]) -> None:
+        version = data.get("version", VERSION)
+        if type(version) is not int or version < 1:
+            raise self._wrong(("version",), f"is not {VERSION}")
+        if version > VERSION:
+            raise self._wrong(
+                ("version",),
+                f"is not {VERSION} but {version}: it was written by a newer genai-host",
+                "pip install --upgrade genai-host",
+            )
+
+    def _instance(self, providers: dict[str, Any], name: str) -> InstanceConfig:
+        where = ("providers", name)
+        if not re.fullmatch(PLAIN_NAME, name):
+            raise self._wrong(where, "is no name for a provider", f"it must match {PLAIN_NAME}")
+        table = self._table(providers, name, *where)
+        if "type" not in table:
+            raise self._wrong(where, "has no type")
+        models = self._table(table, "models", *where, "models")
+        return InstanceConfig(
+            type=self._of(str, table["type"], *where, "type"),
+            enabled=self._of(bool, table.get("enabled", True), *where, "enabled"),
+            models={
+                model: self._of(str, id, *where, "models", model) for model, id in models.items()
+            },
+            settings={key: value for key, value in table.items() if key not in OF_INSTANCES},
+            calls=self._table(table, "calls", *where, "calls"),
+        )
+
+    def _aliases(self, data: dict[str, Any]) -> dict[str, str]:
+        aliases = self._table(data, "aliases")
+        for name, model in aliases.items():
+            self._of(str, model, "aliases", name)
+            if not re.fullmatch(ALIAS, name):
+                raise self._wrong(("aliases", name), "is no alias", f"it must match {ALIAS}")
+            if model in aliases or not model:
+                raise self._wrong(("aliases", name), "stands for no model, but for an alias")
+        return aliases
+
+    def _of_key(self, data: dict[str, Any], key: str) -> Any:
+        known = KEYS[key]
+        table, _, name = key.rpartition(".")
+        values = self._table(data, table) if table else data
+        if name not in values:
+            return known.default
+        where = (table, name) if table else (name,)
+        if known.kind is list:
+            return self._strings(values[name], *where)
+        return self._of(known.kind, values[name], *where)
+
+    def _table(self, data: dict[str, Any], key: str, *where: str) -> dict[str, Any]:
+        value = data.get(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong(where or (key,), "is not a table")
+        return value
+
+    def _of(self, kind: type, value: Any, *where: str) -> Any:
+        if type(value) is not kind:
+            raise self._wrong(where, f"is not a {kind.__name__}")
+        return value
+
+    def _strings(self, value: Any, *where: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(where, "is not a list of strings")
+        return tuple(value)
+
+    def _only(self, table: dict[str, Any], where: str) -> None:
+        known = names_in(where)
+        for key in table:
+            if key not in known:
+                place = (where, key) if where else (key,)
+                raise self._wrong(place, "is not known", hint_for(key, known))
+
+    def _wrong(self, where: tuple[str, ...], what: str, hint: str = "") -> ConfigurationError:
+        line = toml_text.line_of(self._text, where)
+        place = f"{self._path}:{line}" if line else self._path
+        return ConfigurationError(
+            f"{place}: {'.'.join(where)} {what}", file=self._path, line=line, hint=hint
+        )

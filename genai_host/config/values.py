@@ -1,0 +1,67 @@
+"""What is configured, as the host uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from genai_host.names import APP
+
+
+class InstanceConfig(NamedTuple):
+    """A named instance of a provider type, as configured.
+
+    type        name of the provider type
+    enabled     whether it may be used
+    models      model name to its id there
+    settings    the settings of the type, unchecked
+    calls       what bounds its calls, unchecked
+    overrides   settings, and `calls.NAME`, to the environment variable that has a value
+                for each, unread
+    """
+
+    type: str
+    enabled: bool = True
+    models: Mapping[str, str] = {}
+    settings: Mapping[str, Any] = {}
+    calls: Mapping[str, Any] = {}
+    overrides: Mapping[str, str] = {}
+
+
+class Config(NamedTuple):
+    """What the configuration says; the defaults where it says nothing.
+
+    feature     used where the user names none
+    models      for an operation, as `chat`, the model used where the user names none
+    prefer      provider instances, best first, where several have a model
+    remember    whether what was used last is used again where the user names nothing
+    disabled    plugins not to load: a name, or `distribution:name`
+    allowed     the only plugins to load; None for all
+    strict      whether a broken plugin is an error
+    providers   the named instances
+    aliases     the user's own names of models, to what each stands for
+    read_only   whether no command may change anything
+    file        where it stands, for errors; empty if in no file
+    """
+
+    feature: str = "chat"
+    models: Mapping[str, str] = {}
+    prefer: Sequence[str] = ()
+    disabled: Sequence[str] = ()
+    allowed: Sequence[str] | None = None
+    strict: bool = False
+    providers: Mapping[str, InstanceConfig] = {}
+    aliases: Mapping[str, str] = {}
+    remember: bool = False
+    read_only: bool = False
+    file: str = ""
+
+    def blocks(self, plugin: str, distribution: str) -> str:
+        """Why a plugin is not to be loaded; empty if it is. Our own cannot be missed
+        on a list of what is allowed."""
+        names = {plugin, f"{distribution}:{plugin}"}
+        if names & set(self.disabled):
+            return "disabled"
+        if self.allowed is None or distribution == APP or names & set(self.allowed):
+            return ""
+        return "not on the list of allowed plugins"

@@ -1,0 +1,320 @@
+"""Changes to the configuration: checked before anything is written, and nothing else moves."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from attrs import field, frozen
+from attrs import validators as must
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import Provider, ProviderType, Secret, Services, about
+from genai_host.changes import (
+    add_instance,
+    enable_instance,
+    remove_instance,
+    set_keys,
+    split_key,
+    unset_keys,
+)
+from genai_host.config import InstanceConfig, edit_config, read_config
+from genai_host.config.toml_text import parse
+from genai_host.errors import ConfigurationError
+
+_BEFORE = [
+    "",
+    "# nothing but this\n",
+    """\
+# first
+version = 1   # its version
+[defaults]  # what is usual
+model = "a"  # this one
+
+# between
+prefer = [  # best first
+    "x",  # the best
+    "y",
+]
+[providers.own] # mine
+type = "made"   # of this type
+text = 'old'    # and text
+table = { a = "1" }  # inline
+# in the middle
+[providers.own.models]
+"m.1" = "id"  # dotted
+# at the end
+""",
+    """\
+# with dots
+defaults.model = "a"  # usual
+providers.own.type = "made"  # dotted
+providers.own.calls.total = 9.5  # bound
+providers.own.models = { m = "i" }  # inline
+# the end
+""",
+    """\
+[providers]  # all of them
+own = { type = "made", text = "t" }  # inline
+[aliases]
+fast = "a"  # an alias
+""",
+    '[providers.own]\ntype = "made"\r\n# windows\r\n[defaults]\r\nmodel = "a"\r\n',
+]
+
+
+@frozen
+class Settings:
+    text: str = field(default="", metadata=about("a text"))
+    count: int = field(default=0, metadata=about("a number"), validator=must.ge(-(10**6)))
+    ratio: float | None = field(default=None, metadata=about("a fraction"))
+    flag: bool = field(default=False, metadata=about("yes or no"))
+    words: list[str] = field(factory=list, metadata=about("several"))
+    table: Mapping[str, Any] = field(factory=dict, metadata=about("by name"))
+    mode: Literal["fast", "slow"] = field(default="fast", metadata=about("how"))
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="MADE_KEY"))
+
+
+@frozen
+class Needing:
+    address: str = field(metadata=about("where"))
+    token: Secret = field(metadata=about("its token"))
+
+
+def _unopened(settings: Any, services: Services) -> Provider:
+    raise NotImplementedError
+
+
+TYPES: dict[str, ProviderType[Any]] = {
+    "made": ProviderType("made", Settings, _unopened),
+    "needing": ProviderType("needing", Needing, _unopened),
+}
+
+_plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=20)
+_names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,8}", fullmatch=True)
+_json: Any = st.recursive(
+    st.booleans() | st.integers(-(2**53), 2**53) | _plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_plain, inner, max_size=3),
+    max_leaves=6,
+)
+_values: dict[str, Any] = {
+    "text": _plain,
+    "count": st.integers(-(10**6), 10**6),
+    "ratio": st.floats(allow_nan=False, allow_infinity=False),
+    "flag": st.booleans(),
+    "words": st.lists(_plain, max_size=4),
+    "table": st.dictionaries(_plain, _json, max_size=3),
+    "mode": st.sampled_from(["fast", "slow"]),
+}
+
+
+@st.composite
+def _changes(draw: Any) -> dict[str, tuple[str, Any]]:
+    """Keys, to their values as text and as they are read."""
+    chosen: dict[str, tuple[str, Any]] = {}
+    for name in draw(st.lists(st.sampled_from([*_values]), unique=True, max_size=4)):
+        value = draw(_values[name])
+        text = value if isinstance(value, str) else json.dumps(value)
+        chosen[f"providers.{draw(st.sampled_from(['own', 'made']))}.{name}"] = text, value
+    for model in draw(st.lists(_plain.filter(bool), unique=True, max_size=2)):
+        id = draw(_plain)
+        chosen[f"providers.own.models.{model}"] = id, id
+    if draw(st.booleans()):
+        chosen["providers.own.calls.idle"] = "7", 7
+    if draw(st.booleans()):
+        chosen[f"aliases.{draw(_names)}.x"] = "some/model", "some/model"
+    if draw(st.booleans()):
+        model = draw(_plain)
+        chosen["defaults.model"] = model, model
+    if draw(st.booleans()):
+        chosen["plugins.strict"] = "true", True
+    return chosen
+
+
+@given(before=st.sampled_from(_BEFORE), changes=_changes())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_set_reads_back_and_nothing_else_moves(
+    tmp_path: Path, before: str, changes: dict[str, tuple[str, Any]]
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(before.encode())
+    expected = copy.deepcopy(parse(before, "before"))
+    expected.setdefault("version", 1)
+    for name in {split_key(key)[1] for key in changes if key.startswith("providers")}:
+        expected.setdefault("providers", {}).setdefault(name, {"type": "made"})
+    for key, (_, value) in changes.items():
+        *tables, last = split_key(key)
+        inner = expected
+        for table in tables:
+            inner = inner.setdefault(table, {})
+        inner[last] = value
+    with edit_config(file) as document:
+        types = {**TYPES, "own": TYPES["made"]}
+        if "own" not in parse(before, "before").get("providers", {}):
+            add_instance(document, types, "own", "made", {})
+            expected.setdefault("providers", {}).setdefault("own", {"type": "made"})
+        set_keys(document, types, {key: text for key, (text, _) in changes.items()})
+    after = file.read_text(encoding="utf-8")
+    assert parse(after, "after") == expected
+    for comment in re.findall(r"#[^\r\n]*", before):
+        assert comment in after
+    read_config(file, environ={})
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("key", "text", "says"),
+        [
+            ("providers.own.cuont", "1", "there is no setting 'providers.own.cuont'"),
+            ("providers.own.count", "x", "providers.own.count: expected int"),
+            ("providers.own.count", "-10000000", "'count' must be >="),
+            ("providers.own.mode", "medium", "providers.own.mode: "),
+            ("providers.own.ratio", "null", "TOML has no null"),
+            ("providers.own.table", '{"a": null}', "TOML has no null"),
+            ("providers.own.calls.idle", "-1", "'idle' must be > 0"),
+            ("providers.own.calls.idel", "1", "there is no setting 'providers.own.calls.idel'"),
+            ("providers.own.enabled", "maybe", "neither true nor false"),
+            ("providers.own.type", "unmade", "no plugin brings the provider type 'unmade'"),
+            ("providers.nobody.text", "x", "there is no provider 'nobody'"),
+            ("providers.own.table.a", "x", "there is no key 'providers.own.table.a'"),
+            ("providers.own", "x", "there is no key 'providers.own'"),
+            ("providers.own.models", "x", "there is no key"),
+            ("defaults.modell", "x", "there is no key 'defaults.modell'"),
+            ("version", "3", "there is no key 'version'"),
+            ("plugins.strict", "perhaps", "the value of plugins.strict is neither"),
+            ("aliases.a b", "x", "is no alias"),
+        ],
+    )
+    def test_one_that_does_not_fit_is_refused(
+        self, home: Path, key: str, text: str, says: str
+    ) -> None:
+        self.configure("own", "made")
+        before = self.file(home).read_text()
+        with pytest.raises(ConfigurationError, match=re.escape(says)), edit_config() as document:
+            set_keys(document, TYPES, {"defaults.model": "y", key: text})
+        assert self.file(home).read_text() == before
+
+    @pytest.mark.parametrize(
+        "text", ["sk-canary-1", '"sk-canary-1"', '{"value": "sk-canary-1"}', "[]", "3"]
+    )
+    def test_a_secret_is_refused_with_the_way_to_keep_it(self, home: Path, text: str) -> None:
+        self.configure("own", "made")
+        with pytest.raises(ConfigurationError) as caught, edit_config() as document:
+            set_keys(document, TYPES, {"providers.own.api_key": text})
+        assert "is a secret" in str(caught.value)
+        assert caught.value.hint == "genai-host keys set own --setting api_key"
+        assert "canary" not in str(caught.value)
+        assert "canary" not in self.file(home).read_text()
+
+    def test_where_a_secret_is_may_be_said(self, home: Path) -> None:
+        self.configure("own", "made")
+        with edit_config() as document:
+            set_keys(document, TYPES, {"providers.own.api_key": '{"env": "MY_KEY"}'})
+        assert read_config().providers["own"].settings == {"api_key": {"env": "MY_KEY"}}
+
+    def configure(self, name: str, kind: str) -> None:
+        with edit_config() as document:
+            add_instance(document, TYPES, name, kind, {})
+
+    def file(self, home: Path) -> Path:
+        return home / "config" / "config.toml"
+
+
+class TestInstances:
+    def test_one_is_added_with_all_it_has(self) -> None:
+        values = {"text": "x", "count": "3", "models.m.1": "id", "calls.idle": "5"}
+        with edit_config() as document:
+            add_instance(document, TYPES, "own", "made", values)
+        assert read_config().providers == {
+            "own": InstanceConfig(
+                "made",
+                models={"m.1": "id"},
+                settings={"text": "x", "count": 3},
+                calls={"idle": 5},
+            )
+        }
+
+    @pytest.mark.parametrize(
+        ("name", "kind", "values", "says"),
+        [
+            ("Own", "made", {}, "'Own' is no name for a provider"),
+            ("own", "maid", {}, "no plugin brings the provider type 'maid'"),
+            ("new", "needing", {}, "provider new: address is missing"),
+            ("new", "made", {"api_key": "sk-1"}, "is a secret"),
+        ],
+    )
+    def test_one_that_is_wrong_is_not(
+        self, name: str, kind: str, values: dict[str, str], says: str
+    ) -> None:
+        with pytest.raises(ConfigurationError, match=re.escape(says)), edit_config() as document:
+            add_instance(document, TYPES, name, kind, values)
+        assert read_config().providers == {}
+
+    def test_a_secret_that_it_needs_may_come_later(self) -> None:
+        with edit_config() as document:
+            add_instance(document, TYPES, "new", "needing", {"address": "x"})
+        assert read_config().providers["new"].settings == {"address": "x"}
+
+    def test_none_is_added_twice(self) -> None:
+        with edit_config() as document:
+            add_instance(document, TYPES, "own", "made", {})
+        with pytest.raises(ConfigurationError, match="already"), edit_config() as document:
+            add_instance(document, TYPES, "own", "made", {})
+
+    def test_one_of_the_name_of_its_type_is_there_unasked(self) -> None:
+        with edit_config() as document:
+            set_keys(document, TYPES, {"providers.made.text": "x"})
+            enable_instance(document, TYPES, "made", enabled=False)
+        assert read_config().providers == {"made": InstanceConfig("made", False, {}, {"text": "x"})}
+        with edit_config() as document:
+            enable_instance(document, {}, "made", enabled=True)
+        assert read_config().providers["made"].enabled
+
+    def test_one_that_is_removed_is_gone(self) -> None:
+        with edit_config() as document:
+            add_instance(document, TYPES, "own", "made", {})
+            remove_instance(document, "own")
+        assert read_config().providers == {}
+        with (
+            pytest.raises(ConfigurationError, match="no provider 'own'"),
+            edit_config() as document,
+        ):
+            remove_instance(document, "own")
+
+    def test_what_is_unset_is_as_without(self) -> None:
+        keys = {"providers.made.text": "x", "providers.made.models.a.b": "c", "defaults.model": "m"}
+        with edit_config() as document:
+            set_keys(document, TYPES, keys)
+        with edit_config() as document:
+            unset_keys(document, keys)
+        config = read_config()
+        assert config.providers == {"made": InstanceConfig("made")}
+        assert config.models == {}
+        for key, says in (
+            ("defaults.model", "is not set"),
+            ("providers.other.text", "is not set"),
+            ("providers.made.type", "an instance has a type"),
+        ):
+            with pytest.raises(ConfigurationError, match=says), edit_config() as document:
+                unset_keys(document, [key])
+
+
+def test_sixteen_processes_that_set_keys_at_once_lose_none() -> None:
+    """By the command, as users do."""
+    run = [sys.executable, "-m", "genai_host", "config", "set"]
+    keys = [f"aliases.a{number}=mock/m{number}" for number in range(8)]
+    keys += [f"providers.mock.models.m{number}=m{number}" for number in range(8)]
+    started = [subprocess.Popen([*run, key], stderr=subprocess.PIPE, text=True) for key in keys]
+    ended = [(process.communicate()[1], process.returncode) for process in started]
+    assert [code for _, code in ended] == [0] * 16, ended
+    config = read_config()
+    assert config.aliases == {f"a{number}": f"mock/m{number}" for number in range(8)}
+    assert config.providers["mock"].models == {f"m{n}": f"m{n}" for n in range(8)}

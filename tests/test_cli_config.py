@@ -1,0 +1,294 @@
+"""`genai-host config`, as users run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Terminal
+
+from genai_host import paths
+from genai_host.config import read_config
+
+_GROQ = ("groq", "openai-compatible", "base_url=https://api.groq.com/openai/v1")
+
+
+def done(terminal: Terminal, *arguments: str, stdin: str = "") -> str:
+    code, out, err = terminal(*arguments, stdin=stdin)
+    assert code == 0, err
+    return out
+
+
+def refused(terminal: Terminal, *arguments: str) -> str:
+    code, out, err = terminal(*arguments)
+    assert (code, out) == (1, ""), err
+    return err
+
+
+def shown(terminal: Terminal, *arguments: str) -> dict[str, tuple[Any, str]]:
+    rows = json.loads(done(terminal, "config", "show", *arguments, "--json"))
+    return {row["key"]: (row["value"], row["source"]) for row in rows}
+
+
+class TestInstances:
+    def test_any_address_is_one_command(self, terminal: Terminal) -> None:
+        code, out, err = terminal("config", "add", *_GROQ, "models.llama=llama-3.3-70b")
+        assert (code, out) == (0, "")
+        assert "genai-host keys set groq" in err
+        done(terminal, "keys", "set", "groq", stdin="gsk-1234567890\n")
+        assert done(terminal, "routes", "explain", "llama", "-p", "groq") == (
+            "llama\tgroq\topenai-chat\tllama-3.3-70b\truns\t\n"
+        )
+        [listed] = json.loads(done(terminal, "config", "list", "--json"))
+        assert listed == {
+            "name": "groq",
+            "type": "openai-compatible",
+            "enabled": True,
+            "models": {"llama": "llama-3.3-70b"},
+        }
+
+    def test_they_are_listed(self, terminal: Terminal) -> None:
+        done(terminal, "config", "add", *_GROQ)
+        done(terminal, "config", "disable", "groq")
+        assert done(terminal, "config", "list") == "groq\topenai-compatible\tno\t\n"
+        assert "is disabled" in refused(terminal, "ask", "-p", "groq", "-m", "x", "hi")
+        done(terminal, "config", "enable", "groq")
+        assert done(terminal, "config", "list") == "groq\topenai-compatible\tyes\t\n"
+        done(terminal, "config", "remove", "groq")
+        assert done(terminal, "config", "list") == ""
+
+    def test_what_a_plugin_brings_can_be_kept_away(self, terminal: Terminal) -> None:
+        done(terminal, "config", "disable", "mock")
+        assert "is disabled" in refused(terminal, "ask", "-p", "mock", "hi")
+        assert "config disable mock" in refused(terminal, "config", "remove", "local")[
+            :200
+        ].replace("local", "mock")
+        done(terminal, "config", "enable", "mock")
+        assert done(terminal, "ask", "-p", "mock", "hi") == "hi\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "says", "hint"),
+        [
+            (("add", "x", "mok"), "no plugin brings the provider type 'mok'", "did you mean mock?"),
+            (("add", "x", "mock", "replis=1"), "no setting 'providers.x.replis'", "replies?"),
+            (("set", "providers.x.y=1"), "there is no provider 'x'", "known: "),
+            (("set", "default.model=x"), "there is no key 'default.model'", "defaults.model?"),
+            (("unset", "defaults.model"), "defaults.model is not set", ""),
+            (("remove", "x"), "there is no provider 'x'", ""),
+            (("enable", "moc"), "there is no provider 'moc'", "did you mean mock?"),
+            (("show", "moc"), "there is no provider 'moc'", "did you mean mock?"),
+            (("types", "moc"), "no plugin brings the provider type 'moc'", "did you mean mock?"),
+            (("default", "feature", "cat"), "there is no feature 'cat'", "chat"),
+            (("default", "model", "mok"), "there is no model 'mok'", "did you mean mock?"),
+            (("set", "defaults.prefer=mock,lcal"), "there is no provider 'lcal'", "local?"),
+            (("alias", "fast", "mok"), "there is no model 'mok'", "did you mean mock?"),
+            (("alias", "fast"), "there is no alias 'fast'", ""),
+        ],
+    )
+    def test_what_is_wrong_is_one_line_and_the_next_step(
+        self, terminal: Terminal, arguments: tuple[str, ...], says: str, hint: str
+    ) -> None:
+        first, *rest = refused(terminal, "config", *arguments).splitlines()
+        assert says in first
+        assert hint in "".join(rest)
+        assert not Path(paths.config_file()).exists()
+
+    @pytest.mark.parametrize(
+        "arguments", [("set", "x"), ("set", "=x"), ("set", "a=1", "a=2"), ("add", "x", "mock", "y")]
+    )
+    def test_a_wrong_use(self, terminal: Terminal, arguments: tuple[str, ...]) -> None:
+        assert terminal("config", *arguments)[0] == 2
+
+
+class TestHelp:
+    def test_settings_are_told_from_their_class(self, terminal: Terminal) -> None:
+        out = done(terminal, "config", "types", "openai-compatible")
+        assert "base_url\tstr\t\t\taddress of the service" in out
+        assert "calls.first_token\tfloat\t60.0\t" in out
+        rows = json.loads(done(terminal, "config", "types", "openai", "--json"))
+        [key] = [row for row in rows if row["name"] == "api_key"]
+        assert (key["secret"], key["env"]) == (True, ["OPENAI_API_KEY"])
+
+    def test_types_are_listed(self, terminal: Terminal) -> None:
+        assert "mock\tmock\n" in done(terminal, "config", "types")
+        rows = json.loads(done(terminal, "config", "types", "--json"))
+        assert {"name": "mock", "plugin": "mock"} in rows
+
+    def test_where_it_is(self, terminal: Terminal) -> None:
+        assert done(terminal, "config", "path") == f"{paths.config_file()}\n"
+
+
+class TestShow:
+    def test_each_value_has_a_source(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done(terminal, "config", "add", *_GROQ)
+        done(terminal, "config", "set", "defaults.model=mock", "providers.groq.calls.idle=7")
+        done(terminal, "config", "alias", "fast", "mock")
+        monkeypatch.setenv("GENAI_HOST_DEFAULTS__EMBED", "mock-embed")
+        monkeypatch.setenv("GENAI_HOST_PROVIDERS__GROQ__BASE_URL", "https://other.example/v1")
+        rows = shown(terminal)
+        for key, value, source in (
+            ("defaults.feature", "chat", "default"),
+            ("defaults.model", "mock", "file"),
+            (
+                "defaults.embed",
+                "mock-embed",
+                "the environment variable GENAI_HOST_DEFAULTS__EMBED",
+            ),
+            ("aliases.fast", "mock", "file"),
+            ("providers.groq.type", "openai-compatible", "file"),
+            (
+                "providers.groq.base_url",
+                "https://other.example/v1",
+                "the environment variable GENAI_HOST_PROVIDERS__GROQ__BASE_URL",
+            ),
+            ("providers.groq.calls.idle", 7.0, "file"),
+        ):
+            assert rows[key] == (value, source)
+        assert "providers.groq.lacks" not in rows
+        assert shown(terminal, "groq")["providers.groq.lacks"] == ([], "default")
+        assert shown(terminal, "mock")["providers.mock.type"] == ("mock", "default")
+
+    def test_what_comes_before_the_file_is_told(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GENAI_HOST_DEFAULTS__MODEL", "mock")
+        err = terminal("config", "default", "model", "mock-embed")[2]
+        assert "GENAI_HOST_DEFAULTS__MODEL comes before it" in err
+        assert "cannot run for now: mock-embed is a model for embed, not chat" in err
+
+    def test_of_a_type_that_is_not_there_no_value_is_shown(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        """Which of them are secret is not known."""
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[providers.gone]\ntype = 'uninstalled'\nsome_key = 'sk-canary'\n")
+        code, out, err = terminal("config", "show")
+        assert code == 0
+        assert "providers.gone.some_key\t***\tfile" in out
+        assert "canary" not in out + err
+
+
+class TestDefaults:
+    def test_one_is_chosen_printed_and_removed(self, terminal: Terminal) -> None:
+        assert done(terminal, "config", "default", "model") == "\n"
+        done(terminal, "config", "default", "model", "mock")
+        assert done(terminal, "config", "default", "model") == "mock\n"
+        assert done(terminal, "ask", "hi") == "hi\n"
+        done(terminal, "config", "default", "model", "--remove")
+        assert read_config().models == {}
+
+
+class TestAliases:
+    def test_one_holds_wherever_a_model_is_named(self, terminal: Terminal) -> None:
+        done(terminal, "config", "alias", "fast", "mock@mock")
+        assert done(terminal, "config", "alias", "fast") == "mock@mock\n"
+        for arguments in (["-m", "fast"], ["-m", "fast@mock"], ["-m", "fast", "-p", "mock"]):
+            assert done(terminal, "ask", *arguments, "hi") == "hi\n"
+        assert "mock\tmock\t" in done(terminal, "routes", "explain", "fast")
+        rows = json.loads(done(terminal, "models", "--json"))
+        assert [row["name"] for row in rows if "fast" in row["aliases"]] == ["mock"]
+        done(terminal, "config", "default", "model", "fast")
+        assert done(terminal, "ask", "hi") == "hi\n"
+        done(terminal, "config", "alias", "fast", "--remove")
+        assert "there is no model 'fast'" in refused(terminal, "ask", "-m", "fast", "hi")
+
+    def test_one_of_an_id_that_nobody_declared_is_listed(self, terminal: Terminal) -> None:
+        done(terminal, "config", "alias", "fast", "mock/some-id")
+        rows = json.loads(done(terminal, "models", "--json"))
+        assert [row["name"] for row in rows if "fast" in row["aliases"]] == ["mock/some-id"]
+
+    def test_a_declared_name_is_none(self, terminal: Terminal) -> None:
+        err = refused(terminal, "config", "alias", "mock-embed", "mock")
+        assert "'mock-embed' is a name of the model mock-embed of mock" in err
+
+    def test_one_that_became_a_declared_name_is_told(self, terminal: Terminal, home: Path) -> None:
+        """By a plugin that came later; no other name is the worse for it."""
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[aliases]\nmock = 'mock-embed'\n")
+        err = refused(terminal, "ask", "-m", "mock", "hi")
+        assert "'mock' is an alias in the configuration, and a name of the model mock" in err
+        assert "genai-host config alias --remove mock" in err
+        checks = json.loads(terminal("doctor", "--json")[1])
+        [check] = [each for each in checks if each["what"] == "alias mock"]
+        assert check["status"] == "failed"
+        assert done(terminal, "ask", "-p", "mock", "hi") == "hi\n"
+
+
+class TestReadOnly:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("config", "add", "x", "mock"),
+            ("config", "set", "defaults.model=mock"),
+            ("config", "unset", "defaults.model"),
+            ("config", "default", "model", "mock"),
+            ("config", "default", "model", "--remove"),
+            ("config", "alias", "fast", "mock"),
+            ("config", "remove", "mine"),
+            ("config", "enable", "mine"),
+            ("config", "disable", "mine"),
+            ("keys", "set", "openai"),
+            ("keys", "remove", "openai"),
+            ("plugins", "disable", "mock"),
+            ("plugins", "enable", "chat"),
+        ],
+        ids=" ".join,
+    )
+    def test_whatever_would_write_says_so_in_one_line(
+        self, terminal: Terminal, home: Path, arguments: tuple[str, ...]
+    ) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        text = (
+            "read_only = true\n[defaults]\nmodel = 'mock'\n[providers.mine]\ntype = 'mock'\n"
+            "[plugins]\ndisabled = ['chat']\n"
+        )
+        file.write_text(text)
+        code, out, err = terminal(*arguments, stdin="sk-1")
+        assert (code, out) == (1, "")
+        assert err == f"error: the configuration is read-only: {file}:1 says so\n"
+        assert [each.name for each in file.parent.iterdir()] == ["config.toml"]
+        assert file.read_text() == text
+
+
+class TestRemember:
+    @pytest.fixture(autouse=True)
+    def remembering(self, terminal: Terminal) -> None:
+        done(terminal, "config", "add", "other", "mock", 'replies=["other"]', "repeat=true")
+        done(terminal, "config", "set", "defaults.model=mock", "defaults.remember=true")
+
+    def test_what_was_used_last_is_used_again(self, terminal: Terminal) -> None:
+        before = Path(paths.config_file()).read_text()
+        assert done(terminal, "ask", "hi") == "hi\n"
+        assert done(terminal, "ask", "-p", "other", "hi") == "other\n"
+        assert done(terminal, "ask", "hi") == "other\n"
+        assert done(terminal, "ask", "-m", "mock@mock", "hi") == "hi\n"
+        assert done(terminal, "ask", "-f", "chat", "hi") == "hi\n"
+        assert Path(paths.config_file()).read_text() == before
+
+    def test_what_is_gone_is_left_out(self, terminal: Terminal) -> None:
+        done(terminal, "ask", "-p", "other", "hi")
+        done(terminal, "config", "remove", "other")
+        code, out, err = terminal("ask", "hi")
+        assert (code, out) == (0, "hi\n")
+        assert "what was used last is left out: there is no provider 'other'" in err
+        assert terminal("ask", "hi") == (0, "hi\n", "")
+
+    def test_what_is_damaged_is_nothing(self, terminal: Terminal) -> None:
+        done(terminal, "ask", "-p", "other", "hi")
+        file = Path(paths.state_dir()) / "last-used.json"
+        for content in (b"{", b"[]", b'{"model": 3}', b"\xff"):
+            file.write_bytes(content)
+            assert terminal("ask", "hi") == (0, "hi\n", "")
+
+    def test_unless_it_is_asked_for_nothing_is_kept(self, terminal: Terminal) -> None:
+        done(terminal, "config", "set", "defaults.remember=false")
+        assert done(terminal, "ask", "-p", "other", "hi") == "other\n"
+        assert done(terminal, "ask", "hi") == "hi\n"
+        assert not Path(paths.state_dir()).exists()

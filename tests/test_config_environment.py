@@ -1,0 +1,108 @@
+"""The environment, which comes before the configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from genai_host.config import Config, InstanceConfig, read_config
+from genai_host.config.environment import is_set, overrides_in, variable_of
+from genai_host.config.keys import KEYS
+from genai_host.errors import ConfigurationError
+
+
+def test_each_key_has_a_variable() -> None:
+    environ = {
+        "GENAI_HOST_READ_ONLY": "1",
+        "GENAI_HOST_DEFAULTS__FEATURE": "agent",
+        "GENAI_HOST_DEFAULTS__MODEL": "a",
+        "GENAI_HOST_DEFAULTS__EMBED": "b",
+        "GENAI_HOST_DEFAULTS__MODERATE": "c",
+        "GENAI_HOST_DEFAULTS__PREFER": "local, mine",
+        "GENAI_HOST_DEFAULTS__REMEMBER": "yes",
+        "GENAI_HOST_PLUGINS__DISABLED": "x,d:y",
+        "GENAI_HOST_PLUGINS__ALLOWED": "z",
+        "GENAI_HOST_PLUGINS__STRICT": "TRUE",
+    }
+    assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
+    assert read_config(environ=environ) == Config(
+        feature="agent",
+        models={"chat": "a", "embed": "b", "moderate": "c"},
+        prefer=("local", "mine"),
+        disabled=("x", "d:y"),
+        allowed=("z",),
+        strict=True,
+        remember=True,
+        read_only=True,
+    )
+
+
+def test_it_comes_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        '[defaults]\nmodel = "m"\nembed = "e"\n'
+        '[providers.big-window]\ntype = "local"\nwindow = 1\n[providers.other]\ntype = "x"\n'
+    )
+    environ = {
+        "GENAI_HOST_DEFAULTS__MODEL": "n",
+        "GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW": "8192",
+        "GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN": "900",
+        "GENAI_HOST_PROVIDERS__OTHER__ENABLED": "false",
+        "GENAI_HOST_PROVIDERS__OPENAI__BASE_URL": "u",
+        "GENAI_HOST_PROVIDERS__NEW__TYPE": "x",
+    }
+    config = read_config(file, environ=environ)
+    assert config.models == {"chat": "n", "embed": "e"}
+    assert config.providers == {
+        "big-window": InstanceConfig(
+            "local",
+            settings={"window": 1},
+            overrides={
+                "window": "GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW",
+                "calls.first_token": "GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN",
+            },
+        ),
+        "other": InstanceConfig("x", enabled=False),
+        "openai": InstanceConfig(
+            "openai", overrides={"base_url": "GENAI_HOST_PROVIDERS__OPENAI__BASE_URL"}
+        ),
+        "new": InstanceConfig("x"),
+    }
+    assert "8192" not in repr(config)  # it may be a secret as well
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert overrides_in({"GENAI_HOST_DEFAULTS__MODEL": ""}) == {}
+    assert not is_set("GENAI_HOST_READ_ONLY", {"GENAI_HOST_READ_ONLY": ""})
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("GENAI_HOST_DEFAULTS_MODEL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+        ("GENAI_HOST_DEFAULTS__MODL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+        ("GENAI_HOST_CONFG", "did you mean GENAI_HOST_CONFIG?"),
+        ("GENAI_HOST_PROVIDERS__X", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_PROVIDERS____WINDOW", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_PROVIDERS__X__MODELS__M", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_PROVIDERS__X__CALLS", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_PROVIDERS__X__A__B", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+    ],
+)
+def test_one_that_is_not_known_is_refused(variable: str, hint: str) -> None:
+    with pytest.raises(ConfigurationError, match=variable) as caught:
+        read_config(environ={variable: "sk-canary"})
+    assert hint in caught.value.hint
+    assert "sk-canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["GENAI_HOST_PLUGINS__STRICT", "GENAI_HOST_READ_ONLY"])
+def test_one_of_another_kind_is_refused(variable: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{variable} is neither true nor false"):
+        read_config(environ={variable: "maybe"})
+
+
+def test_those_of_the_tests_and_of_others_are_none_of_ours() -> None:
+    environ = {"GENAI_HOST_TEST_X": "1", "GENAI_HOSTS": "1", "genai_host_y": "1", "PATH": "/"}
+    assert read_config(environ=environ) == Config()

@@ -1,0 +1,158 @@
+"""Fragments: texts of files and addresses that are put before what is asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from genai_host import fragments
+from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.fragments import fragment, read_fragments, with_fragments
+from genai_host.testing.fake_service import CUT, FakeService, Reply, reply
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that one works in, and no proxies."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"hi", "hi"),
+        (b"hi\n\n", "hi"),
+        (b"  hi\r\nyou\n", "  hi\nyou"),
+        (b"\xef\xbb\xbfcaf\xc3\xa9", "caf\u00e9"),
+    ],
+)
+def test_the_text_of_a_file_with_where_it_is_from(here: Path, data: bytes, text: str) -> None:
+    (here / "a.txt").write_bytes(data)
+    assert fragment("a.txt") == f"a.txt:\n\n{text}"
+
+
+def test_a_relative_path_is_told_and_of_an_absolute_one_its_end(here: Path) -> None:
+    (here / "sub").mkdir()
+    (here / "sub" / "a.txt").write_text("hi")
+    assert fragment("sub/a.txt") == "sub/a.txt:\n\nhi"
+    assert fragment(str(here / "sub" / "a.txt")) == "a.txt:\n\nhi"
+
+
+def test_an_empty_file_is_told_as_such(here: Path) -> None:
+    (here / "a.txt").touch()
+    assert fragment("a.txt") == "a.txt:"
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_text_is_for_attach(here: Path, data: bytes) -> None:
+    (here / "a").write_bytes(data)
+    with pytest.raises(ConfigurationError, match="a is no text") as caught:
+        fragment("a")
+    assert caught.value.hint == "send it along: --attach a"
+
+
+@pytest.mark.parametrize("name", ["missing", ".", "nul\0", "x" * 5_000, "ftp://example.org/a"])
+def test_what_is_no_file_is_told(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        fragment(name)
+
+
+def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
+    assert fragments.MOST_BYTES == 5 * 1024 * 1024
+    (here / "a").write_bytes(b"x" * fragments.MOST_BYTES)
+    assert len(fragment("a")) == fragments.MOST_BYTES + 4
+    with (here / "a").open("ab") as stream:
+        stream.write(b"x")
+    with pytest.raises(ConfigurationError, match="a is larger than 5 MiB"):
+        fragment("a")
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("media_type", "data", "text"),
+        [
+            ("text/plain; charset=utf-8", b"caf\xc3\xa9", "caf\u00e9"),
+            ('text/plain; charset="latin-1"', b"caf\xe9", "caf\u00e9"),
+            ("text/html", b"<b>", "<b>"),
+            ("application/json", b"{}", "{}"),
+            ("application/ld+json", b"{}", "{}"),
+            ("", b"hi", "hi"),
+        ],
+    )
+    def test_text_is_fetched_now(
+        self, service: FakeService, media_type: str, data: bytes, text: str
+    ) -> None:
+        said = {"Content-Type": media_type} if media_type else None
+        service.replies.append(reply(data, headers=said))
+        found = fragment(f"{service.url}/a/b.txt?sig=canary")
+        assert found == f"{service.url}/a/b.txt:\n\n{text}"
+
+    @pytest.mark.parametrize(
+        ("media_type", "data"),
+        [
+            ("image/png", b"hi"),
+            ("application/octet-stream", b"hi"),
+            ("text/plain", b"\xff"),
+            ("text/plain; charset=no-such", b"hi"),
+            ("text/plain; charset=utf-7\0", b"hi\0"),
+        ],
+    )
+    def test_what_is_no_text_is_refused(
+        self, service: FakeService, media_type: str, data: bytes
+    ) -> None:
+        service.replies.append(reply(data, headers={"Content-Type": media_type}))
+        with pytest.raises(GenaiError, match="/a "):
+            fragment(f"{service.url}/a?sig=canary")
+
+    def test_a_failure_is_told(self, service: FakeService) -> None:
+        service.replies += [reply(b"no", 404), Reply([CUT])]
+        with pytest.raises(Unavailable, match="/a cannot be read: it answered with status 404"):
+            fragment(f"{service.url}/a")
+        with pytest.raises(Unavailable, match="/a cannot be read"):
+            fragment(f"{service.url}/a")
+
+    def test_it_may_be_no_larger_than_a_file(
+        self, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fragments, "MOST_BYTES", 10)
+        service.replies += [reply(b"x" * 10), reply(b"x" * 11)]
+        assert fragment(f"{service.url}/a").endswith("x" * 10)
+        with pytest.raises(ConfigurationError, match="/a is larger than"):
+            fragment(f"{service.url}/a")
+
+    @pytest.mark.parametrize("target", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x"])
+    def test_it_may_lead_to_no_other_scheme(self, service: FakeService, target: str) -> None:
+        service.replies.append(reply(b"", 302, {"Location": target}))
+        with pytest.raises(Unavailable, match="cannot be read"):
+            fragment(f"{service.url}/a")
+
+
+def test_each_is_read_once_and_given_once(here: Path, service: FakeService) -> None:
+    (here / "a.txt").write_text("a")
+    (here / "b.txt").write_text("b")
+    os.symlink("a.txt", here / "c.txt")
+    service.replies.append(reply(b"w"))
+    address = f"{service.url}/w"
+    given = ["b.txt", "a.txt", address, "./a.txt", "c.txt", address, "b.txt"]
+    assert read_fragments(given) == ["b.txt:\n\nb", "a.txt:\n\na", f"{address}:\n\nw"]
+    assert len(service.requests) == 1
+
+
+def test_what_is_piped_in_has_no_name_and_its_place(here: Path) -> None:
+    (here / "a.txt").write_text("a")
+    assert read_fragments(["-", "a.txt"], lambda: "piped\n") == ["piped", "a.txt:\n\na"]
+    assert read_fragments(["-"], str) == []
+    with pytest.raises(ConfigurationError, match="- cannot be read"):
+        read_fragments(["-"])
+
+
+def test_they_are_put_before_what_is_asked() -> None:
+    assert with_fragments(["a", "b"], "c") == "a\n\nb\n\nc"
+    assert with_fragments([], "c") == "c"
+    assert with_fragments(["a"], "") == "a"

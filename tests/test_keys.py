@@ -1,0 +1,308 @@
+"""Secrets: the environment, then what is referred to, then the keyring, then the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+from attrs import field, frozen
+
+from genai_host import paths
+from genai_host.api import Secret, about
+from genai_host.api.settings import Setting, describe
+from genai_host.errors import ConfigurationError, GenaiError
+from genai_host.key_ring import KeyRing
+from genai_host.keys import Keys
+
+CANARY = "sk-canary-3e07"
+
+
+@frozen
+class Settings:
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="USUAL_KEY"))
+
+
+[KEY] = describe(Settings)
+
+
+class Ring:
+    """A keyring in memory; breaks if it is told to."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], str] = {}
+        self.breaks = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self._may_break("locked")
+        return self.held.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._may_break(f"cannot store {password}")
+        self.held[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        self._may_break("locked")
+        del self.held[service, username]
+
+    def _may_break(self, why: str) -> None:
+        if self.breaks:
+            raise RuntimeError(why)
+
+
+@pytest.fixture
+def ring() -> Ring:
+    return Ring()
+
+
+def found(keys: Keys, name: str = "mine", setting: Setting = KEY) -> tuple[str, str] | None:
+    key = keys.find(name, setting, kind="usual")
+    return None if key is None else (key.secret.reveal(), key.source)
+
+
+class TestOrder:
+    def test_the_environment_the_keyring_the_file(self, ring: Ring) -> None:
+        """The usual variable of a type is for the instance that is named like it alone."""
+        environ = {
+            "GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own",
+            "USUAL_KEY": "usual",
+        }
+        keys = Keys(ring=KeyRing(ring), environ=environ)
+        file = f"the file {paths.keys_file()}"
+        for name in ("usual", "mine"):
+            assert Keys(environ={}).set(name, "api_key", Secret("filed")) == file
+        assert found(keys) == ("filed", file)
+        for name in ("usual", "mine"):
+            assert keys.set(name, "api_key", Secret("ringed")) == "the keyring"
+        assert "ringed" not in Path(keys.path).read_text()
+        assert "filed" not in Path(keys.path).read_text()
+        own = "the environment variable GENAI_HOST_PROVIDERS__USUAL__API_KEY"
+        assert found(keys, "usual") == ("own", own)
+        del environ["GENAI_HOST_PROVIDERS__USUAL__API_KEY"]
+        assert found(keys, "usual") == ("usual", "the environment variable USUAL_KEY")
+        assert found(keys) == ("ringed", "the keyring")
+        del environ["USUAL_KEY"]
+        assert found(keys, "usual") == ("ringed", "the keyring")
+
+    def test_the_variable_of_an_instance_is_its_own(self) -> None:
+        environ = {"GENAI_HOST_PROVIDERS__MY_GATE__API_KEY": "x"}
+        keys = Keys(environ=environ)
+        assert found(keys, "my-gate")
+        assert found(keys, "my") is None
+        assert found(keys, "gate") is None
+
+    def test_none_is_none(self) -> None:
+        assert found(Keys(environ={})) is None
+        assert not os.path.exists(paths.keys_file())
+
+    def test_each_home_has_a_keyring_of_its_own(
+        self, ring: Ring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        Keys(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("here"))
+        monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path / "other"))
+        Keys(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("there"))
+        assert sorted(ring.held.values()) == ["here", "there"]
+
+
+class TestReferences:
+    def test_a_variable_a_file_a_keyring(self, ring: Ring, tmp_path: Path) -> None:
+        file = tmp_path / "key"
+        file.write_text("filed\n")
+        ring.held["work", "gate"] = "ringed"
+        keys = Keys(ring=KeyRing(ring), environ={"MINE": "x", "USUAL_KEY": "usual"})
+        for given, secret, source in (
+            ({"env": "MINE"}, "x", "the environment variable MINE"),
+            ({"file": str(file)}, "filed", f"the file {file}"),
+            ({"keyring": "work/gate"}, "ringed", "the keyring, as work/gate"),
+        ):
+            key = keys.find("usual", KEY, kind="usual", given=given)
+            assert key is not None
+            assert (key.secret.reveal(), key.source) == (secret, f"{source}, as configured")
+
+    @pytest.mark.parametrize(
+        ("given", "says"),
+        [
+            (CANARY, "must not stand in the configuration"),
+            ({}, "does not say where"),
+            ({"env": "A", "file": "b"}, "does not say where"),
+            ({"enw": CANARY}, "does not say where"),
+            ({"env": 3}, "does not say where"),
+            ({"env": "NOT_SET"}, "nothing in the environment variable NOT_SET"),
+            ({"file": "/nonexistent"}, "nothing in the file /nonexistent"),
+            ({"keyring": "a/b"}, "nothing in the keyring, as a/b"),
+        ],
+    )
+    def test_one_to_nothing_is_an_error(self, ring: Ring, given: object, says: str) -> None:
+        keys = Keys(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
+        with pytest.raises(ConfigurationError, match=says) as caught:
+            keys.find("usual", KEY, kind="usual", given=given)
+        assert CANARY not in shown(caught.value)
+        if given == CANARY:
+            assert caught.value.hint.endswith("genai-host keys set usual --setting api_key")
+
+
+class TestFile:
+    @pytest.fixture
+    def keys(self) -> Keys:
+        keys = Keys(environ={})
+        keys.set("mine", "api_key", Secret(CANARY))
+        return keys
+
+    def test_it_is_its_owners_alone(self, keys: Keys) -> None:
+        assert stat.S_IMODE(os.stat(keys.path).st_mode) == 0o600
+        assert stat.S_IMODE(os.stat(os.path.dirname(keys.path)).st_mode) == 0o700
+
+    @pytest.mark.skipif(os.name == "nt", reason="there are no such modes")
+    @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+    def test_one_that_others_can_read_is_refused(self, keys: Keys, mode: int) -> None:
+        os.chmod(keys.path, mode)
+        for use in (found, lambda keys: keys.set("mine", "api_key", Secret("x")), Keys.kept):
+            with pytest.raises(ConfigurationError, match="others can read it") as caught:
+                use(keys)
+            assert caught.value.hint == f"chmod 600 {keys.path}"
+        os.chmod(keys.path, 0o600)
+        assert found(keys) == (CANARY, f"the file {keys.path}")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b'{"version": 1}',
+            b'{"version": 1, "keys": []}',
+            b'{"version": 1, "keys": {"mine": "sk-canary-3e07"}}',
+            b'{"version": 1, "keys": {"mine": {"api_key": ["sk-canary-3e07"]}}}',
+            b'{"version": 2, "keys": {"mine": {"api_key": "sk-canary-3e07"}}}',
+            b'{"version": 1, "keys": {"mine": {"api_key": "sk-canary-3e07"}}',
+            b"[" * 100_000,
+            b"sk-canary-3e07 \xff\xfe",
+        ],
+        ids=lambda content: content[:50].decode("latin-1"),
+    )
+    def test_one_that_is_damaged_is_told_and_not_changed(self, keys: Keys, content: bytes) -> None:
+        Path(keys.path).write_bytes(content)
+        for use in (
+            found,
+            lambda keys: keys.set("mine", "api_key", Secret("x")),
+            lambda keys: keys.remove("mine"),
+            Keys.kept,
+        ):
+            with pytest.raises(ConfigurationError) as caught:
+                use(keys)
+            assert keys.path in str(caught.value)
+            assert CANARY not in shown(caught.value)
+        assert Path(keys.path).read_bytes() == content
+
+    def test_a_failed_write_leaves_the_old_one(
+        self, keys: Keys, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        other = Secret(CANARY[::-1])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", full)
+            with pytest.raises(ConfigurationError, match="No space") as caught:
+                keys.set("mine", "api_key", other)
+        assert CANARY[::-1] not in shown(caught.value)
+        assert found(keys) == (CANARY, f"the file {keys.path}")
+        assert not list(Path(keys.path).parent.glob("*.new"))
+
+    def test_what_is_removed_is_gone(self, keys: Keys) -> None:
+        keys.set("mine", "token", Secret("t"))
+        assert keys.remove("mine", "token") == ["token"]
+        assert keys.remove("mine", "token") == []
+        assert keys.remove("mine") == ["api_key"]
+        assert keys.kept() == {}
+        assert json.loads(Path(keys.path).read_text()) == {"version": 1, "keys": {}}
+
+    def test_processes_that_set_keys_at_once_lose_none(self) -> None:
+        code = (
+            "import sys; from genai_host.keys import Keys; from genai_host.api import Secret\n"
+            "Keys().set(sys.argv[1], 'api_key', Secret('x'))"
+        )
+        names = [f"p-{number}" for number in range(8)]
+        started = [subprocess.Popen([sys.executable, "-c", code, name]) for name in names]
+        assert [process.wait() for process in started] == [0] * 8
+        assert sorted(name for name, _ in Keys().kept()) == names
+
+    def test_what_is_read_only_takes_no_keys(self) -> None:
+        keys = Keys(environ={"GENAI_HOST_READ_ONLY": "1"})
+        for change in (
+            lambda: keys.set("mine", "api_key", Secret("x")),
+            lambda: keys.remove("mine"),
+        ):
+            with pytest.raises(ConfigurationError, match="GENAI_HOST_READ_ONLY is set"):
+                change()
+
+
+class TestKeyring:
+    def test_what_it_refuses_is_a_typed_error_without_the_secret(self, ring: Ring) -> None:
+        keys = Keys(ring=KeyRing(ring), environ={})
+        keys.set("mine", "api_key", Secret(CANARY))
+        ring.breaks = True
+        for use in (
+            found,
+            lambda keys: keys.set("mine", "api_key", Secret(CANARY)),
+            lambda keys: keys.remove("mine"),
+        ):
+            with pytest.raises(ConfigurationError, match="the keyring cannot be") as caught:
+                use(keys)
+            assert CANARY not in shown(caught.value)
+        ring.breaks = False
+        assert found(keys) == (CANARY, "the keyring")
+
+    def test_what_is_removed_is_gone(self, ring: Ring) -> None:
+        keys = Keys(ring=KeyRing(ring), environ={})
+        keys.set("mine", "api_key", Secret("x"))
+        assert keys.kept() == {("mine", "api_key"): "the keyring"}
+        assert keys.remove("mine") == ["api_key"]
+        assert ring.held == {}
+
+    def test_what_it_has_lost_is_an_error(self, ring: Ring) -> None:
+        keys = Keys(ring=KeyRing(ring), environ={})
+        keys.set("mine", "api_key", Secret("x"))
+        ring.held.clear()
+        with pytest.raises(ConfigurationError, match="no longer has api_key of mine"):
+            found(keys)
+
+    def test_without_one_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert "none that keyring could use" in Keys().lack()
+        monkeypatch.setitem(sys.modules, "keyring", None)
+        assert "keyring is not installed" in Keys().lack()
+
+    def test_one_that_the_library_finds_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import keyring
+        from keyring.backend import KeyringBackend
+
+        class Found(Ring, KeyringBackend):
+            priority = 1
+
+        backend = Found()
+        monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
+        assert Keys().lack() == ""
+        assert Keys().set("mine", "api_key", Secret("x")) == "the keyring"
+        assert list(backend.held.values()) == ["x"]
+
+
+def test_a_secret_is_in_no_repr(ring: Ring) -> None:
+    keys = Keys(ring=KeyRing(ring), environ={"USUAL_KEY": CANARY})
+    key = keys.find("usual", KEY, kind="usual")
+    assert key is not None
+    assert key.secret.reveal() == CANARY
+    assert CANARY not in repr((keys, key, keys.kept()))
+
+
+def shown(error: GenaiError) -> str:
+    """Whatever of an error may be seen."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    return "".join(traceback.format_exception(error)) + repr([vars(cause) for cause in causes])
