@@ -289,6 +289,7 @@ def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"x\.db holds an entry") as caught:
             store.entries(record.id, CODEC)
         assert caught.value.file == str(tmp_path / "x.db")
+        assert [each.id for each in store.conversations()] == [record.id]
 
 
 def test_it_is_imported_only_where_something_is_stored() -> None:

@@ -8,7 +8,8 @@ ended: adding an entry stays one statement, and a crash leaves nothing half done
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -18,6 +19,7 @@ from genai_host.api.json_text import read_json
 from genai_host.store.database import Database
 from genai_host.store.tables import conversations, entries, messages, tries
 
+_log = logging.getLogger(__name__)
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries in a transaction
 _TOKENS = {
@@ -85,11 +87,15 @@ class _Derived:
         self._tries: list[dict[str, Any]] = []
 
     def add(self, row: Row[Any]) -> None:
-        form = read_json(row.body)
         self.summary.update(entries=row.number + 1, updated=row.at, writer=row.writer)
-        derive = getattr(self, f"_{row.kind}", None)
-        if derive is not None:
-            derive(form, row)
+        derive = _DERIVES.get(row.kind)
+        if derive is None:
+            return
+        try:
+            derive(self, read_json(row.body), row)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # the conversation is listed all the same, and says what is wrong when it is opened
+            _log.warning("entry %d of %s cannot be read: %s", row.number, self._id, error)
 
     def write(self, connection: Connection) -> None:
         if self._messages:
@@ -154,6 +160,17 @@ class _Derived:
             self._messages.append(
                 {"conversation": self._id, "turn": turn, "role": role, "text": _storable(text)}
             )
+
+
+_DERIVES: Mapping[str, Callable[[_Derived, Mapping[str, Any], Row[Any]], None]] = {
+    "opened": _Derived._opened,
+    "changed": _Derived._changed,
+    "turn_started": _Derived._turn_started,
+    "step_started": _Derived._step_started,
+    "step_ended": _Derived._step_ended,
+    "turn_ended": _Derived._turn_ended,
+    "rewound": _Derived._rewound,
+}
 
 
 def _is_route(route: Any) -> bool:
