@@ -14,6 +14,9 @@
     allowed = ["chat", "local"]      # if present, all others are blocked
     strict = false                   # whether a broken plugin is an error
 
+    [conversations]
+    record = true                    # whether the command line keeps conversations
+
     [providers.my-llama]             # a named instance
     type = "local"
     enabled = true
@@ -70,6 +73,7 @@ class Config(NamedTuple):
     disabled    plugins not to load: a name, or `distribution:name`
     allowed     the only plugins to load; None for all
     strict      whether a broken plugin is an error
+    record      whether the command line keeps conversations
     providers   the named instances
     """
 
@@ -79,6 +83,7 @@ class Config(NamedTuple):
     disabled: Sequence[str] = ()
     allowed: Sequence[str] | None = None
     strict: bool = False
+    record: bool = True
     providers: Mapping[str, InstanceConfig] = {}
 
     def blocks(self, plugin: str, distribution: str) -> str:
@@ -244,13 +249,15 @@ class _Reader:
         self._path = path
 
     def config(self, data: dict[str, Any]) -> Config:
-        self._only(data, "", "version", "defaults", "plugins", "providers")
+        self._only(data, "", "version", "defaults", "plugins", "conversations", "providers")
         if data.get("version", VERSION) != VERSION:
             raise self._wrong("version", f"is not {VERSION}; was it written by a newer genai-host?")
         defaults = self._table(data, "defaults")
         self._only(defaults, "defaults", "feature", "model", "embed", "moderate", "prefer")
         plugins = self._table(data, "plugins")
         self._only(plugins, "plugins", "disabled", "allowed", "strict")
+        conversations = self._table(data, "conversations")
+        self._only(conversations, "conversations", "record")
         providers = self._table(data, "providers")
         chosen = {
             "chat": self._of(str, defaults, "defaults", "model", ""),
@@ -264,6 +271,7 @@ class _Reader:
             disabled=self._strings(plugins, "plugins", "disabled") or (),
             allowed=self._strings(plugins, "plugins", "allowed"),
             strict=self._of(bool, plugins, "plugins", "strict", False),
+            record=self._of(bool, conversations, "conversations", "record", True),
             providers={name: self._instance(providers, name) for name in providers},
         )
 

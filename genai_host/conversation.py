@@ -6,7 +6,7 @@ Conversation.say → stream → _turn → Driver.run → ... → Answer
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,6 +46,9 @@ from genai_host.toolbox import Toolbox
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
 
+MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
+"""Where a conversation is to be recorded, None for nowhere, and why it is not."""
+
 _Pending = tuple[TurnStarted, Journal]
 
 
@@ -62,28 +65,33 @@ class Conversation:
         began: Retold,
         make_agent: MakeAgent,
         toolbox: Toolbox,
-        record: Recorder | None,
+        make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
         caps: Caps,
-        unrecorded: StoreError | None = None,
+        changed: Changed | None = None,
     ) -> None:
-        opened = began.opened
+        cast = changed or began.opened
         self.feature = feature
-        self.record = record
-        self._recording = None if record is None else Recording(record, self._end_turn, unrecorded)
         self._make_agent = make_agent
         self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
         self._caps = caps
         self._told = began
-        self._cast = self._casting(opened.models, opened.parameters, opened.settings)
+        self._cast = self._casting(cast.models, cast.parameters, cast.settings)
+        # only now is it sure that there will be a conversation to record
+        self.record, unrecorded = make_record()
+        self._recording = (
+            None if self.record is None else Recording(self.record, self._end_turn, unrecorded)
+        )
         self._pending = _pending_in(began, self._recording, codec)
         self._answers = Answers(feature.name)
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
+        if changed is not None:
+            self._note(changed)
 
     @property
     def id(self) -> str:
@@ -103,8 +111,11 @@ class Conversation:
 
     @property
     def last_message(self) -> Message | None:
-        """What the user said last, in a turn that can be said again: it was answered, or
-        it failed, and was not taken back."""
+        """What the user said last, in a turn that can be said again: it was answered, it
+        failed, or it is on record and has not ended, and was not taken back."""
+        pending = self._pending
+        if pending is not None and not self._busy.locked():
+            return pending[0].message
         last = self._told.last
         return None if last is None else last.message
 
@@ -156,7 +167,7 @@ class Conversation:
 
         message   what the user says; with `again`, None for `last_message`, as it was said
         again     in place of the last turn: the last turn stays if this one does not
-                  succeed
+                  succeed. One that has not ended is ended
         context   JSON for the feature, from whatever the user looks at; None for none, or
                   for that of the message that is said again
         returns   a class, or a JSON Schema: `Answer.data` will be of it
@@ -196,7 +207,10 @@ class Conversation:
 
         heard   whether anybody listens to the pieces of answers
         """
-        with self._idle():
+        with self._alone():
+            if again and self._pending is not None:
+                self._drop()
+            self._must_be_idle()
             started = self._told.next(
                 None if message is None else _message(message),
                 self.feature.version,
@@ -414,12 +428,12 @@ class Conversation:
     @contextmanager
     def _idle(self) -> Iterator[None]:
         with self._alone():
-            if self._pending is not None:
-                raise ConversationBusy(
-                    "the last turn has not ended",
-                    hint="go on with resume(), or drop it with undo()",
-                )
+            self._must_be_idle()
             yield
+
+    def _must_be_idle(self) -> None:
+        if self._pending is not None:
+            raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
 
     def _recast(
         self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import (
-    attach_option,
-    conversation_options,
-    open_conversation,
-    read_schema,
-)
+from genai_host.cli.options import attach_option, conversation_options, json_or_text, read_schema
+from genai_host.cli.talks import asked, leave_out, next_steps, talk, talk_options
 from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
 
@@ -26,6 +23,13 @@ if TYPE_CHECKING:
 @click.command(name="ask")
 @click.argument("words", nargs=-1)
 @conversation_options
+@talk_options
+@click.option(
+    "--again",
+    is_flag=True,
+    help="In place of the last turn of the last conversation, or of --cid; without WORDS, say "
+    "the same again.",
+)
 @attach_option("FILE|URL|-", "Send a file along; - is standard input.")
 @click.option(
     "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
@@ -40,6 +44,8 @@ def command(
     /,
     words: tuple[str, ...],
     attach: tuple[str, ...],
+    again: bool,
+    last: bool,
     schema: str | None,
     no_stream: bool,
     raw: bool,
@@ -50,13 +56,15 @@ def command(
     """Ask one question and print the answer.
 
     What is piped in is part of the question. Without --model and --provider the
-    default model answers.
+    default model answers. The conversation is kept, and `ask -c` goes on with it.
     """
-    parts = question(words, attach)
+    parts = question(words, attach, optional=again)
     returns = None if schema is None else read_schema(schema)
-    with open_conversation(app, **chosen) as conversation:
+    with talk(app, last=last or again, **chosen) as conversation, next_steps(conversation):
+        if not again:
+            leave_out(conversation)
         whole = no_stream or as_json or returns is not None
-        answer = answered(conversation, parts, returns, whole=whole, raw=raw)
+        answer = answered(conversation, parts or None, returns, again=again, whole=whole, raw=raw)
         if as_json:
             echo_json(_as_json(app, conversation, answer))
         elif returns is not None:
@@ -67,8 +75,13 @@ def command(
             show_details(answer)
 
 
-def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part]:
-    """What is asked: the words, what is piped in, and what is attached."""
+def question(
+    words: tuple[str, ...], attach: tuple[str, ...], *, optional: bool = False
+) -> list[str | Part]:
+    """What is asked: the words, what is piped in, and what is attached.
+
+    optional   whether it may be nothing
+    """
     from genai_host.attachments import attachment, part_of
 
     parts: list[str | Part] = []
@@ -80,7 +93,7 @@ def question(words: tuple[str, ...], attach: tuple[str, ...]) -> list[str | Part
         parts.append("\n\n".join(asked))
     for source in attach:
         parts.append(part_of(piped_bytes()) if source == "-" else attachment(source))
-    if not parts:
+    if not parts and not optional:
         raise click.UsageError('there is nothing to ask: genai-host ask "..."')
     return parts
 
@@ -99,10 +112,36 @@ def answered(
     again   whether this takes the place of the last message and its answer; no message
             stands for the same one
     """
+    return heard(conversation.stream(message, again=again, returns=returns), whole=whole, raw=raw)
+
+
+def resumed(conversation: Conversation, value: str | None, *, give: str, **how: Any) -> Answer:
+    """Go on with a turn that waits, or was interrupted; the answer, printed.
+
+    value   JSON where it can be, else a string; None if it is not given
+    give    the command that gives one
+    how     as `ask.heard` takes it
+    """
+    from genai_host.errors import ReplayError
+
+    if conversation.status == "waiting" and value is None:
+        raise ReplayError(
+            f"the conversation waits for {asked(conversation)}", hint=f"give it: {give}"
+        )
+    if conversation.status == "idle":
+        raise ReplayError(
+            "there is no turn to go on with", hint="every turn has ended; just say something"
+        )
+    result = None if value is None else json_or_text(value)
+    return heard(conversation.resume_stream(result), **how)
+
+
+def heard(events: Iterable[Event], *, whole: bool = False, raw: bool = False) -> Answer:
+    """The answer that a turn ends with; see `answered`."""
     printing = Printing(raw)
     answer: Answer | None = None
     try:
-        for event in conversation.stream(message, again=again, returns=returns):
+        for event in events:
             if event.kind == "progress":
                 note(event.data.text, dim=True)
             elif not whole:
@@ -173,6 +212,7 @@ def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, 
     return {
         "text": answer.text,
         "data": app.host.codec.to_json(answer.data),
+        "conversation": conversation.id,
         "feature": conversation.feature.name,
         "models": dict(conversation.models),
         "usage": attrs.asdict(answer.usage),

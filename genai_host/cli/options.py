@@ -78,8 +78,12 @@ def attach_option(sources: str, help: str) -> Callable[[F], F]:
     return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
 
 
-def open_conversation(
-    app: App,
+def open_conversation(app: App, **chosen: Any) -> Conversation:
+    """The conversation that the options ask for; they are as `changes` takes them."""
+    return app.host.open(**changes(**chosen))
+
+
+def changes(
     *,
     model: str | None,
     provider: str | None,
@@ -88,19 +92,19 @@ def open_conversation(
     system: str | None,
     params: tuple[str, ...],
     settings: tuple[str, ...],
-) -> Conversation:
-    """The conversation that the options ask for."""
+) -> dict[str, Any]:
+    """What the options ask for, as `Host.open` takes it."""
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
-    return app.host.open(
-        feature,
-        model,
-        provider=provider,
-        models={role: str(name) for role, name in named_values(roles, "--role").items()},
-        parameters=named_values(params, "--param"),
-        settings=chosen,
-    )
+    return {
+        "feature": feature,
+        "model": model,
+        "provider": provider,
+        "models": {role: str(name) for role, name in named_values(roles, "--role").items()},
+        "parameters": named_values(params, "--param"),
+        "settings": chosen,
+    }
 
 
 def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
@@ -110,11 +114,16 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint=option)
-        try:
-            values[name] = read_json(value)
-        except ValueError:
-            values[name] = value
+        values[name] = json_or_text(value)
     return values
+
+
+def json_or_text(value: str) -> Any:
+    """A value from the command line: JSON where it can be, else a string."""
+    try:
+        return read_json(value)
+    except ValueError:
+        return value
 
 
 def read_schema(given: str) -> dict[str, Any]:
