@@ -18,6 +18,7 @@ COMMANDS = (
     "ask",
     "chat",
     "completion",
+    "conversations",
     "doctor",
     "features",
     "models",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_te
 from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
-    from genai_host.api import Answer, Part
+    from genai_host.api import Answer, Codec, Part
     from genai_host.conversation import Conversation, Said
     from genai_host.events import Event
 
@@ -65,12 +65,10 @@ def command(
             leave_out(conversation)
         whole = no_stream or as_json or returns is not None
         answer = answered(conversation, parts or None, returns, again=again, whole=whole, raw=raw)
-        if as_json:
-            echo_json(_as_json(app, conversation, answer))
-        elif returns is not None:
+        if returns is not None and not as_json:
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
-        elif whole:
-            echo(answer.text, raw=raw)
+        else:
+            show_answer(app, conversation, answer, whole=whole, raw=raw, as_json=as_json)
         if details:
             show_details(answer)
 
@@ -195,26 +193,46 @@ class Printing:
         self._printed += text
 
 
-def show_details(answer: Answer) -> None:
-    """What is behind an answer, on standard error."""
+def show_answer(
+    app: App, conversation: Conversation, answer: Answer, *, whole: bool, raw: bool, as_json: bool
+) -> None:
+    """Print what was not printed while it was written.
+
+    whole   whether nothing was
+    """
+    if as_json:
+        echo_json(_as_json(app, conversation, answer))
+    elif whole:
+        echo(answer.text, raw=raw)
+
+
+def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
+    """What is behind an answer, on standard error unless said."""
     for detail in answer.details:
-        note(f"{detail.kind}: {detail.title}", bold=True)
+        show(f"{detail.kind}: {detail.title}", bold=True)
         for name, value in detail.data.items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            note(f"  {name}: {text}", dim=True)
+            show(f"  {name}: {text}", dim=True)
     used = answer.usage
-    note(f"tokens: {used.input} in, {used.output} out", dim=True)
+    show(f"tokens: {used.input} in, {used.output} out", dim=True)
 
 
 def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, Any]:
+    return {
+        **answer_row(answer, app.host.codec),
+        "conversation": conversation.id,
+        "feature": conversation.feature.name,
+        "models": dict(conversation.models),
+    }
+
+
+def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
+    """An answer in JSON."""
     import attrs
 
     return {
         "text": answer.text,
-        "data": app.host.codec.to_json(answer.data),
-        "conversation": conversation.id,
-        "feature": conversation.feature.name,
-        "models": dict(conversation.models),
+        "data": codec.to_json(answer.data),
         "usage": attrs.asdict(answer.usage),
-        "details": app.host.codec.to_json(answer.details),
+        "details": codec.to_json(answer.details),
     }

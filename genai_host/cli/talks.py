@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
 from genai_host.cli.options import changes, open_conversation
@@ -27,6 +28,16 @@ _SIGNS = {"user": ">", "assistant": " "}
 _MESSAGES = 4  # that are shown again
 _LENGTH = 200  # characters that are shown of each
 
+
+def complete_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The ids of the last conversations, with their titles."""
+    return [
+        CompletionItem(each.id, help=" ".join(each.title.split()))
+        for each in ctx.ensure_object(App).store.conversations()
+        if each.id.startswith(typed)
+    ]
+
+
 _OPTIONS = (
     click.option("--continue", "-c", "last", is_flag=True, help="Go on with the last one."),
     click.option(
@@ -34,6 +45,7 @@ _OPTIONS = (
         "--conversation",
         "cid",
         metavar="ID",
+        shell_complete=complete_ids,
         help="Go on with this conversation: its id, or the beginning of it.",
     ),
     click.option("--no-record", is_flag=True, help="Keep no record of what is said."),
