@@ -6,8 +6,8 @@
 All talk to the same service on this machine (`service.c`, built with `cc` on first use),
 turn by turn in each round; figures are medians of the rounds, and ratios are to
 `requests.Session.post` in the same round. The host runs as its users run it: discovered
-plugins, ten more of them, an observer, deadlines, breaker and retry; once without a record
-and once with one.
+plugins, ten more of them, an observer, deadlines, breaker and retry; once without a record,
+once with one in memory, and once with one in a store.
 """
 
 from __future__ import annotations
@@ -61,12 +61,18 @@ def main() -> None:
         if given.memory:
             _measure_memory(given.memory, url)
             return
-        subjects = [make(url) for make in (Requests, Host, Recorded, OpenAI) if make.is_there()]
+        subjects = [
+            make(url) for make in (Requests, Host, Recorded, Stored, OpenAI) if make.is_there()
+        ]
         _compare(subjects, given.rounds)
         _throughput(subjects, given.rounds, given.seconds)
     for subject in subjects:
         command = [sys.executable, __file__, "--memory", subject.name]
         print(subprocess.run(command, capture_output=True, text=True, check=True).stdout, end="")
+
+
+def _all() -> tuple[Any, ...]:
+    return (Requests, Host, Recorded, Stored, OpenAI)
 
 
 def _compare(subjects: list[Any], rounds: int) -> None:
@@ -130,7 +136,7 @@ def _rate(subject: Any, seconds: float, threads: int = 32) -> float:
 
 
 def _measure_memory(name: str, url: str) -> None:
-    make = next(each for each in (Requests, Host, Recorded, OpenAI) if each.name == name)
+    make = next(each for each in _all() if each.name == name)
     subject = make(url)
     for _ in range(100):
         subject.short()
@@ -208,10 +214,12 @@ class Host:
     name = "genai-host"
     record = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, store: Any = None) -> None:
         import genai_host
 
-        self._host = genai_host.Host(config=genai_host.Config(), discovery=_plugins(url))
+        self._host = genai_host.Host(
+            config=genai_host.Config(), discovery=_plugins(url), store=store
+        )
         self._kept = self._open(history=self._messages(200))
         self._one = self._open(settings={"keep_history": False})
 
@@ -254,6 +262,19 @@ class Recorded(Host):
 
     name = "recorded"
     record = True
+
+
+class Stored(Host):
+    """The same, with a record in a store: SQLite in a file, closed when the process ends."""
+
+    name = "stored"
+    record = True
+
+    def __init__(self, url: str) -> None:
+        from genai_host.store import Store
+
+        self._folder = tempfile.TemporaryDirectory(prefix="genai-host-")
+        super().__init__(url, store=Store(os.path.join(self._folder.name, "conversations.db")))
 
 
 class OpenAI:

@@ -31,6 +31,7 @@ from genai_host.errors import NoRoute
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
+from genai_host.tries import Trace
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -74,11 +75,17 @@ class Agent:
         self._history = list(history)
 
     def stream(
-        self, prompt: Prompt, cancellation: Cancellation, *, in_pieces: bool = True
+        self,
+        prompt: Prompt,
+        cancellation: Cancellation,
+        *,
+        in_pieces: bool = True,
+        trace: Trace | None = None,
     ) -> Generator[Delta, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
         in_pieces   whether the service is asked for pieces at all
+        trace       is told of calls that fail
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `DeserializationError` if a schema is not satisfied.
@@ -88,12 +95,13 @@ class Agent:
             self._routes_for(prompt),
             cancellation,
             lambda route: route.stream(self._call(prompt, route, in_pieces), cancellation),
+            trace,
         )
         if checker is not None and completion.finish in ("stop", "length"):
             completion = with_value(completion, checker)
         return completion
 
-    def embed(self, step: Embed, cancellation: Cancellation) -> Vectors:
+    def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
         are of one model."""
 
@@ -105,10 +113,12 @@ class Agent:
                 parameters=route.parameters(self.parameters),
             )
 
-        vectors: Vectors = self._answer(call, cancellation)
+        vectors: Vectors = self._answer(call, cancellation, trace)
         return vectors
 
-    def moderate(self, step: Moderate, cancellation: Cancellation) -> Verdict:
+    def moderate(
+        self, step: Moderate, cancellation: Cancellation, trace: Trace | None = None
+    ) -> Verdict:
         """Judge a text."""
 
         def call(route: Route) -> ModerateCall:
@@ -118,12 +128,14 @@ class Agent:
                 parameters=route.parameters(self.parameters),
             )
 
-        verdict: Verdict = self._answer(call, cancellation)
+        verdict: Verdict = self._answer(call, cancellation, trace)
         return verdict
 
-    def _answer(self, call: Callable[[Route], Call], cancellation: Cancellation) -> Any:
+    def _answer(
+        self, call: Callable[[Route], Call], cancellation: Cancellation, trace: Trace | None
+    ) -> Any:
         return self._with_retries().call(
-            self.routes, cancellation, lambda route: route.call(call(route), cancellation)
+            self.routes, cancellation, lambda route: route.call(call(route), cancellation), trace
         )
 
     def _call(self, prompt: Prompt, route: Route, in_pieces: bool) -> ChatCall:

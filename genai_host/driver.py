@@ -45,6 +45,7 @@ from genai_host.api import (
 from genai_host.at_once import AtOnce, Performing, raise_first
 from genai_host.cancellation import Cancellation
 from genai_host.errors import (
+    Cancelled,
     GenaiError,
     InvalidData,
     LimitExceeded,
@@ -58,6 +59,7 @@ from genai_host.record import Path, StepEnded, plain
 from genai_host.replay import Journal
 from genai_host.telling import shown
 from genai_host.toolbox import Toolbox
+from genai_host.tries import Trace
 
 E = TypeVar("E", bound=GenaiError)
 
@@ -116,6 +118,7 @@ class Driver:
         self._caps = caps
         self._heard = heard
         self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
+        self._traces: dict[Path, Trace] = {}
         self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
@@ -232,12 +235,17 @@ class Driver:
             result = yield from perform(step, path, cancellation)
         except TurnWaiting:
             raise
+        except GeneratorExit:
+            if isinstance(step, Prompt):
+                self._journal.end(path, error=Cancelled("abandoned"), trace=self._trace(path))
+            raise
         except GenaiError as error:
-            self._journal.end(path, error=error)
+            self._journal.end(path, error=error, trace=self._traces.pop(path, None))
             yield from self._news(step, path, error)
             raise
         if past is None:
-            ended = self._journal.end(path, None if isinstance(step, _COMPOSITE) else result)
+            found = None if isinstance(step, _COMPOSITE) else result
+            ended = self._journal.end(path, found, trace=self._traces.pop(path, None))
             if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
                 result = self._journal.result(step, ended)
         yield from self._news(step, path, result)
@@ -274,16 +282,21 @@ class Driver:
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
         shown = step.show and self._heard and len(path) == 1
-        deltas = self._agent(step.role).stream(step, cancellation, in_pieces=shown)
-        return (yield from _shown(deltas, shown))
+        deltas = self._agent(step.role).stream(
+            step, cancellation, in_pieces=shown, trace=self._trace(path)
+        )
+        return (yield from _shown(deltas, shown, self._trace(path)))
 
     def _embed(self, step: Embed, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
-        return self._agent(step.role).embed(step, cancellation)
+        return self._agent(step.role).embed(step, cancellation, self._trace(path))
 
     def _moderate(self, step: Moderate, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
-        return self._agent(step.role).moderate(step, cancellation)
+        return self._agent(step.role).moderate(step, cancellation, self._trace(path))
+
+    def _trace(self, path: Path) -> Trace:
+        return self._traces.setdefault(path, Trace())
 
     def _agent(self, role: str) -> Agent:
         try:
@@ -369,7 +382,7 @@ def _a(value: object) -> str:
     return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
-def _shown(deltas: Generator[Delta, None, Completion], show: bool) -> Performing:
+def _shown(deltas: Generator[Delta, None, Completion], show: bool, trace: Trace) -> Performing:
     with closing(deltas):
         while True:
             try:
@@ -377,4 +390,5 @@ def _shown(deltas: Generator[Delta, None, Completion], show: bool) -> Performing
             except StopIteration as ended:
                 return ended.value
             if show:
+                trace.pieces.append(delta.text)
                 yield Event("delta", delta)

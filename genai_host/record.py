@@ -17,6 +17,7 @@ from genai_host.api import Answer, Codec, Message
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, InvalidData, ReplayError
 from genai_host.telling import said
+from genai_host.tries import Try
 
 SCHEMA = 1
 
@@ -83,12 +84,18 @@ class StepStarted:
 
 @frozen
 class StepEnded:
-    """A step has ended: its result in JSON form, or its error."""
+    """A step has ended: its result in JSON form, or its error.
+
+    text    what had been shown of an answer when it failed, unless the error has it
+    tries   the calls of models for it that failed; the one that did not is in the result
+    """
 
     turn: int
     path: Path
     result: Any = None
     error: GenaiError | None = None
+    text: str = ""
+    tries: tuple[Try, ...] = ()
 
 
 @frozen
@@ -174,7 +181,15 @@ class Record:
 
 def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
     """An entry as JSON, tagged with `entry`."""
+    if type(entry) is StepEnded and entry.error is None and not entry.tries:
+        return _form_of_result(entry)
     return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
+
+
+def _form_of_result(entry: StepEnded) -> dict[str, Any]:
+    """Without the codec: its result is JSON already."""
+    form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
+    return form if entry.result is None else {**form, "result": entry.result}
 
 
 def _entry(item: object, codec: Codec) -> Entry:

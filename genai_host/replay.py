@@ -32,6 +32,7 @@ from genai_host.api import (
 from genai_host.digest import digest
 from genai_host.errors import GenaiError, InvalidData, StepChanged, StepInterrupted
 from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, plain
+from genai_host.tries import Trace
 
 _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
@@ -148,9 +149,20 @@ class Journal:
         form = step.returns if isinstance(step, (CallFunction, Wait)) else _RESULTS.get(type(step))
         return ended.result if form is None else self._codec.from_json(ended.result, form)
 
-    def end(self, path: Path, result: Any = None, error: GenaiError | None = None) -> StepEnded:
+    def end(
+        self,
+        path: Path,
+        result: Any = None,
+        error: GenaiError | None = None,
+        trace: Trace | None = None,
+    ) -> StepEnded:
         """Put the end of a step on record, before anybody uses its result."""
-        ended = StepEnded(self._turn, path, self._codec.to_json(result), error)
+        form = self._codec.to_json(result)
+        if trace is None or not (trace.failed or error):
+            ended = StepEnded(self._turn, path, form, error)
+        else:
+            text, tries = trace.text_before(error), tuple(trace.failed)
+            ended = StepEnded(self._turn, path, form, error, text, tries)
         self._append(ended)
         self._ended[path] = ended
         return ended

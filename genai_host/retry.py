@@ -15,6 +15,7 @@ from genai_host.api import Clock, Delta
 from genai_host.cancellation import Cancellation
 from genai_host.errors import CircuitOpen, GenaiError, ProviderError
 from genai_host.route import Route
+from genai_host.tries import Trace
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -57,14 +58,23 @@ class Retry:
         self._patience = patience or Patience()
 
     def call(
-        self, routes: Sequence[Route], cancellation: Cancellation, act: Callable[[Route], T]
+        self,
+        routes: Sequence[Route],
+        cancellation: Cancellation,
+        act: Callable[[Route], T],
+        trace: Trace | None = None,
     ) -> T:
-        """The first result; raises the error of the last try."""
+        """The first result; raises the error of the last try.
+
+        trace   is told of calls that fail
+        """
         tries = _Tries(routes, self._patience)
         while True:
+            started = self._clock.monotonic()
             try:
                 return act(tries.route)
             except GenaiError as error:
+                self._failed(tries.route, started, error, trace)
                 self._wait(tries.seconds_after(error), cancellation)
 
     def stream(
@@ -72,10 +82,12 @@ class Retry:
         routes: Sequence[Route],
         cancellation: Cancellation,
         act: Callable[[Route], Generator[Delta, None, T]],
+        trace: Trace | None = None,
     ) -> Generator[Delta, None, T]:
         """The same for an answer in pieces: once there is one, there is no other try."""
         tries = _Tries(routes, self._patience)
         while True:
+            started = self._clock.monotonic()
             with closing(act(tries.route)) as pieces:
                 try:
                     first = next(pieces)
@@ -83,11 +95,20 @@ class Retry:
                     result: T = stop.value
                     return result
                 except GenaiError as error:
+                    self._failed(tries.route, started, error, trace)
                     seconds = tries.seconds_after(error)
                 else:
                     yield first
-                    return (yield from pieces)
+                    try:
+                        return (yield from pieces)
+                    except GenaiError as error:
+                        self._failed(tries.route, started, error, trace)
+                        raise
             self._wait(seconds, cancellation)
+
+    def _failed(self, route: Route, started: float, error: GenaiError, trace: Trace | None) -> None:
+        if trace is not None and not isinstance(error, CircuitOpen):  # nothing was called then
+            trace.fail(route.info, started, self._clock, error)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:
         """Raises what ends the call meanwhile."""

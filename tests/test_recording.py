@@ -9,10 +9,21 @@ from typing import Any
 
 import pytest
 
-from genai_host import Host, Message
-from genai_host.errors import ConfigurationError, Conflict, GenaiError, NotFound, StoreError
-from genai_host.record import Entry, Record, StepStarted, TurnEnded, TurnStarted
+from genai_host import Conversation, Host, Message, Patience
+from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
+    Conflict,
+    GenaiError,
+    IncompleteReply,
+    NotFound,
+    RateLimited,
+    StepChanged,
+    StoreError,
+)
+from genai_host.record import Entry, Record, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
 
 
 @pytest.fixture
@@ -60,12 +71,15 @@ def test_a_conversation_is_reopened_with_its_transcript(
 
 def test_a_turn_that_has_not_ended_is_gone_on_with(keeping: Host, kept: Store) -> None:
     conversation = keeping.open("chat", "mock")
-    kept.record(conversation.id, keeping.codec)[0].append(
-        TurnStarted(0, Message("user", "hi"), conversation.feature.version, 0)
-    )
+    record, _ = kept.record(conversation.id, keeping.codec)
+    record.append(TurnStarted(0, Message("user", "hi"), conversation.feature.version, 0))
+    record.append(StepStarted(0, (0,), "now", "another"))
     again = keeping.conversation(conversation.id)
     assert again.status == "pending"
-    assert again.resume().text == "hi"
+    with pytest.raises(StepChanged):
+        again.resume()
+    again.undo()
+    assert again.say("there").text == "there"
 
 
 def test_a_host_without_a_store_says_so(host: Host) -> None:
@@ -147,6 +161,78 @@ class TestFailure:
         assert len(caplog.records) == 1
         assert file.read_bytes().startswith(b"no database at all")
         assert sorted(each.name for each in tmp_path.iterdir()) == ["x.db"]
+
+
+class TestTries:
+    @pytest.fixture
+    def patient(self, make_host: Any, kept: Store) -> Host:
+        patience = Patience(tries=3, calls=6, jitter=lambda _: 0.0)
+        host: Host = make_host(store=kept, patience=patience)
+        return host
+
+    def test_every_try_is_on_record_those_that_failed_as_well(
+        self, patient: Host, kept: Store
+    ) -> None:
+        replies = [{"status": 503}, {"status": 500}, "fine"]
+        patient.instances.add("script", "mock", {"replies": replies})
+        conversation = patient.open("chat", provider="script")
+        conversation.say("hi")
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert [(each.code, each.status) for each in ended.tries] == [
+            ("unavailable", 503), ("unavailable", 500),
+        ]  # fmt: skip
+        found = kept.tries(conversation.id)
+        assert [(each.number, each.code, each.http_status) for each in found] == [
+            (0, "unavailable", 503), (1, "unavailable", 500), (2, None, None),
+        ]  # fmt: skip
+        assert {(each.turn, each.path, each.model, each.provider) for each in found} == {
+            (0, "0", "mock", "script")
+        }
+        assert found[2].output_tokens == ended.result["usage"]["output"]
+        assert found[0].started <= found[1].started <= found[2].started
+
+    def test_the_tries_of_a_step_that_failed_are_on_record(
+        self, patient: Host, kept: Store
+    ) -> None:
+        patient.instances.add("script", "mock", {"replies": [{"status": 429}] * 3})
+        conversation = patient.open("chat", provider="script")
+        with pytest.raises(RateLimited):
+            conversation.say("hi")
+        assert [each.http_status for each in kept.tries(conversation.id)] == [429] * 3
+        assert kept.summary(conversation.id).status == "failed"
+
+
+class TestPartialText:
+    @pytest.mark.parametrize("end", ["cancel", "leave"])
+    def test_what_was_shown_stays_on_record(self, keeping: Host, end: str) -> None:
+        conversation = keeping.open("chat", "mock")
+        stream = conversation.stream("one two three four five six")
+        shown = next(stream).text
+        if end == "leave":
+            stream.close()
+        else:
+            conversation.cancel()
+            with pytest.raises(Cancelled):
+                for event in stream:
+                    shown += event.text
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert ended.text == shown != ""
+        assert isinstance(ended.error, Cancelled)
+
+    def test_what_an_error_has_is_not_repeated(self, keeping: Host) -> None:
+        reply = {"text": "one two three", "fault": "cut", "pieces": 2}
+        keeping.instances.add("script", "mock", {"replies": [reply]})
+        conversation = keeping.open("chat", provider="script")
+        with pytest.raises(IncompleteReply):
+            list(conversation.stream("hi"))
+        (ended,) = [each for each in record_of(conversation) if isinstance(each, StepEnded)]
+        assert isinstance(ended.error, IncompleteReply)
+        assert (ended.error.text, ended.text) == ("one two", "")
+
+
+def record_of(conversation: Conversation) -> tuple[Entry, ...]:
+    assert isinstance(conversation.record, StoredRecord)
+    return conversation.record.entries
 
 
 def provider(host: Host) -> Any:

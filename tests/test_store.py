@@ -26,6 +26,7 @@ from genai_host.record import (
     retell,
 )
 from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -37,6 +38,11 @@ def turn(number: int, says: str = "q", answer: str | None = "a") -> list[Entry]:
         StepEnded(number, (0,), None),
         TurnEnded(number, Answer(answer) if answer is not None else None),
     ]
+
+
+def append(record: StoredRecord, *entries: Entry) -> None:
+    for entry in entries:
+        record.append(entry)
 
 
 class TestRecord:
@@ -78,18 +84,18 @@ class TestRecord:
     ) -> None:
         record = begin(store)
         other, _ = make_store().record(record.id, CODEC)
-        other.append(turn(0, "theirs")[0])
+        append(other, *turn(0, "theirs")[:2])
         for _ in range(2):
             with pytest.raises(Conflict) as caught:
-                record.append(turn(0, "ours")[0])
+                append(record, *turn(0, "ours")[:2])
         assert caught.value.hint == "reopen the conversation"
-        assert [entry.message.text for entry in record.entries[1:]] == ["theirs"]  # type: ignore[union-attr]  # turns are what was appended
+        assert record.entries[1:] == (*turn(0, "theirs")[:2],)
 
     def test_a_conversation_that_was_deleted_is_not_gone_on_with(self, store: Store) -> None:
         record = begin(store)
         store.delete(record.id)
         with pytest.raises(Conflict):
-            record.append(turn(0)[0])
+            append(record, *turn(0)[:2])
         with pytest.raises(NotFound):
             store.entries(record.id, CODEC)
 
@@ -120,7 +126,7 @@ class TestRecord:
         def write(record: Any) -> None:
             barrier.wait()
             try:
-                record.append(turn(0)[0])
+                append(record, *turn(0)[:2])
                 outcomes.append("written")
             except Conflict:
                 outcomes.append("conflict")
@@ -131,7 +137,7 @@ class TestRecord:
         for thread in threads:
             thread.join()
         assert sorted(outcomes) == ["conflict"] * 7 + ["written"]
-        assert len(first.entries) == 2
+        assert len(first.entries) == 3
 
 
 class TestFinding:
@@ -182,7 +188,7 @@ class TestList:
         times = iter(range(100, 200))
         store = make_store(now=lambda: float(next(times)))
         records = [begin(store) for _ in range(4)]
-        records[1].append(turn(0)[0])
+        append(records[1], *turn(0)[:2])
         ids = [records[n].id for n in (1, 3, 2, 0)]
         assert [each.id for each in store.conversations()] == ids
         assert [each.id for each in store.conversations(limit=2)] == ids[:2]
@@ -190,7 +196,7 @@ class TestList:
 
     def test_a_name_stands_for_the_title(self, store: Store) -> None:
         record = begin(store)
-        record.append(turn(0)[0])
+        append(record, *turn(0)[:2])
         store.rename(record.id, "mine")
         assert store.summary(record.id).title == "mine"
         store.rename(record.id, "")
@@ -201,7 +207,6 @@ class TestList:
         [
             ([], "idle"),
             (turn(0), "idle"),
-            (turn(0)[:1], "running"),
             (turn(0)[:2], "running"),
             (turn(0)[:3], "running"),
             ([*turn(0)[:3], StepStarted(0, (1,), "wait", "d", {"kind": "x"})], "waiting"),
@@ -225,7 +230,7 @@ class TestList:
         self, store: Store, make_store: MakeStore
     ) -> None:
         record = begin(store)
-        record.append(turn(0)[0])
+        append(record, *turn(0)[:2])
         other = make_store()
         assert other.summary(record.id).status == "running"
         store.close()
@@ -249,7 +254,7 @@ def test_its_files_are_for_the_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with Store(tmp_path / "kept" / "x.db") as store:
-            begin(store).append(turn(0)[0])
+            append(begin(store), *turn(0)[:2])
             store.conversations()
             files = [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]
             assert len(files) > 4

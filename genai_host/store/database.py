@@ -30,6 +30,7 @@ _HINTS = {
     "attempt to write a readonly database": "make the file and its folder writable",
     "unable to open database file": "make the file and its folder readable and writable",
 }
+_PAGES = 10_000  # of 4 KB, that may be in the log before they are moved to the file
 
 
 class Database:
@@ -136,6 +137,7 @@ def _on_connect(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # transactions begin where we say so
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
 
 
 def _on_begin(connection: Connection) -> None:

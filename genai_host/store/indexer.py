@@ -20,6 +20,13 @@ from genai_host.store.tables import conversations, entries, messages, tries
 
 _TITLE = 80  # characters
 _AT_ONCE = 1000  # entries in a transaction
+_TOKENS = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cached_input": "cached_tokens",
+    "reasoning": "reasoning_tokens",
+}
+_NO_TRY = {"code": None, "http_status": None, **dict.fromkeys(_TOKENS.values())}
 
 
 class Indexer:
@@ -111,6 +118,15 @@ class _Derived:
 
     def _step_ended(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "open"
+        calls = [_failed(each) for each in form.get("tries", ())]
+        result = form.get("result")
+        if isinstance(result, dict) and _is_route(result.get("route")):
+            calls.append(_succeeded(result, row.at))
+        path = ".".join(map(str, form["path"]))
+        self._tries += [
+            {"conversation": self._id, "turn": row.turn, "path": path, "number": number, **call}
+            for number, call in enumerate(calls)
+        ]
 
     def _turn_ended(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         answer = form.get("answer")
@@ -138,6 +154,24 @@ class _Derived:
             self._messages.append(
                 {"conversation": self._id, "turn": turn, "role": role, "text": _storable(text)}
             )
+
+
+def _is_route(route: Any) -> bool:
+    """Whether a result is that of a call of a model."""
+    return isinstance(route, dict) and route.keys() == {"model", "provider", "dialect"}
+
+
+def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A `Try` as it is stored."""
+    kept = {name: call[name] for name in ("started", "seconds", "code")}
+    return {**_NO_TRY, **call["route"], **kept, "http_status": call.get("status")}
+
+
+def _succeeded(result: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """The call whose result this is, which came then."""
+    seconds, usage = result.get("seconds", 0.0), result.get("usage", {})
+    tokens = {column: usage.get(name, 0) for name, column in _TOKENS.items()}
+    return {**_NO_TRY, **result["route"], "started": at - seconds, "seconds": seconds, **tokens}
 
 
 def _texts(content: Sequence[Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select, tuple_, update
-from sqlalchemy.engine import Row as Found
+from sqlalchemy.engine import Row
 
 from genai_host import paths
 from genai_host.api import Codec
@@ -29,9 +29,10 @@ from genai_host.store.database import Database
 from genai_host.store.indexer import Indexer
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.store.presence import Presence
+from genai_host.store.search import having
 from genai_host.store.stored_record import StoredRecord, Written, read, written
-from genai_host.store.summary import Status, Summary
-from genai_host.store.tables import conversations, entries
+from genai_host.store.summary import Found, Status, StoredTry, Summary
+from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.writer import Writer
 from genai_host.telling import shown
 
@@ -171,6 +172,34 @@ class Store:
             raise NotFound(f"there is no conversation {id}")
         return found[0]
 
+    def tries(self, id: str) -> list[StoredTry]:
+        """All calls of models for a conversation, failed ones as well. Raises `NotFound`."""
+        id = self.find(id)
+        self._indexer.catch_up()
+        wanted = [column for column in tries.c if column is not tries.c.conversation]
+        chosen = select(*wanted).where(tries.c.conversation == id)
+        with self._database.reading() as connection:
+            rows = connection.execute(chosen.order_by(tries.c.started, tries.c.number))
+            return [StoredTry(**row._mapping) for row in rows]
+
+    def search(self, words: str, *, limit: int = 20) -> list[Found]:
+        """The messages that have all these words, latest first; `wor*` stands for words
+        that begin so."""
+        self._indexer.catch_up()
+        columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
+        chosen = (
+            select(*columns, conversations.c.name, conversations.c.title)
+            .join(conversations)
+            .where(self._mine(), having(words, self._database.engine.dialect.name))
+            .order_by(messages.c.id.desc())
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            return [
+                Found(row.conversation, row.name or row.title, row.turn, row.role, row.text)
+                for row in connection.execute(chosen)
+            ]
+
     def rename(self, id: str, name: str) -> None:
         """Give a conversation a name; an empty one takes it away. Raises `NotFound`."""
         id = self.find(id)
@@ -265,7 +294,7 @@ def _comes_after(id: str) -> ColumnElement[bool]:
     return tuple_(columns.updated, columns.id) < select(this).scalar_subquery()
 
 
-def _summary(row: Found[Any], there: Collection[int]) -> Summary:
+def _summary(row: Row[Any], there: Collection[int]) -> Summary:
     status: Status = row.status
     if row.status == "open":
         status = "running" if row.writer in there else "interrupted"

@@ -41,6 +41,34 @@ class Summary:
 
 
 @frozen
+class StoredTry:
+    """A call of a model, as it is on record.
+
+    path        the step that it was for, in its turn
+    number      of the try for that step, from 0
+    started     seconds since 1970
+    code        of its error; None if it succeeded
+    cost        None where it is not known
+    """
+
+    turn: int
+    path: str
+    number: int
+    model: str
+    provider: str
+    dialect: str
+    started: float
+    seconds: float
+    code: str | None = None
+    http_status: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: float | None = None
+
+
+@frozen
 class Found:
     """A message that has the words that were searched for.
 

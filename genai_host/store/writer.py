@@ -1,8 +1,8 @@
 """Adds entries to conversations: the one path that must be quick.
 
 Each `add` is durable when it returns. Threads that come at once share a transaction:
-whoever is first writes for all who wait. The statement is made once, and given to the
-driver itself, on a connection that is kept.
+whoever is first writes for all who wait. That is one statement, given to the driver
+itself, on a connection that is kept.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-from sqlalchemy import insert
 
 from genai_host.errors import Conflict, GenaiError
 from genai_host.store.database import Database
@@ -33,24 +31,41 @@ class Row(NamedTuple):
 
 
 class Addition:
-    """A row on its way to the store.
+    """Rows on their way to the store, all or none.
 
     done    whether it is known how it ended
-    error   why it was not written
+    error   why they were not written
     """
 
-    def __init__(self, row: Row) -> None:
-        self.row = row
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
         self.done = False
         self.error: GenaiError | None = None
+        self._leads = False
+        self._gate = threading.Lock()
+        self._gate.acquire()
 
     @property
     def written(self) -> bool:
         return self.done and self.error is None
 
+    @property
+    def leads(self) -> bool:
+        """Whether who waits for it is to write now."""
+        return self._leads
+
+    def lead(self) -> None:
+        self._leads = True
+        self._gate.release()
+
     def end(self, error: GenaiError | None = None) -> None:
         self.error = error
         self.done = True
+        self._gate.release()
+
+    def wait(self) -> None:
+        """Until it has ended, or leads."""
+        self._gate.acquire()
 
 
 class Writer:
@@ -62,38 +77,51 @@ class Writer:
     def __init__(self, database: Database, presence: Presence) -> None:
         self._database = database
         self._presence = presence
-        compiled = insert(entries).compile(dialect=database.engine.dialect)
-        self._statement = str(compiled)
-        self._names: Sequence[str] | None = compiled.positiontup
         self._waiting: deque[Addition] = deque()
+        self._led = False
         self._lock = threading.Lock()
         self._connection: Any = None
+        self._statements: dict[int, str] = {}
 
     def add(self, addition: Addition) -> None:
-        """Raises `Conflict` if there is an entry with that number already, or the
+        """Raises `Conflict` if there is an entry with such a number already, or the
         conversation is gone; `StoreError` if it cannot be written."""
-        self._waiting.append(addition)
+        with self._lock:
+            self._waiting.append(addition)
+            if not self._led:
+                self._led = True
+                addition.lead()
         try:
-            with self._lock:
-                if not addition.done:
-                    self._write()
-        except BaseException:  # an interrupt: nobody is to write it later
-            with contextlib.suppress(ValueError):
-                self._waiting.remove(addition)
-            raise
+            addition.wait()
+            if not addition.done:
+                self._write()
+        finally:
+            self._leave(addition)
         if addition.error is not None:
             raise addition.error
 
     def close(self) -> None:
+        """Call it when nobody writes any more."""
+        self._let_go()
+
+    def _leave(self, addition: Addition) -> None:
+        """Nobody is to write it later; who led is followed by the first that waits."""
         with self._lock:
-            self._let_go()
+            if not addition.done:  # an interrupt
+                self._waiting.remove(addition)
+            if not addition.leads:
+                return
+            if self._waiting:
+                self._waiting[0].lead()
+            else:
+                self._led = False
 
     def _write(self) -> None:
-        """Write all that waits."""
-        additions: list[Addition] = []
+        """Write what waits."""
+        with self._lock:
+            additions = list(self._waiting)
+            self._waiting.clear()
         try:
-            while self._waiting:
-                additions.append(self._waiting.popleft())
             cursor = self._cursor()
             if len(additions) > 1 and self._write_together(cursor, additions):
                 return
@@ -103,21 +131,16 @@ class Writer:
             for addition in additions:
                 if not addition.done:
                     addition.end(error)
-        finally:  # what an interrupt has left is for the next thread
-            self._waiting.extendleft(each for each in reversed(additions) if not each.done)
+        finally:  # what an interrupt has left
+            left = [each for each in additions if not each.done]
+            if left:
+                with self._lock:
+                    self._waiting.extendleft(reversed(left))
 
     def _write_together(self, cursor: Any, additions: Sequence[Addition]) -> bool:
-        """All of them, or none if one of them fails."""
+        """All of them; False if none was written, since one of them fails."""
         try:
-            cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
-            try:
-                cursor.executemany(
-                    self._statement, [self._parameters(addition.row) for addition in additions]
-                )
-                cursor.execute("COMMIT")
-            except BaseException:
-                cursor.execute("ROLLBACK")
-                raise
+            self._insert(cursor, [row for addition in additions for row in addition.rows])
         except self._database.driver.Error:
             return False
         for addition in additions:
@@ -125,26 +148,39 @@ class Writer:
         return True
 
     def _write_one(self, cursor: Any, addition: Addition) -> None:
+        driver = self._database.driver
         try:
-            cursor.execute(self._statement, self._parameters(addition.row))
-        except self._database.driver.IntegrityError:
+            self._insert(cursor, addition.rows)
+        except driver.IntegrityError:
             addition.end(
                 Conflict(
                     "another process has gone on with this conversation, or deleted it",
                     hint="reopen the conversation",
                 )
             )
-        except self._database.driver.Error as error:
+        except driver.Error as error:
             self._let_go()
             raise self._database.error(error) from error
         else:
             addition.end()
 
-    def _parameters(self, row: Row) -> Any:
-        values = {**row._asdict(), "writer": self._presence.token}
-        return values if self._names is None else tuple(values[name] for name in self._names)
+    def _insert(self, cursor: Any, rows: Sequence[Row]) -> None:
+        """One statement is one transaction."""
+        statement = self._statements.get(len(rows))
+        if statement is None:
+            statement = self._statements[len(rows)] = self._statement(len(rows))
+        token = self._presence.token
+        cursor.execute(statement, [value for row in rows for value in (*row, token)])
+
+    def _statement(self, rows: int) -> str:
+        names = (*Row._fields, entries.c.writer.name)
+        mark = "?" if self._database.is_sqlite else "%s"
+        values = ", ".join([f"({', '.join([mark] * len(names))})"] * rows)
+        # the names are ours, and the values are given to the driver
+        return f"INSERT INTO {entries.name} ({', '.join(names)}) VALUES {values}"  # noqa: S608
 
     def _cursor(self) -> Any:
+        """Of a connection on which each statement is a transaction of its own."""
         if self._connection is None:
             with self._database.failing():
                 pooled = self._database.engine.raw_connection()
@@ -160,7 +196,5 @@ class Writer:
         if self._connection is None:
             return
         connection, self._connection = self._connection, None
-        try:
+        with contextlib.suppress(self._database.driver.Error):  # it is of no use any more
             connection.close()
-        except self._database.driver.Error:
-            return  # it was of no use any more
