@@ -26,6 +26,7 @@ class TurnTold:
               waiting      it waits for a result
               replaced     it was answered, then said again with another outcome
               undone       it was answered, then taken back
+    partial   what had been shown of an answer that then failed
     """
 
     number: int
@@ -33,6 +34,7 @@ class TurnTold:
     outcome: Outcome = "unfinished"
     answer: Answer | None = None
     error: GenaiError | None = None
+    partial: str = ""
 
 
 def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
@@ -48,6 +50,7 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
             turns[-1].outcome = "waiting" if entry.step == "wait" else "unfinished"
         elif isinstance(entry, StepEnded) and turns:
             turns[-1].outcome = "unfinished"
+            turns[-1].partial = entry.text or getattr(entry.error, "text", "")
         elif isinstance(entry, TurnEnded) and turns:
             _end(turns[-1], entry)
             if entry.answer is not None:
@@ -64,3 +67,5 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
 def _end(turn: TurnTold, ended: TurnEnded) -> None:
     turn.answer, turn.error = ended.answer, ended.error
     turn.outcome = "failed" if ended.answer is None else "answered"
+    if ended.answer is not None:
+        turn.partial = ""

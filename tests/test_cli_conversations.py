@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import interrupt, waiting
 from stores import CODEC
 from support import Terminal
 
@@ -123,6 +124,7 @@ class TestShow:
             *turn(4, "four", "fourth"),
             Rewound(4, 2),
             TurnStarted(5, Message("user", "five"), "1", 4),
+            StepStarted(5, (0,), "prompt", "digest"),
         ]
 
     def test_every_turn_is_there_with_what_became_of_it(self, terminal: Terminal) -> None:
@@ -140,6 +142,18 @@ class TestShow:
         assert shown["turns"][0]["answer"]["text"] == "first"
         assert shown["turns"][3]["error"]["message"] == "nobody is there"
         assert shown["turns"][5]["answer"] is None
+
+    def test_what_had_come_of_an_answer_and_each_try_are_there(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        script([{"text": "a b c", "fault": "cut", "pieces": 2}])
+        assert terminal("ask", "-p", "script", "x")[0] == 1
+        shown = listed(terminal, "show", "last")
+        assert shown["turns"][0]["partial"] == "a b"
+        assert [each["code"] for each in shown["tries"]] == ["incomplete_reply"]
+        out = terminal("conversations", "show", "last", "--details")[1]
+        assert "\n## assistant (turn 0, failed)\n\na b\n\nerror: " in out
+        assert "turn 0: mock@script, " in out
 
     def test_it_can_be_read(self, terminal: Terminal) -> None:
         made(*self.entries(), history=(Message("user", "before"),), name="my title")
@@ -166,8 +180,7 @@ class TestShow:
         assert "## assistant\n\na\n" in terminal("conversations", "show", "last")[1]
 
     def test_one_that_waits_says_so(self, terminal: Terminal) -> None:
-        started = TurnStarted(0, Message("user", "q"), "1", 0)
-        made(started, StepStarted(0, (0,), "wait", "d", {"kind": "approval"}))
+        made(*waiting(0))
         shown = listed(terminal, "show", "last")
         assert (shown["status"], shown["turns"][0]["outcome"]) == ("waiting", "waiting")
 
@@ -179,6 +192,40 @@ class TestShow:
             assert (code, out) == (1, "")
             assert "there is no conversation" in err
             assert "\x1b" not in err
+
+
+class TestSearch:
+    def test_messages_with_all_the_words_are_found(self, terminal: Terminal) -> None:
+        first = made(*turn(0, "The quick brown fox", "jumps over"), name="a name")
+        second = made(*turn(0, "lazy", "A " + "dog " * 50 + "Fox in\tFOX socks" + " x" * 99))
+        found = listed(terminal, "search", "fox")
+        assert [(each["conversation"], each["role"]) for each in found] == [
+            (second, "assistant"), (first, "user"),
+        ]  # fmt: skip
+        assert found[1] == {
+            "conversation": first,
+            "title": "a name",
+            "turn": 0,
+            "role": "user",
+            "text": "The quick brown fox",
+        }
+        assert listed(terminal, "search", "BRO*", "quick")[0]["conversation"] == first
+        assert listed(terminal, "search", "quick", "lazy") == []
+        assert len(listed(terminal, "search", "fox", "-n", "1")) == 1
+        lines = terminal("conversations", "search", "fox")[1].splitlines()
+        assert lines[1] == f"{first}\t0\tuser\tThe quick brown fox"
+        assert lines[0].startswith(f"{second}\t0\tassistant\t... ")
+        assert "dog Fox in FOX socks x" in lines[0]
+        assert lines[0].endswith(" ...")
+
+    @pytest.mark.parametrize("words", ["'", '"', "-x", "a OR", "NEAR(", "*", "\x1b[2J", "\ud800"])
+    def test_no_word_is_more_than_one(self, terminal: Terminal, words: str) -> None:
+        made(*turn(0))
+        code, out, err = terminal("conversations", "search", "--", words)
+        assert (code, out, err) == (0, "", "")
+
+    def test_something_must_be_searched_for(self, terminal: Terminal) -> None:
+        assert terminal("conversations", "search")[0] == 2
 
 
 def test_another_title_can_be_given_and_taken_away(terminal: Terminal) -> None:
@@ -239,9 +286,7 @@ class TestDelete:
 class TestResume:
     def test_a_turn_that_was_interrupted(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "a")
-        with Store() as store:
-            record, _ = store.record(store.conversations()[0].id, CODEC)
-            record.append(TurnStarted(1, Message("user", "cut short"), "1", 2))
+        interrupt()
         assert terminal("conversations", "resume", "last") == (0, "cut short\n", "")
         code, out, err = terminal("conversations", "resume", "last")
         assert (code, out) == (1, "")

@@ -11,40 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept import append, beginning, interrupt, kept, texts, waiting
 from stores import CODEC
 from support import Terminal
 
-from genai_host import Host, Message
+from genai_host import Host
 from genai_host.api import Answer
 from genai_host.errors import Conflict
-from genai_host.record import Entry, StepStarted, TurnEnded, TurnStarted
+from genai_host.record import TurnEnded
 from genai_host.store import Store
-from genai_host.store.summary import Summary
-
-
-def kept() -> list[Summary]:
-    with Store() as store:
-        return store.conversations(limit=None)
-
-
-def texts(id: str = "") -> list[str]:
-    """What the history of a conversation says; of the last one unless said."""
-    with Store() as store, Host(store=store) as host:
-        conversation = host.conversation(id or store.conversations(limit=1)[0].id)
-        return [message.text for message in conversation.history]
-
-
-def append(*entries: Entry) -> str:
-    """What another process did to the last conversation, which then ended; its id."""
-    with Store() as store:
-        record, _ = store.record(store.conversations(limit=1)[0].id, CODEC)
-        for entry in entries:
-            record.append(entry)
-        return record.id
-
-
-def begun(turn: int, text: str = "cut short") -> TurnStarted:
-    return TurnStarted(turn, Message("user", text), "1", 2 * turn)
 
 
 class TestAsk:
@@ -148,7 +123,7 @@ class TestAgain:
 
     def test_one_that_was_interrupted_is_said_again(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "a")
-        append(begun(1))
+        interrupt()
         assert kept()[0].status == "interrupted"
         assert terminal("ask", "--again") == (0, "cut short\n", "")
         assert texts() == ["a", "a", "cut short", "cut short"]
@@ -165,16 +140,18 @@ class TestUnfinished:
         self, terminal: Terminal
     ) -> None:
         terminal("ask", "-p", "mock", "a")
-        append(begun(1))
+        interrupt()
         code, out, err = terminal("ask", "-c", "b")
         assert (code, out, err) == (0, "b\n", "the last turn was interrupted, and is left out\n")
         assert texts() == ["a", "a", "b", "b"]
 
     def test_one_that_another_process_is_at_is_left_alone(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "a")
+        entries = beginning("cut short")
         with Store() as other:
             record, _ = other.record(kept()[0].id, CODEC)
-            record.append(begun(1))
+            for entry in entries:
+                record.append(entry)
             for arguments in (["-c", "b"], ["--again"], ["-c", "-m", "mock@mock", "b"]):
                 code, out, err = terminal("ask", *arguments)
                 assert (code, out) == (1, "")
@@ -184,8 +161,7 @@ class TestUnfinished:
 
     def test_one_that_waits_is_not_left_out(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "a")
-        asks = {"kind": "approval", "payload": {"tool": "rm \x1b"}}
-        append(begun(1), StepStarted(1, (0,), "wait", "d", asks))
+        append(*waiting(1, payload={"tool": "rm \x1b"}))
         code, out, err = terminal("ask", "-c", "b")
         assert (code, out) == (1, "")
         assert 'the conversation waits for approval: {"tool": "rm \\u001b"}' in err
@@ -238,24 +214,24 @@ class TestChat:
         monkeypatch.setattr("click.edit", lambda text: f"{text}!")
         terminal("chat", "-p", "mock", stdin="a\nb\n")
         assert terminal("chat", "-c", stdin="/edit\n")[1] == "b!\n"
-        append(begun(3))
+        interrupt()
         assert terminal("chat", "-c", stdin="/edit\n")[1] == "cut short!\n"
         assert texts()[-2:] == ["cut short!", "cut short!"]
 
     def test_one_that_was_interrupted_can_be_resumed_or_left_out(self, terminal: Terminal) -> None:
         terminal("chat", "-p", "mock", stdin="a\n")
-        append(begun(1))
+        interrupt()
         _, out, err = terminal("chat", "-c", stdin="/resume\n/resume\n")
         assert out == "cut short\n"
         assert "there is no turn to go on with" in err
-        append(begun(2, "dropped"))
+        interrupt("dropped")
         _, out, err = terminal("chat", "-c", stdin="b\n")
         assert "left out" in err
         assert texts()[::2] == ["a", "cut short", "b"]
 
     def test_one_that_waits_says_for_what(self, terminal: Terminal) -> None:
         terminal("chat", "-p", "mock", stdin="a\n")
-        append(begun(1), StepStarted(1, (0,), "wait", "d", {"kind": "approval"}))
+        append(*waiting(1))
         _, out, err = terminal("chat", "-c", stdin="b\n/resume\n/undo\nc\n")
         assert out == "c\n"
         assert err.count("waits for approval") == 2

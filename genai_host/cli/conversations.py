@@ -18,8 +18,11 @@ from genai_host.cli.transcripts import (
     exported_json,
     exported_markdown,
     row_of,
+    show_found,
     show_transcript,
+    show_tries,
     title_of,
+    try_row,
     turn_row,
 )
 from genai_host.record import Opened, retell
@@ -113,6 +116,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
                 **row_of(summary),
                 "history": codec.to_json(history),
                 "turns": [turn_row(turn, codec) for turn in turns],
+                "tries": [try_row(each) for each in app.store.tries(summary.id)],
             }
         )
         return
@@ -121,6 +125,9 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
     opened = entries[0]
     assert isinstance(opened, Opened)  # as it was retold
     show_transcript(opened.history, turns, details=details)
+    if details:
+        echo("")
+        show_tries(app.store.tries(summary.id))
 
 
 def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
@@ -157,6 +164,28 @@ def resume(
         show_answer(app, conversation, answer, whole=no_stream, raw=raw, as_json=as_json)
         if details:
             show_details(answer)
+
+
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="How many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of messages.")
+@pass_app
+def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List the messages that have all these WORDS, the latest first.
+
+    Case does not matter; wor* stands for words that begin so.
+    """
+    import attrs
+
+    found = app.store.search(" ".join(words), limit=limit)
+    if as_json:
+        echo_json([attrs.asdict(each) for each in found])
+        return
+    for each in found:
+        show_found(each, each.conversation, " ".join(words))
 
 
 @command.command("rename")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from genai_host.transcript import as_markdown, content_as_markdown
 from genai_host.turns import TurnTold
 
 if TYPE_CHECKING:
-    from genai_host.store.summary import Summary
+    from genai_host.store.summary import Found, StoredTry, Summary
+
+_AROUND = 40  # characters before the words that are shown with them
 
 FORM = 1
 """Version of what is exported as JSON."""
@@ -49,8 +52,51 @@ def turn_row(turn: TurnTold, codec: Codec) -> dict[str, Any]:
         "outcome": turn.outcome,
         "message": codec.to_json(turn.message),
         "answer": None if turn.answer is None else answer_row(turn.answer, codec),
+        "partial": turn.partial,
         "error": None if turn.error is None else codec.to_json(turn.error),
     }
+
+
+def try_row(each: StoredTry) -> dict[str, Any]:
+    """A call of a model in JSON."""
+    import attrs
+
+    return {**attrs.asdict(each), "started": utc(each.started)}
+
+
+def show_tries(tries: Iterable[StoredTry]) -> None:
+    """Print every call of a model, failed ones as well."""
+    for each in tries:
+        used = f"{each.input_tokens or 0} in, {each.output_tokens or 0} out"
+        ended = used if each.code is None else f"failed: {each.code}"
+        echo(
+            f"turn {each.turn}: {each.model}@{each.provider}, {each.seconds:.2f} s, {ended}",
+            dim=True,
+        )
+
+
+def show_found(found: Found, id: str, words: str) -> None:
+    """Print one message that was searched for, on one line: the text around the words,
+    which are marked at a terminal."""
+    sought = _sought(words)
+    line = " ".join(found.text.split())
+    first = sought.search(line)
+    begin = max(0, (first.start() if first else 0) - _AROUND)
+    excerpt = line[begin : begin + 4 * _AROUND]
+    turn = "" if found.turn is None else found.turn
+    echo(f"{id}\t{turn}\t{found.role}\t{'... ' if begin else ''}", end="")
+    end = 0
+    for hit in sought.finditer(excerpt):
+        echo(excerpt[end : hit.start()], end="")
+        echo(hit.group(), end="", bold=True, fg="yellow")
+        end = hit.end()
+    echo(excerpt[end:] + (" ..." if begin + len(excerpt) < len(line) else ""))
+
+
+def _sought(words: str) -> re.Pattern[str]:
+    """As `Store.search` reads them."""
+    each = [re.escape(word).replace(r"\*", r"\w*") for word in re.findall(r"\w+\*?", words)]
+    return re.compile(rf"\b(?:{'|'.join(each)})\b" if each else "(?!)", re.IGNORECASE)
 
 
 def show_transcript(
@@ -68,6 +114,8 @@ def show_transcript(
             _show_messages(_answers(turn), mark)
             if details:
                 show_details(turn.answer, echo)
+        if turn.partial:
+            _show_messages([Message("assistant", turn.partial)], mark)
         if turn.error is not None:
             echo(f"\nerror: {turn.error}", fg="red")
 
