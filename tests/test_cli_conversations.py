@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import interrupt, waiting
+from kept import interrupt, texts, waiting
 from stores import CODEC
 from support import Terminal
 
 from genai_host import Message
 from genai_host.api import Answer
-from genai_host.errors import Unavailable
+from genai_host.errors import StoreError, Unavailable
 from genai_host.record import Entry, Opened, Record, Rewound, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 
@@ -357,3 +358,78 @@ class TestExport:
         made(*turn(0))
         code, _, err = terminal("conversations", "export", "last", "-o", str(tmp_path / "no" / "x"))
         assert (code, "cannot be written" in err) == (1, True)
+
+
+class TestImport:
+    def test_what_was_exported_is_kept_under_another_id(
+        self, terminal: Terminal, tmp_path: Path
+    ) -> None:
+        id = made(*turn(0, "é"), *turn(1), *waiting(2), name="a name")
+        file = str(tmp_path / "x.json")
+        terminal("conversations", "export", id, "-o", file)
+        terminal("conversations", "delete", id, "--yes")
+        code, out, err = terminal("conversations", "import", file)
+        assert (code, err) == (0, "")
+        [row] = listed(terminal, "list")
+        assert row["id"] == out.strip() != id
+        assert (row["title"], row["turns"], row["status"]) == ("a name", 2, "idle")
+        assert terminal("ask", "-c", "go on") == (0, "go on\n", "")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "conversation": 3}',
+            b'{"form": 1, "conversation": {"title": 3}, "entries": []}',
+            b'{"form": 1, "conversation": {"title": ""}, "entries": []}',
+            b'{"form": 1, "conversation": {"title": ""}, "entries": [{"entry": "new"}]}',
+            b'{"form": 1, "conversation": {"title": ""}, "entries": [{"entry": "turn_ended"}]}',
+            b"[" * 100_000,
+        ],
+    )  # fmt: skip
+    def test_anything_else_is_an_error(
+        self, terminal: Terminal, tmp_path: Path, content: bytes
+    ) -> None:
+        file = tmp_path / "x.json"
+        file.write_bytes(content)
+        code, out, err = terminal("conversations", "import", str(file))
+        assert (code, out) == (1, "")
+        assert f"{file} is no conversation that was exported" in err
+        assert listed(terminal, "list") == []
+
+    def test_half_of_one_is_not_kept(
+        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made(*turn(0), *turn(1))
+        file = str(tmp_path / "x.json")
+        terminal("conversations", "export", "last", "-o", file)
+
+        def full(self: StoredRecord, entry: Entry) -> None:
+            if getattr(entry, "turn", 0) == 1:
+                raise StoreError("the disk is full")
+            append(self, entry)
+
+        append = StoredRecord.append
+        monkeypatch.setattr(StoredRecord, "append", full)
+        assert terminal("conversations", "import", file)[0] == 1
+        assert len(listed(terminal, "list")) == 1
+
+
+class TestFork:
+    def test_it_goes_its_own_way(self, terminal: Terminal) -> None:
+        for words in ("one", "two", "three"):
+            terminal("ask", "-p", "mock", words, *["-c"] * (words != "one"))
+        [row] = listed(terminal, "list")
+        interrupt()
+        whole = terminal("conversations", "fork", "last")[1].strip()
+        early = terminal("conversations", "fork", row["id"], "--turn", "0")[1].strip()
+        assert terminal("ask", "--cid", early, "else") == (0, "else\n", "")
+        assert texts(early)[::2] == ["one", "else"]
+        assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
+
+    def test_a_turn_that_is_not_there_is_an_error(self, terminal: Terminal) -> None:
+        made(*turn(0), *waiting(1))
+        for number in ("1", "7"):
+            code, out, err = terminal("conversations", "fork", "last", "--turn", number)
+            assert (code, out) == (1, "")
+            assert f"there is no turn {number} that has ended" in err
+        assert len(listed(terminal, "list")) == 1

@@ -17,6 +17,8 @@ from genai_host.cli.times import local, read_age, read_date
 from genai_host.cli.transcripts import (
     exported_json,
     exported_markdown,
+    keep_copy,
+    read_exported,
     row_of,
     show_found,
     show_transcript,
@@ -27,7 +29,7 @@ from genai_host.cli.transcripts import (
 )
 from genai_host.record import Opened, retell
 from genai_host.transcript import write_text
-from genai_host.turns import turns_of
+from genai_host.turns import turns_of, until
 
 if TYPE_CHECKING:
     from genai_host.store.summary import Summary
@@ -272,3 +274,28 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
         return
     write_text(text, output)
     note(f"written: {output}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@pass_app
+def import_(app: App, file: str) -> None:
+    """Keep a conversation that was exported as JSON, under a new id, which is printed."""
+    title, entries = read_exported(app, file)
+    echo(keep_copy(app, title, entries))
+
+
+@command.command("fork")
+@_id
+@click.option(
+    "--turn", type=click.IntRange(min=0), help="As it was after that turn, as `show` counts them."
+)
+@pass_app
+def fork(app: App, id: str, turn: int | None) -> None:
+    """Begin another conversation with what was said in this one; its id is printed.
+
+    A turn that has not ended is left out.
+    """
+    summary = found(app, id)
+    entries = until(app.store.entries(summary.id, app.host.codec), turn)
+    echo(keep_copy(app, summary.title, entries))
