@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from attrs import evolve
 
-from genai_host.api import Codec
+from genai_host.api import Codec, Secret
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, StoreError
-from genai_host.record import Entry, Record, TurnStarted, form_of
+from genai_host.record import Changed, Entry, Opened, Record, TurnStarted, form_of
 from genai_host.store.writer import Addition, Row, Writer
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class Written(NamedTuple):
 
 
 def written(entry: Entry, codec: Codec, at: float) -> Written:
+    if isinstance(entry, (Opened, Changed)):  # a secret comes from its source each time
+        settings = {k: v for k, v in entry.settings.items() if not isinstance(v, Secret)}
+        entry = evolve(entry, settings=settings)
     form = form_of(entry, codec)
     try:
         body = msgspec.json.encode(form)  # many times as quick as `write_json`

@@ -1,0 +1,241 @@
+"""What a store is worth when processes are killed, and when many begin at once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import IO
+
+import pytest
+import writing
+from stores import CODEC
+from writing import five_steps, host_of
+
+from genai_host.errors import StepInterrupted
+from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.store import Store
+from genai_host.store.stored_record import StoredRecord
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as POSIX does")
+
+
+def start(*arguments: object, **given: object) -> subprocess.Popen[str]:
+    command = [sys.executable, writing.__file__, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stdin=pipe, stderr=pipe, text=True)
+
+
+def is_whole(file: Path) -> bool:
+    with closing(sqlite3.connect(file)) as connection:
+        (said,) = connection.execute("PRAGMA integrity_check").fetchone()
+        return bool(said == "ok" and not connection.execute("PRAGMA foreign_key_check").fetchall())
+
+
+class Writers:
+    """Starts processes that take turns, and kills them with SIGKILL at some point."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._nursery = start("writers")
+
+    def kill_two(self, file: Path, chance: random.Random) -> list[tuple[str, str]]:
+        """What they had been told was recorded: ids and texts."""
+        writers = [self._start(file) for _ in range(2)]
+        told = [pipe.readline() for _, pipe in writers]  # they are at work now
+        time.sleep(chance.uniform(0.0, 0.05))  # which point it is, is left to chance
+        for process, _ in writers:
+            os.kill(process, signal.SIGKILL)
+        for process, pipe in writers:
+            with pipe:
+                told += [line for line in pipe if line.endswith("\n")]
+            while _is_there(process):
+                time.sleep(0.001)
+        return [(line[:18], line[19:-1]) for line in told]
+
+    def close(self) -> None:
+        self._nursery.communicate()
+
+    def _start(self, file: Path) -> tuple[int, IO[str]]:
+        pipe = self._folder / "pipe"
+        os.mkfifo(pipe)
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        self._nursery.stdin.write(f"{file} {pipe}\n")
+        self._nursery.stdin.flush()
+        process = int(self._nursery.stdout.readline())
+        reading = pipe.open(encoding="utf-8")
+        pipe.unlink()
+        return process, reading
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def writers(tmp_path: Path) -> Iterator[Writers]:
+    made = Writers(tmp_path)
+    yield made
+    made.close()
+
+
+def look(file: Path, told: list[tuple[str, str]]) -> int:
+    """Whether all is there, and unfinished turns are marked. Returns how many there are."""
+    assert is_whole(file)
+    unfinished = 0
+    with Store(file) as store, host_of(store) as host:
+        for id, text in told:
+            assert text in [message.text for message in host.conversation(id).history]
+        for summary in store.conversations(limit=None):
+            entries = store.entries(summary.id, CODEC)
+            cut = not isinstance(entries[-1], TurnEnded) and len(entries) > 1
+            assert summary.status == ("interrupted" if cut else "idle")
+            assert Counter(map(type, entries))[TurnStarted] == summary.turns
+            unfinished += cut
+    return unfinished
+
+
+def test_kill_9_with_two_writers_loses_no_acknowledged_message(
+    writers: Writers, tmp_path: Path
+) -> None:
+    told = []
+    for number in range(5):
+        told += writers.kill_two(tmp_path / "x.db", random.Random(number))
+    assert len(told) >= 10
+    look(tmp_path / "x.db", told)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kill_9_at_200_random_points_with_two_writers_loses_no_acknowledged_message(
+    writers: Writers, tmp_path: Path
+) -> None:
+    unfinished = 0
+    for number in range(200):
+        file = tmp_path / f"{number}.db"
+        unfinished += look(file, writers.kill_two(file, random.Random(number)))
+    assert unfinished > 20
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing is written from then on."""
+
+
+def test_kill_between_any_two_steps_then_resume_gives_the_same_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before and after each entry is written."""
+    whole = tmp_path / "whole"
+    with Store(tmp_path / "whole.db") as store, host_of(store, five_steps(str(whole))) as host:
+        conversation = host.open("five", "mock")
+        expected = conversation.say("squares").text
+        count = len(store.entries(conversation.id, host.codec))
+    append = StoredRecord.append
+    interrupted = 0
+    for cut, early in itertools.product(range(2, count), (True, False)):
+        log, file = tmp_path / f"{cut}{early}", tmp_path / f"{cut}{early}.db"
+        log.touch()
+        dead = False
+
+        def append_until_killed(
+            record: StoredRecord, entry: Entry, cut: int = cut, early: bool = early
+        ) -> None:
+            nonlocal dead
+            dead = dead or (early and record.number >= cut)
+            if dead:
+                raise Killed
+            append(record, entry)
+            dead = record.number > cut
+            if dead:
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(StoredRecord, "append", append_until_killed)
+            with Store(file) as store, host_of(store, five_steps(str(log))) as host:
+                conversation = host.open("five", "mock")
+                with pytest.raises(Killed):
+                    conversation.say("squares")
+        with Store(file) as store, host_of(store, five_steps(str(log))) as host:
+            (summary,) = store.conversations()
+            conversation = host.conversation(summary.id)
+            if summary.status == "idle":  # before the turn was on disk, or after its end
+                assert summary.turns == 0 or conversation.history[-1].text == expected
+                continue
+            assert summary.status == "interrupted"
+            try:
+                assert conversation.resume().text == expected
+            except StepInterrupted:
+                interrupted += 1
+            done = log.read_text(encoding="ascii").split()
+            assert len(done) == len(set(done)), "a step was done twice"
+    # one that was killed amid a step that may not be done twice cannot be gone on with
+    assert interrupted > 0
+
+
+@pytest.mark.slow
+def test_sixteen_processes_that_make_the_first_run_at_once_all_succeed_and_are_recorded(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "new" / "x.db"
+    processes = [start("first", file) for _ in range(16)]
+    ended = [process.communicate("go\n", timeout=100) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 16, ended
+    assert is_whole(file)
+    with Store(file) as store:
+        found = store.conversations(limit=None)
+        assert {each.id for each in found} == {output.split()[0] for output, _ in ended}
+        assert [each.status for each in found] == ["idle"] * 16
+        assert [each.turns for each in found] == [1] * 16
+
+
+def test_a_turn_of_a_process_that_still_runs_is_running_and_interrupted_once_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "x.db"
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(writing.__file__).parent)!r})
+from stores import begin
+from genai_host import Message
+from genai_host.record import StepStarted, TurnStarted
+from genai_host.store import Store
+record = begin(Store({str(file)!r}))
+record.append(TurnStarted(0, Message("user", "hi"), "1", 0))
+record.append(StepStarted(0, (0,), "prompt", "x"))
+print("written", flush=True)
+sys.stdin.readline()
+"""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
+    with process, Store(file) as store:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        assert [each.status for each in store.conversations()] == ["running"]
+        process.kill()
+        process.wait()
+        assert [each.status for each in store.conversations()] == ["interrupted"]
+        assert list((tmp_path / "x.db.writers").iterdir()) == []
+
+
+def test_steps_are_on_disk_before_they_begin_and_results_before_they_are_used(
+    tmp_path: Path,
+) -> None:
+    with Store(tmp_path / "x.db") as store, host_of(store, five_steps(str(tmp_path / "l"))) as host:
+        conversation = host.open("five", "mock")
+        conversation.say("squares")
+        kinds = [type(entry) for entry in store.entries(conversation.id, host.codec)[2:-1]]
+        assert kinds == [StepStarted, StepEnded] * 5

@@ -1,0 +1,100 @@
+"""Processes that tests of the store start, and kill.
+
+With `writers`, it starts a process that takes turns for each line `STORE PIPE` that it
+reads, which tells PIPE what was acknowledged; with `first STORE`, it is one run: it opens
+a conversation, says something, and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import genai_feature_chat
+import genai_vendor_mock
+
+import genai_host.dialects
+from genai_host import Config, Given, Host, Message
+from genai_host.api import Answer, CallFunction, Feature, NoSettings, Prompt, Story, Turn
+from genai_host.store import Store
+from genai_host.testing import MadePlugin
+
+
+def host_of(store: Store, *features: Feature[Any]) -> Host:
+    plugins = {
+        "dialects": genai_host.dialects,
+        "mock": genai_vendor_mock,
+        "chat": genai_feature_chat,
+        "more": MadePlugin(features=features),
+    }
+    return Host(config=Config(), discovery=Given(plugins), store=store)
+
+
+def tell(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def start_writers() -> None:
+    """Starting Python takes longer than all that they do until they are killed."""
+    with Store("not-used.db") as store, host_of(store) as host:
+        host.explain("mock")  # imports what they need, and starts no thread
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    for line in sys.stdin:
+        place, pipe = line.split()
+        process = os.fork()
+        if process == 0:
+            sys.stdout = open(pipe, "w", encoding="utf-8")  # noqa: SIM115 - until it is killed
+            take_turns(place)
+        tell(process)
+
+
+def take_turns(place: str) -> None:
+    """Two turns in each conversation, until it is killed."""
+    with Store(place, patience=60.0) as store, host_of(store) as host:
+        number = 0
+        while True:
+            conversation = host.open("chat", "mock")
+            for _ in range(2):
+                answer = conversation.say(f"message {number}")
+                assert conversation.unrecorded is None, conversation.unrecorded
+                tell(conversation.id, answer.text)
+                number += 1
+
+
+def run_first(place: str) -> None:
+    with Store(place, patience=60.0) as store, host_of(store) as host:
+        sys.stdin.readline()
+        conversation = host.open("chat", "mock")
+        text = conversation.say("hello").text
+        assert conversation.unrecorded is None, conversation.unrecorded
+        tell(conversation.id, text)
+
+
+def effect(log: str, number: int) -> int:
+    """What must not happen twice."""
+    with open(log, "a", encoding="ascii") as file:
+        file.write(f"{number}\n")
+    return number * number
+
+
+def five_steps(log: str) -> Feature[Any]:
+    """A feature of five steps, four of which are effects."""
+
+    def respond(turn: Turn[NoSettings]) -> Story:
+        found = []
+        for number in range(4):
+            found.append((yield from CallFunction(effect, {"log": log, "number": number}, int)))
+        completion = yield from Prompt([Message("user", f"{turn.message.text} {found}")])
+        return Answer(completion.text)
+
+    return Feature("five", NoSettings, respond)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "writers":
+        start_writers()
+    else:
+        run_first(sys.argv[2])
