@@ -111,8 +111,8 @@ class Conversation:
 
     @property
     def last_message(self) -> Message | None:
-        """What the user said last, in a turn that can be said again: it was answered, it
-        failed, or it is on record and has not ended, and was not taken back."""
+        """What the user said last, in a turn that can be said again, the last one once it
+        has ended: it was answered, or it failed, and was not taken back."""
         pending = self._pending
         if pending is not None and not self._busy.locked():
             return pending[0].message
@@ -167,7 +167,7 @@ class Conversation:
 
         message   what the user says; with `again`, None for `last_message`, as it was said
         again     in place of the last turn: the last turn stays if this one does not
-                  succeed. One that has not ended is ended
+                  succeed
         context   JSON for the feature, from whatever the user looks at; None for none, or
                   for that of the message that is said again
         returns   a class, or a JSON Schema: `Answer.data` will be of it
@@ -207,10 +207,7 @@ class Conversation:
 
         heard   whether anybody listens to the pieces of answers
         """
-        with self._alone():
-            if again and self._pending is not None:
-                self._drop()
-            self._must_be_idle()
+        with self._idle():
             started = self._told.next(
                 None if message is None else _message(message),
                 self.feature.version,
@@ -263,6 +260,13 @@ class Conversation:
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel()
+
+    def drop(self) -> None:
+        """End a turn that has not ended, if there is one, as one that failed: it can be
+        said again, or left."""
+        with self._alone():
+            if self._pending is not None:
+                self._drop()
 
     def undo(self) -> Message | None:
         """Take back the last turn: what it added leaves the history. What the user
@@ -428,12 +432,9 @@ class Conversation:
     @contextmanager
     def _idle(self) -> Iterator[None]:
         with self._alone():
-            self._must_be_idle()
+            if self._pending is not None:
+                raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
             yield
-
-    def _must_be_idle(self) -> None:
-        if self._pending is not None:
-            raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
 
     def _recast(
         self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]

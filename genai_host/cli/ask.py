@@ -57,6 +57,8 @@ def command(
 
     What is piped in is part of the question. Without --model and --provider the
     default model answers. The conversation is kept, and `ask -c` goes on with it.
+
+    JSON has text, data, usage, details, conversation (its id), feature and models.
     """
     parts = question(words, attach, optional=again)
     returns = None if schema is None else read_schema(schema)
@@ -108,8 +110,10 @@ def answered(
     """The answer, printed as it is written, unless it is wanted whole.
 
     again   whether this takes the place of the last message and its answer; no message
-            stands for the same one
+            stands for the same one. A turn that has not ended is ended by it
     """
+    if again:
+        conversation.drop()
     return heard(conversation.stream(message, again=again, returns=returns), whole=whole, raw=raw)
 
 

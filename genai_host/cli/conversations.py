@@ -61,7 +61,12 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
 @pass_app
 def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
-    """List conversations, the last that was gone on with first."""
+    """List conversations, the last that was gone on with first.
+
+    Status: idle, failed, waiting (for a value), running, interrupted. JSON has id, title,
+    feature, models (role to name), status, turns, created, updated (ISO 8601, UTC) and
+    forked_from.
+    """
     summaries = app.store.conversations(limit=None if everything else limit + 1)
     more = not everything and len(summaries) > limit
     summaries = summaries[: None if everything else limit]
@@ -107,7 +112,11 @@ def models_of(summary: Summary) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every turn, and the history.")
 @pass_app
 def show(app: App, id: str, details: bool, as_json: bool) -> None:
-    """Show what was said, turn by turn: those that failed or were taken back as well."""
+    """Show what was said, turn by turn: those that failed or were taken back as well.
+
+    JSON has what `list` has, with history (the messages that hold now), turns (turn,
+    outcome, message, answer, partial, error) and tries (each call of a model).
+    """
     summary = found(app, id)
     codec = app.host.codec
     entries = app.store.entries(summary.id, codec)
@@ -178,7 +187,8 @@ def resume(
 def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List the messages that have all these WORDS, the latest first.
 
-    Case does not matter; wor* stands for words that begin so.
+    Case does not matter; wor* stands for words that begin so. JSON has conversation (its
+    id), title, turn, role and text.
     """
     import attrs
 

@@ -122,7 +122,7 @@ def leave_out(
             hint=f"{give} gives it; {again} says the last message again",
         )
     if conversation.status == "pending":
-        conversation.undo()
+        conversation.drop()
         note("the last turn was interrupted, and is left out", dim=True)
 
 
