@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -141,7 +143,11 @@ class TestRecord:
 
 
 class TestFinding:
-    def test_the_beginning_of_an_id_is_enough_if_no_other_begins_so(self, store: Store) -> None:
+    def test_the_beginning_of_an_id_is_enough_if_no_other_begins_so(
+        self, make_store: MakeStore
+    ) -> None:
+        times = iter(range(100, 200))
+        store = make_store(now=lambda: float(next(times)))
         ids = [begin(store).id for _ in range(3)]
         assert ids == sorted(ids)
         for id in ids:
@@ -283,3 +289,19 @@ def test_an_entry_that_cannot_be_read_says_where(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"x\.db holds an entry") as caught:
             store.entries(record.id, CODEC)
         assert caught.value.file == str(tmp_path / "x.db")
+
+
+def test_it_is_imported_only_where_something_is_stored() -> None:
+    code = """
+import sys
+import genai_feature_chat, genai_vendor_mock
+import genai_host.dialects, genai_host.testing
+from genai_host import Config, Given, Host
+plugins = {"d": genai_host.dialects, "m": genai_vendor_mock, "c": genai_feature_chat}
+with Host(config=Config(), discovery=Given(plugins)) as host:
+    host.open("chat", "mock", record=False).say("hi")
+    host.open("chat", "mock").say("hi")
+print([name for name in sys.modules if name.startswith(("sqlalchemy", "genai_host.store"))])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"

@@ -94,7 +94,7 @@ class Database:
             yield
         except DBAPIError as error:
             raise self.error(error.orig or error) from error
-        except (OSError, NoConnection, self.driver.Error) as error:
+        except (OSError, NoConnection, UnicodeEncodeError, self.driver.Error) as error:
             raise self.error(error) from error
 
     def error(self, error: BaseException) -> StoreError:

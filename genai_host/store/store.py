@@ -22,10 +22,14 @@ from sqlalchemy.engine import Row
 
 from genai_host import paths
 from genai_host.api import Codec
-from genai_host.errors import NotFound
+from genai_host.api.json_text import read_json
+from genai_host.errors import InvalidData, NotFound
 from genai_host.once import once
-from genai_host.record import Entry, Opened
+from genai_host.record import Entry, Opened, Record
+from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
+from genai_host.store.documents import Documents
+from genai_host.store.exporting import exported, imported, markdown
 from genai_host.store.indexer import Indexer
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.store.presence import Presence
@@ -214,6 +218,64 @@ class Store:
         id = self.find(id)
         with self._database.writing() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == id))
+        self.blobs().forget(id)
+
+    def purge(self, *, days: float | None = None, number: int | None = None) -> int:
+        """Delete conversations that nobody has gone on with for some days, and all but the
+        latest; those that a process is at stay. Returns how many were deleted."""
+        oldest = None if days is None else self._now() - days * 86400
+        deleted = 0
+        for place, each in enumerate(self.conversations(limit=None)):
+            old = oldest is not None and each.updated < oldest
+            if each.status != "running" and (old or (number is not None and place >= number)):
+                self.delete(each.id)
+                deleted += 1
+        return deleted
+
+    def fork(self, id: str, *, turn: int | None = None) -> str:
+        """Copy a conversation, to go on otherwise, and give the id of the copy. A turn that
+        has not ended is left out. Raises `NotFound`.
+
+        turn   the last one that is copied, from 0; None for all
+        """
+        id = self.find(id)
+        rows = self._rows(id)
+        begun = [n for n, row in enumerate(rows) if row.kind == "turn_started"]
+        later = [n for n in begun if turn is not None and (rows[n].turn or 0) > turn]
+        rows = rows[: later[0]] if later else rows
+        open_turn = [n for n in begun if n < len(rows)][-1:]
+        if open_turn and not any(row.kind == "turn_ended" for row in rows[open_turn[0] :]):
+            rows = rows[: open_turn[0]]
+        name = self._name(id)
+        return self._create(rows, {"forked_from": id, "name": name})
+
+    def export(self, id: str) -> dict[str, Any]:
+        """A conversation as JSON, for `load` here or elsewhere. Raises `NotFound`."""
+        id = self.find(id)
+        return exported(id, self._name(id), self._rows(id))
+
+    def load(self, data: Mapping[str, Any], codec: Codec) -> str:
+        """Take in what was exported, as a new conversation, and give its id. Raises
+        `InvalidData` for what is none."""
+        name, rows = imported(data)
+        Record.from_json((read_json(row.body) for row in rows), codec)
+        if not rows or rows[0].kind != "opened":
+            raise InvalidData("a conversation begins with how it was opened")
+        return self._create(rows, {"name": name})
+
+    def markdown(self, id: str, codec: Codec) -> str:
+        """A conversation to be read. Raises `NotFound`."""
+        summary = self.summary(id)
+        return markdown(summary.title or summary.id, self.entries(summary.id, codec))
+
+    def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
+        """Records of a plugin's own; those of a conversation are deleted with it."""
+        owned = None if conversation is None else self.find(conversation)
+        return Documents(self._database, self._owner, collection, owned)
+
+    def blobs(self) -> Blobs:
+        """Bytes by their digest, as of files that are attached."""
+        return Blobs(self._database, self._owner, self._now)
 
     def close(self) -> None:
         with self._lock:
@@ -251,6 +313,17 @@ class Store:
                 ],
             )
         return id
+
+    def _rows(self, id: str) -> list[Written]:
+        columns = (entries.c[name] for name in Written._fields)
+        chosen = select(*columns).where(entries.c.conversation == id).order_by(entries.c.number)
+        with self._database.reading() as connection:
+            return [Written(*row) for row in connection.execute(chosen)]
+
+    def _name(self, id: str) -> str | None:
+        chosen = select(conversations.c.name).where(conversations.c.id == id)
+        with self._database.reading() as connection:
+            return connection.execute(chosen).scalar()
 
     def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
         return StoredRecord(self, self._writer, id, number, codec, self._now)

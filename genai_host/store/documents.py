@@ -1,0 +1,140 @@
+"""Records of plugins' own: JSON by collection and id, changed by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+from sqlalchemy import ColumnElement, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import Conflict, NotFound
+from genai_host.store.database import Database
+from genai_host.store.tables import documents
+
+
+@frozen
+class Document:
+    """
+    version   1 for a new one, one more with each change
+    """
+
+    id: str
+    version: int
+    value: Mapping[str, Any]
+
+
+class Documents:
+    """The documents of one owner in one collection. Made by `Store.documents`.
+
+    conversation   they belong to: they are deleted with it; None if to none
+    """
+
+    def __init__(
+        self, database: Database, owner: str, collection: str, conversation: str | None
+    ) -> None:
+        self._database = database
+        self._owner = owner
+        self._collection = collection
+        self._conversation = conversation
+
+    def get(self, id: str) -> Document:
+        """Raises `NotFound`."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(documents).where(self._is(id))).one_or_none()
+        if row is None:
+            raise self._not_found(id)
+        return _document(row)
+
+    def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
+        """Write a document, and give its new version.
+
+        expect   the version that it was read in, 0 for one that is to be new; None to
+                 write it whatever it was
+
+        Raises `Conflict` if it is another version by now; `ValueError` for no JSON.
+        """
+        text = write_json(value).decode()
+        try:
+            with self._database.writing() as connection:
+                found = connection.execute(
+                    select(documents.c.version).where(self._is(id)).with_for_update()
+                ).scalar()
+                now = found or 0
+                if expect is not None and expect != now:
+                    raise self._conflict(id)
+                values = {"version": now + 1, "value": text}
+                if found is None:
+                    mine = {"owner": self._owner, "collection": self._collection, "id": id}
+                    new = {**mine, "conversation": self._conversation, **values}
+                    connection.execute(insert(documents).values(**new))
+                else:
+                    connection.execute(update(documents).where(self._is(id)).values(**values))
+        except IntegrityError as error:  # somebody else made it at the same time
+            raise self._conflict(id) from error
+        return now + 1
+
+    def delete(self, id: str) -> bool:
+        """Whether there was one."""
+        with self._database.writing() as connection:
+            return connection.execute(delete(documents).where(self._is(id))).rowcount > 0
+
+    def list(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 20,
+        newest_first: bool = True,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Document]:
+        """In the order in which they were made.
+
+        after   the id of a document: those that come after it
+        where   values that fields of a document must have
+
+        Raises `NotFound` if there is no document `after`.
+        """
+        number = documents.c.number
+        chosen = select(documents).where(self._mine())
+        if after is not None:
+            with self._database.reading() as connection:
+                last = connection.execute(select(number).where(self._is(after))).scalar()
+            if last is None:
+                raise self._not_found(after)
+            chosen = chosen.where(number < last if newest_first else number > last)
+        chosen = chosen.order_by(number.desc() if newest_first else number)
+        found: list[Document] = []
+        with self._database.reading() as connection:
+            for row in connection.execute(chosen if where else chosen.limit(limit)):
+                document = _document(row)
+                if all(
+                    document.value.get(name) == wanted for name, wanted in (where or {}).items()
+                ):
+                    found.append(document)
+                if len(found) == limit:
+                    break
+        return found
+
+    def _mine(self) -> ColumnElement[bool]:
+        columns = documents.c
+        mine = and_(columns.owner == self._owner, columns.collection == self._collection)
+        if self._conversation is None:
+            return mine
+        return and_(mine, columns.conversation == self._conversation)
+
+    def _is(self, id: str) -> ColumnElement[bool]:
+        return and_(self._mine(), documents.c.id == id)
+
+    def _not_found(self, id: str) -> NotFound:
+        return NotFound(f"there is no {id} among {self._collection}")
+
+    def _conflict(self, id: str) -> Conflict:
+        return Conflict(
+            f"{id} among {self._collection} has changed since it was read", hint="read it again"
+        )
+
+
+def _document(row: Any) -> Document:
+    return Document(row.id, row.version, read_json(row.value))

@@ -1,0 +1,60 @@
+"""A conversation outside of its store: as JSON, which can be read back, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from genai_host.api import Message
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import InvalidData
+from genai_host.record import Entry, TurnEnded, TurnStarted, added
+from genai_host.store.stored_record import Written
+
+FORM = 1
+
+
+def exported(id: str, name: str | None, rows: Iterable[Written]) -> dict[str, Any]:
+    """A conversation as JSON: all its entries, each with the time when it came."""
+    entries = [{"at": row.at, **read_json(row.body)} for row in rows]
+    return {"form": FORM, "id": id, "name": name, "entries": entries}
+
+
+def imported(data: Any) -> tuple[str | None, list[Written]]:
+    """The name and the entries of what was exported; whether they are a record, whoever
+    has a codec looks. Raises `InvalidData`."""
+    if not isinstance(data, Mapping) or data.get("form") != FORM:
+        raise InvalidData(f"this is no conversation in form {FORM}")
+    name, entries = data.get("name"), data.get("entries")
+    if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
+        raise InvalidData("a conversation has a name and a list of entries")
+    return name, [_written(each) for each in entries]
+
+
+def _written(entry: Any) -> Written:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("at"), (int, float)):
+        raise InvalidData("an entry is an object, with the time when it came in `at`")
+    form = {key: value for key, value in entry.items() if key != "at"}
+    kind = str(form.get("entry"))
+    return Written(form.get("turn"), kind, float(entry["at"]), write_json(form).decode())
+
+
+def markdown(title: str, entries: Iterable[Entry]) -> str:
+    """What was said and answered, with what failed, as Markdown. What a model wrote is
+    Markdown already; what is neither text nor named otherwise is left out."""
+    return "\n".join([f"# {' '.join(title.split())}", *_sections(entries)]) + "\n"
+
+
+def _sections(entries: Iterable[Entry]) -> Iterator[str]:
+    said: Message | None = None
+    for entry in entries:
+        if isinstance(entry, TurnStarted):
+            said = entry.message
+            yield f"\n## user\n\n{said.text}"
+        elif isinstance(entry, TurnEnded) and said is not None:
+            if entry.answer is None:
+                yield f"\n_{entry.error or 'it failed'}_"
+                continue
+            for message in added(entry.answer, said):
+                if message != said and message.text:
+                    yield f"\n## {message.role}\n\n{message.text}"

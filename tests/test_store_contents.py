@@ -1,0 +1,288 @@
+"""What belongs to conversations, and what can be done with them: search, copies, exports,
+documents, blobs, and how long they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
+
+from genai_host import Message
+from genai_host.api import Answer
+from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
+from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted, retell
+from genai_host.store import Store
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+
+def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
+    """A conversation of these messages and answers; None for a turn that failed."""
+    record = begin(store, **given)
+    for number, (says, answer) in enumerate(turns):
+        record.append(TurnStarted(number, Message("user", says), "1", 2 * number))
+        record.append(StepStarted(number, (0,), "prompt", "d"))
+        record.append(StepEnded(number, (0,), None))
+        ended = TurnEnded(number, Answer(answer)) if answer else None
+        record.append(ended or TurnEnded(number, error=Cancelled("cancelled")))
+    return record.id
+
+
+class TestSearch:
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("Norway", ["What of Norway?", "Oslo, in NORWAY"]),
+            ("norway oslo", ["Oslo, in NORWAY"]),
+            ("nor*", ["What of Norway?", "Oslo, in NORWAY"]),
+            ("nor", []),
+            ("earlier", ["said earlier"]),
+            ("'; DROP TABLE messages; --", []),
+            ('" OR *', []),
+            ("NEAR(oslo norway)", []),
+            ("oslo AND", []),
+            ("", []),
+            ("* ' \\ & | ! <-> :*", []),
+        ],
+    )
+    def test_it_finds_messages_that_have_all_the_words(
+        self, store: Store, words: str, found: list[str]
+    ) -> None:
+        id = converse(
+            store,
+            ("What of Norway?", "Oslo, in NORWAY"),
+            ("nothing", "else"),
+            history=(Message("user", "said earlier"),),
+        )
+        hits = store.search(words)
+        assert sorted(hit.text for hit in hits) == sorted(found)
+        assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
+
+    def test_what_comes_later_is_found_later(self, store: Store) -> None:
+        converse(store, ("one", "two"))
+        assert store.search("three") == []
+        converse(store, ("three", "four"))
+        assert [(hit.role, hit.turn, hit.text) for hit in store.search("three")] == [
+            ("user", 0, "three")
+        ]
+
+    def test_what_was_deleted_or_is_another_owners_is_not_found(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        id = converse(store, ("secret", "words"))
+        assert store.search("secret")
+        assert make_store(owner="ada").search("secret") == []
+        store.delete(id)
+        assert store.search("secret") == []
+
+
+class TestFork:
+    def test_a_copy_goes_on_by_itself(self, store: Store) -> None:
+        id = converse(store, ("one", "a"), ("two", "b"), ("three", "c"))
+        copy = store.fork(id, turn=1)
+        texts = [message.text for message in retell(store.entries(copy, CODEC)).history]
+        assert texts == ["one", "a", "two", "b"]
+        assert store.summary(copy).forked_from == id
+        assert store.summary(copy).turns == 2
+        assert store.entries(store.fork(id), CODEC) == store.entries(id, CODEC)
+        store.delete(id)
+        assert store.summary(copy).title == "one"
+
+    def test_a_turn_that_has_not_ended_is_left_out(self, store: Store) -> None:
+        id = converse(store, ("one", "a"))
+        record, _ = store.record(id, CODEC)
+        record.append(TurnStarted(1, Message("user", "two"), "1", 2))
+        record.append(StepStarted(1, (0,), "prompt", "d"))
+        assert store.summary(store.fork(id)).status == "idle"
+        assert store.summary(store.fork(id)).turns == 1
+
+
+class TestExport:
+    def test_what_was_exported_can_be_loaded(self, store: Store, tmp_path: Path) -> None:
+        id = converse(store, ("one", "ä\0😀"), ("two\ud800", None))
+        store.rename(id, "mine")
+        data = json.loads(json.dumps(store.export(id)))
+        with Store(tmp_path / "other.db") as other:
+            loaded = other.load(data, CODEC)
+            assert loaded != id
+            assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
+            assert other.summary(loaded).title == "mine"
+            assert other.export(loaded)["entries"] == data["entries"]
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            None,
+            [],
+            {},
+            {"form": 2, "entries": []},
+            {"form": 1},
+            {"form": 1, "entries": []},
+            {"form": 1, "entries": [1]},
+            {"form": 1, "entries": [{"at": "now", "entry": "opened"}]},
+            {"form": 1, "entries": [{"at": 1, "entry": "nonsense"}]},
+            {"form": 1, "name": 5, "entries": []},
+            {"form": 1, "entries": [{"at": 1, "entry": "turn_ended", "turn": 0}]},
+        ],
+        ids=repr,
+    )
+    def test_what_was_not_exported_is_refused(self, tmp_path: Path, data: Any) -> None:
+        with Store(tmp_path / "x.db") as store, pytest.raises(InvalidData):
+            store.load(data, CODEC)
+
+    def test_as_markdown_it_can_be_read(self, store: Store) -> None:
+        id = converse(store, ("one", "**a**"), ("two", None))
+        assert store.markdown(id, CODEC) == (
+            "# one\n\n## user\n\none\n\n## assistant\n\n**a**\n\n## user\n\ntwo\n\n_cancelled_\n"
+        )
+
+
+class TestRetention:
+    def test_old_ones_and_all_but_the_latest_are_deleted(self, make_store: MakeStore) -> None:
+        days = itertools.count()
+        now = [0.0]
+        store = make_store(now=lambda: now[0])
+        ids = []
+        for day in itertools.islice(days, 6):
+            now[0] = day * 86400.0
+            ids.append(converse(store, ("q", "a")))
+        assert store.purge() == 0
+        assert store.purge(days=3.5) == 2
+        assert [each.id for each in store.conversations()] == ids[:1:-1]
+        assert store.purge(number=1) == 3
+        assert [each.id for each in store.conversations()] == ids[-1:]
+
+    def test_one_that_runs_stays(self, store: Store) -> None:
+        record = begin(store)
+        record.append(TurnStarted(0, Message("user", "q"), "1", 0))
+        record.append(StepStarted(0, (0,), "prompt", "d"))
+        assert store.purge(number=0) == 0
+        record.append(TurnEnded(0, Answer("a")))
+        assert store.purge(number=0) == 1
+
+    def test_what_belongs_to_a_conversation_goes_with_it(self, store: Store) -> None:
+        id, other = converse(store, ("q", "a")), converse(store, ("q", "a"))
+        store.documents("notes", conversation=id).put("x", {})
+        alone = store.blobs().put([b"alone"], conversation=id)
+        shared = store.blobs().put([b"shared"], conversation=id)
+        store.blobs().put([b"shared"], conversation=other)
+        store.summary(id)
+        store.delete(id)
+        with store._database.reading() as connection:
+            for table in ("entries", "messages", "tries", "documents"):
+                found = connection.exec_driver_sql(
+                    f"SELECT count(*) FROM {table} WHERE conversation = '{id}'"
+                )
+                assert found.scalar() == 0, table
+        with pytest.raises(NotFound):
+            store.blobs().get(alone)
+        assert b"".join(store.blobs().get(shared)) == b"shared"
+
+
+class TestDocuments:
+    def test_they_are_changed_by_compare_and_set(self, store: Store) -> None:
+        documents = store.documents("notes")
+        assert documents.put("x", {"a": 1, "b": [None, "ä\0"]}, expect=0) == 1
+        assert documents.put("x", {"a": 2}, expect=1) == 2
+        for wrong in (0, 1, 3):
+            with pytest.raises(Conflict):
+                documents.put("x", {}, expect=wrong)
+        assert documents.put("x", {"a": 3}) == 3
+        found = documents.get("x")
+        assert (found.id, found.version, found.value) == ("x", 3, {"a": 3})
+        assert documents.delete("x")
+        assert not documents.delete("x")
+        with pytest.raises(NotFound):
+            documents.get("x")
+
+    def test_of_many_that_change_one_at_once_each_is_counted(self, store: Store) -> None:
+        documents = store.documents("notes")
+        documents.put("x", {"count": 0})
+
+        def count() -> None:
+            for _ in range(5):
+                while True:
+                    found = documents.get("x")
+                    try:
+                        value = {"count": found.value["count"] + 1}
+                        documents.put("x", value, expect=found.version)
+                        break
+                    except Conflict:
+                        continue
+
+        threads = [threading.Thread(target=count) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert documents.get("x").value == {"count": 20}
+
+    def test_they_are_listed_in_pages(self, store: Store) -> None:
+        documents = store.documents("notes")
+        for number in range(5):
+            documents.put(f"n{number}", {"odd": bool(number % 2), "number": number})
+        assert [each.id for each in documents.list(limit=2)] == ["n4", "n3"]
+        assert [each.id for each in documents.list(after="n3")] == ["n2", "n1", "n0"]
+        assert [each.id for each in documents.list(newest_first=False, after="n3")] == ["n4"]
+        assert [each.id for each in documents.list(where={"odd": True})] == ["n3", "n1"]
+        with pytest.raises(NotFound):
+            documents.list(after="x")
+
+    def test_owners_and_collections_are_apart(self, store: Store, make_store: MakeStore) -> None:
+        store.documents("notes").put("x", {})
+        assert store.documents("others").list() == []
+        theirs = make_store(owner="ada").documents("notes")
+        with pytest.raises(NotFound):
+            theirs.get("x")
+        assert theirs.put("x", {"theirs": True}, expect=0) == 1
+        assert not make_store(owner="bob").documents("notes").delete("x")
+
+
+class TestBlobs:
+    def test_bytes_come_back_as_they_were(self, store: Store) -> None:
+        data = [bytes([n % 256]) * 100_000 for n in range(12)]
+        id = store.blobs().put(iter(data))
+        assert id == hashlib.sha256(b"".join(data)).hexdigest()
+        assert b"".join(store.blobs().get(id)) == b"".join(data)
+        assert store.blobs().put([b"".join(data)]) == id
+        assert b"".join(store.blobs().get(store.blobs().put([]))) == b""
+
+    def test_what_nobody_uses_is_removed(self, store: Store) -> None:
+        blobs = store.blobs()
+        id = blobs.put([b"x"])
+        blobs.remove(id)
+        with pytest.raises(NotFound):
+            blobs.get(id)
+        assert blobs.put([b"x"]) == id
+        assert list(blobs.get(id)) == [b"x"]
+
+    @pytest.mark.parametrize("id", ["", "..", "../../etc/passwd", "0" * 64, "0" * 63 + "/", "\0"])
+    def test_what_is_no_blob_is_not_found(self, store: Store, id: str) -> None:
+        with pytest.raises(NotFound):
+            store.blobs().get(id)
+
+    def test_those_of_another_owner_are_not_found(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        id = store.blobs().put([b"x"])
+        theirs = make_store(owner="ada").blobs()
+        with pytest.raises(NotFound):
+            theirs.get(id)
+        theirs.remove(id)
+        assert list(store.blobs().get(id)) == [b"x"]
+
+    def test_one_that_breaks_off_leaves_nothing(self, tmp_path: Path) -> None:
+        def broken() -> Any:
+            yield b"x"
+            raise RuntimeError
+
+        with Store(tmp_path / "x.db") as store:
+            with pytest.raises(RuntimeError):
+                store.blobs().put(broken())
+            assert list((tmp_path / "x.db.blobs").iterdir()) == []
