@@ -3,13 +3,13 @@ failed, were interrupted or taken back are there as well."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from attrs import define
 
 from genai_host.api import Answer, Message
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.errors import GenaiError
 from genai_host.record import Entry, Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
 
 Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "undone"]
@@ -69,23 +69,3 @@ def _end(turn: TurnTold, ended: TurnEnded) -> None:
     turn.outcome = "failed" if ended.answer is None else "answered"
     if ended.answer is not None:
         turn.partial = ""
-
-
-def until(entries: Sequence[Entry], turn: int | None = None) -> list[Entry]:
-    """The entries up to the end of a turn, or of the last one that has ended. Raises
-    `InvalidData` if there is no such turn, or it has not ended."""
-    ended, last = 0, None
-    for number, entry in enumerate(entries):
-        if isinstance(entry, TurnStarted):
-            last = entry.turn
-        elif isinstance(entry, TurnEnded):
-            last = None
-            if turn == entry.turn:
-                return list(entries[: number + 1])
-        if last is None:
-            ended = number + 1
-    if turn is not None:
-        raise InvalidData(
-            f"there is no turn {turn} that has ended", hint="genai-host conversations show ID"
-        )
-    return list(entries[:ended])

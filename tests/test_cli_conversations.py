@@ -17,10 +17,9 @@ from support import Terminal
 
 from genai_host import Message
 from genai_host.api import Answer
-from genai_host.errors import StoreError, Unavailable
+from genai_host.errors import Unavailable
 from genai_host.record import Entry, Opened, Record, Rewound, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
 
@@ -330,7 +329,8 @@ class TestExport:
         id = made(*turn(0, "é", HOSTILE))
         code, out, _ = terminal("conversations", "export", "last")
         data = json.loads(out)
-        assert (code, data["form"], data["conversation"]["id"]) == (0, 1, id)
+        assert (code, data["form"], data["id"]) == (0, 1, id)
+        assert all(entry.pop("at") > 0 for entry in data["entries"])
         with Store() as store:
             assert Record.from_json(data["entries"]).entries == store.entries(id, CODEC)
 
@@ -364,7 +364,7 @@ class TestImport:
     def test_what_was_exported_is_kept_under_another_id(
         self, terminal: Terminal, tmp_path: Path
     ) -> None:
-        id = made(*turn(0, "é"), *turn(1), *waiting(2), name="a name")
+        id = made(*turn(0, "é"), *turn(1), name="a name")
         file = str(tmp_path / "x.json")
         terminal("conversations", "export", id, "-o", file)
         terminal("conversations", "delete", id, "--yes")
@@ -378,11 +378,10 @@ class TestImport:
     @pytest.mark.parametrize(
         "content",
         [
-            b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "conversation": 3}',
-            b'{"form": 1, "conversation": {"title": 3}, "entries": []}',
-            b'{"form": 1, "conversation": {"title": ""}, "entries": []}',
-            b'{"form": 1, "conversation": {"title": ""}, "entries": [{"entry": "new"}]}',
-            b'{"form": 1, "conversation": {"title": ""}, "entries": [{"entry": "turn_ended"}]}',
+            b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "name": 3}',
+            b'{"form": 1, "name": "", "entries": []}',
+            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "new"}]}',
+            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "changed", "models": {}}]}',
             b"[" * 100_000,
         ],
     )  # fmt: skip
@@ -395,23 +394,6 @@ class TestImport:
         assert (code, out) == (1, "")
         assert f"{file} is no conversation that was exported" in err
         assert listed(terminal, "list") == []
-
-    def test_half_of_one_is_not_kept(
-        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        made(*turn(0), *turn(1))
-        file = str(tmp_path / "x.json")
-        terminal("conversations", "export", "last", "-o", file)
-
-        def full(self: StoredRecord, entry: Entry) -> None:
-            if getattr(entry, "turn", 0) == 1:
-                raise StoreError("the disk is full")
-            append(self, entry)
-
-        append = StoredRecord.append
-        monkeypatch.setattr(StoredRecord, "append", full)
-        assert terminal("conversations", "import", file)[0] == 1
-        assert len(listed(terminal, "list")) == 1
 
 
 class TestFork:
@@ -426,10 +408,18 @@ class TestFork:
         assert texts(early)[::2] == ["one", "else"]
         assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
 
-    def test_a_turn_that_is_not_there_is_an_error(self, terminal: Terminal) -> None:
-        made(*turn(0), *waiting(1))
-        for number in ("1", "7"):
-            code, out, err = terminal("conversations", "fork", "last", "--turn", number)
-            assert (code, out) == (1, "")
-            assert f"there is no turn {number} that has ended" in err
+    def test_it_says_where_it_comes_from(self, terminal: Terminal) -> None:
+        id = made(*turn(0), *waiting(1))
+        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
+        assert (code, err) == (0, "")
+        shown = listed(terminal, "show", out.strip())
+        assert (shown["forked_from"], shown["status"]) == (id, "idle")
+        assert [each["turn"] for each in shown["turns"]] == [0]
+        assert f"fork of:  {id}\n" in terminal("conversations", "show", out.strip())[1]
+
+    def test_a_turn_that_is_not_there_is_a_wrong_use(self, terminal: Terminal) -> None:
+        made(*turn(0))
+        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
+        assert (code, out) == (2, "")
+        assert "there is no turn 1" in err
         assert len(listed(terminal, "list")) == 1

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import resumed, show_answer, show_details
 from genai_host.cli.talks import complete_ids, found, next_steps, reopened
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.cli.times import local, read_age, read_date
 from genai_host.cli.transcripts import (
-    exported_json,
-    exported_markdown,
-    keep_copy,
-    read_exported,
     row_of,
     show_found,
     show_transcript,
@@ -28,8 +26,9 @@ from genai_host.cli.transcripts import (
     turn_row,
 )
 from genai_host.record import Opened, retell
-from genai_host.transcript import write_text
-from genai_host.turns import turns_of, until
+from genai_host.telling import said
+from genai_host.transcript import as_markdown, write_text
+from genai_host.turns import turns_of
 
 if TYPE_CHECKING:
     from genai_host.store.summary import Summary
@@ -268,8 +267,8 @@ def _must_agree(chosen: Iterable[Summary]) -> None:
     "--format",
     "form",
     type=click.Choice(["json", "markdown"]),
-    help="All that is on record as JSON, or what was said as Markdown; JSON unless FILE ends "
-    "in .md.",
+    help="All that is on record as JSON, or the history that holds now as Markdown; JSON unless "
+    "FILE ends in .md.",
 )
 @click.option("--output", "-o", metavar="FILE", help="Write it there, for you alone.")
 @pass_app
@@ -278,7 +277,11 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
     summary = found(app, id)
     if form is None:
         form = "markdown" if output is not None and output.endswith(".md") else "json"
-    text = exported_json(app, summary) if form == "json" else exported_markdown(app, summary)
+    if form == "markdown":
+        history = retell(app.store.entries(summary.id, app.host.codec)).history
+        text = f"# {title_of(summary) or summary.id}\n\n{as_markdown(history)}".rstrip()
+    else:
+        text = json.dumps(app.store.export(summary.id), indent=2)
     if output is None:
         echo(text)
         return
@@ -291,8 +294,18 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
 @pass_app
 def import_(app: App, file: str) -> None:
     """Keep a conversation that was exported as JSON, under a new id, which is printed."""
-    title, entries = read_exported(app, file)
-    echo(keep_copy(app, title, entries))
+    from genai_host.errors import InvalidData
+
+    with open(file, "rb") as stream:
+        data = stream.read()
+    try:
+        id = app.store.load(read_json(data), app.host.codec)
+    except (ValueError, InvalidData) as error:
+        raise InvalidData(
+            f"{file} is no conversation that was exported: {said(error)}",
+            hint="as genai-host conversations export ID -o FILE.json writes it",
+        ) from error
+    echo(id)
 
 
 @command.command("fork")
@@ -307,5 +320,9 @@ def fork(app: App, id: str, turn: int | None) -> None:
     A turn that has not ended is left out.
     """
     summary = found(app, id)
-    entries = until(app.store.entries(summary.id, app.host.codec), turn)
-    echo(keep_copy(app, summary.title, entries))
+    if turn is not None and turn >= summary.turns:
+        raise click.BadParameter(
+            f"there is no turn {turn}: genai-host conversations show {summary.id}",
+            param_hint="--turn",
+        )
+    echo(app.store.fork(summary.id, turn=turn))

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Codec, Message
-from genai_host.api.json_text import read_json
-from genai_host.cli.app import App
 from genai_host.cli.ask import answer_row, show_details
 from genai_host.cli.terminal import echo
 from genai_host.cli.times import utc
-from genai_host.errors import GenaiError, InvalidData
-from genai_host.record import Entry, Opened, Record, added, retell
-from genai_host.telling import told
-from genai_host.transcript import as_markdown, content_as_markdown
-from genai_host.turns import TurnTold, until
+from genai_host.record import added
+from genai_host.transcript import content_as_markdown
+from genai_host.turns import TurnTold
 
 if TYPE_CHECKING:
     from genai_host.store.summary import Found, StoredTry, Summary
 
 _AROUND = 40  # characters before the words that are shown with them
-
-FORM = 1
-"""Version of what is exported as JSON."""
 
 
 def row_of(summary: Summary) -> dict[str, Any]:
@@ -135,57 +126,3 @@ def _show_messages(messages: Iterable[Message], mark: str = "") -> None:
     for message in messages:
         echo(f"\n## {message.role}{mark}\n", bold=True)
         echo(content_as_markdown(message))
-
-
-def exported_json(app: App, summary: Summary) -> str:
-    """All that is on record, indented."""
-    codec = app.host.codec
-    entries = Record(app.store.entries(summary.id, codec)).to_json(codec)
-    form = {"form": FORM, "conversation": row_of(summary), "entries": entries}
-    return json.dumps(form, indent=2)
-
-
-def exported_markdown(app: App, summary: Summary) -> str:
-    """What was said and answered, as the history has it."""
-    history = retell(app.store.entries(summary.id, app.host.codec)).history
-    return f"# {title_of(summary) or summary.id}\n\n{as_markdown(history)}".rstrip()
-
-
-def read_exported(app: App, file: str) -> tuple[str, Sequence[Entry]]:
-    """Title and entries of what `exported_json` wrote. Raises `InvalidData` for anything
-    else, and `OSError`."""
-    with open(file, "rb") as stream:
-        data = stream.read()
-    try:
-        form = read_json(data)
-        if form["form"] != FORM:
-            raise InvalidData(f"it is of form {form['form']!r}, this host knows {FORM}")
-        title, entries = form["conversation"]["title"], form["entries"]
-        if not isinstance(title, str):
-            raise InvalidData("its title is no text")
-        kept = until(Record.from_json(entries, app.host.codec).entries)
-        retell(kept)
-    except (ValueError, KeyError, TypeError, GenaiError) as error:
-        raise InvalidData(
-            f"{file} is no conversation that was exported: {told(error)}",
-            hint="as `genai-host conversations export ID -o FILE.json` writes it",
-        ) from error
-    return title, kept
-
-
-def keep_copy(app: App, title: str, entries: Sequence[Entry]) -> str:
-    """A new conversation with these entries, whole or not at all; its id."""
-    store, codec = app.store, app.host.codec
-    opened, *rest = entries
-    assert isinstance(opened, Opened)  # as it was retold
-    record = store.create(opened, codec)
-    try:
-        for entry in rest:
-            record.append(entry)
-        if store.summary(record.id).title != title:
-            store.rename(record.id, title)
-    except BaseException:
-        with contextlib.suppress(GenaiError):
-            store.delete(record.id)
-        raise
-    return record.id
