@@ -17,13 +17,17 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.api import Answer, Message
 from genai_host.conversation import Conversation, Said
 from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.events import Event
 from genai_host.host import Host
+
+if TYPE_CHECKING:  # most of a store's cost is to import it
+    from genai_host.store import Store
+    from genai_host.store.summary import Summary
 
 T = TypeVar("T")
 
@@ -37,9 +41,26 @@ class AsyncHost:
     def __init__(self, host: Host | None = None, **arguments: Any) -> None:
         self.host = host or Host(**arguments)
 
+    @property
+    def store(self) -> Store | None:
+        """As `Host.store`."""
+        return self.host.store
+
     async def open(self, *arguments: Any, **named: Any) -> AsyncConversation:
         """As `Host.open`."""
         return AsyncConversation(await _in_thread(lambda: self.host.open(*arguments, **named)))
+
+    async def conversation(self, id: str, *arguments: Any, **named: Any) -> AsyncConversation:
+        """As `Host.conversation`."""
+        return AsyncConversation(
+            await _in_thread(lambda: self.host.conversation(id, *arguments, **named))
+        )
+
+    async def conversations(
+        self, *, limit: int | None = 20, after: str | None = None
+    ) -> list[Summary]:
+        """As `Host.conversations`."""
+        return await _in_thread(lambda: self.host.conversations(limit=limit, after=after))
 
     async def close(self) -> None:
         """As `Host.close`."""
@@ -63,6 +84,11 @@ class AsyncConversation:
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
         self._turn: _Turn | None = None
+
+    @property
+    def id(self) -> str:
+        """As `Conversation.id`."""
+        return self.conversation.id
 
     @property
     def history(self) -> tuple[Message, ...]:

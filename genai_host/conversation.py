@@ -6,7 +6,7 @@ Conversation.say → stream → _turn → Driver.run → ... → Answer
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,6 +46,9 @@ from genai_host.toolbox import Toolbox
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
 
+MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
+"""Where a conversation is to be recorded, None for nowhere, and why it is not."""
+
 _Pending = tuple[TurnStarted, Journal]
 
 
@@ -62,28 +65,33 @@ class Conversation:
         began: Retold,
         make_agent: MakeAgent,
         toolbox: Toolbox,
-        record: Recorder | None,
+        make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
         caps: Caps,
-        unrecorded: StoreError | None = None,
+        changed: Changed | None = None,
     ) -> None:
-        opened = began.opened
+        cast = changed or began.opened
         self.feature = feature
-        self.record = record
-        self._recording = None if record is None else Recording(record, self._end_turn, unrecorded)
         self._make_agent = make_agent
         self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
         self._caps = caps
         self._told = began
-        self._cast = self._casting(opened.models, opened.parameters, opened.settings)
+        self._cast = self._casting(cast.models, cast.parameters, cast.settings)
+        # only now is it sure that there will be a conversation to record
+        self.record, unrecorded = make_record()
+        self._recording = (
+            None if self.record is None else Recording(self.record, self._end_turn, unrecorded)
+        )
         self._pending = _pending_in(began, self._recording, codec)
         self._answers = Answers(feature.name)
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
+        if changed is not None:
+            self._note(changed)
 
     @property
     def id(self) -> str:
@@ -103,8 +111,11 @@ class Conversation:
 
     @property
     def last_message(self) -> Message | None:
-        """What the user said last, in a turn that can be said again: it was answered, or
-        it failed, and was not taken back."""
+        """What the user said last, in a turn that can be said again, the last one once it
+        has ended: it was answered, or it failed, and was not taken back."""
+        pending = self._pending
+        if pending is not None and not self._busy.locked():
+            return pending[0].message
         last = self._told.last
         return None if last is None else last.message
 
@@ -249,6 +260,13 @@ class Conversation:
         cancellation = self._cancellation
         if cancellation is not None:
             cancellation.cancel()
+
+    def drop(self) -> None:
+        """End a turn that has not ended, if there is one, as one that failed: it can be
+        said again, or left."""
+        with self._alone():
+            if self._pending is not None:
+                self._drop()
 
     def undo(self) -> Message | None:
         """Take back the last turn: what it added leaves the history. What the user
@@ -415,10 +433,7 @@ class Conversation:
     def _idle(self) -> Iterator[None]:
         with self._alone():
             if self._pending is not None:
-                raise ConversationBusy(
-                    "the last turn has not ended",
-                    hint="go on with resume(), or drop it with undo()",
-                )
+                raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
             yield
 
     def _recast(

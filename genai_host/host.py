@@ -6,7 +6,6 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -29,7 +28,7 @@ from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
-from genai_host.conversation import Conversation
+from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
 from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute, StoreError
@@ -37,7 +36,8 @@ from genai_host.instances import Instance, Instances, Unopened
 from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
-from genai_host.record import Opened, Record, Recorder, Retold, retell
+from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
+from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
 from genai_host.resolution import Candidate, Catalog
 from genai_host.retry import Patience, Retry
@@ -48,8 +48,6 @@ from genai_host.toolbox import Toolbox
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
     from genai_host.store.summary import Summary
-
-_log = logging.getLogger(__name__)
 
 
 class Host:
@@ -139,8 +137,9 @@ class Host:
             history=tuple(history),
             state=state,
         )
-        recorder, failed = self._recorder(record, opened)
-        return self._converse(chosen, retell([opened]), recorder, caps, failed)
+        return self._converse(
+            chosen, retell([opened]), lambda: self._recorder(record, opened), caps
+        )
 
     def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
@@ -149,19 +148,46 @@ class Host:
         with it. Raises `ReplayError` if it is no whole record.
         """
         began = retell(record.entries)
-        return self._converse(self.feature(began.opened.feature), began, record, caps)
+        return self._converse(
+            self.feature(began.opened.feature), began, lambda: (record, None), caps
+        )
 
-    def conversation(self, id: str, *, caps: Caps | None = None) -> Conversation:
+    def conversation(
+        self,
+        id: str,
+        model: str | None = None,
+        *,
+        provider: str | None = None,
+        models: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        record: bool = True,
+        caps: Caps | None = None,
+    ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
-        id   or the beginning of it, if no other begins so
+        id       or the beginning of it, if no other begins so
+        record   False for a copy in memory: the one in the store stays as it is
+
+        The others are as `open` takes them: what is given holds from here on, and all
+        else stays. A parameter that is None is removed.
 
         Raises `NotFound`; `StoreError` if it cannot be read; `ConfigurationError` if there
-        is no store.
+        is no store; and what `open` does.
         """
-        record, entries = self._kept().record(id, self.codec)
+        kept, entries = self._kept().record(id, self.codec)
         began = retell(entries)
-        return self._converse(self.feature(began.opened.feature), began, record, caps)
+        feature, now = self.feature(began.opened.feature), began.opened
+        changed = None
+        if model or provider or models or parameters or settings:
+            joined = {**now.parameters, **(parameters or {})}
+            changed = Changed(
+                self._models_for(feature, model, provider, models or {}, now.models),
+                {name: value for name, value in joined.items() if value is not None},
+                {**now.settings, **(settings or {})},
+            )
+        recorder: Recorder = kept if record else Record(entries)
+        return self._converse(feature, began, lambda: (recorder, None), caps, changed)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
@@ -292,9 +318,14 @@ class Host:
         model: str | None,
         provider: str | None,
         others: Mapping[str, str],
+        before: Mapping[str, str] | None = None,
     ) -> dict[str, str]:
         """Each role of the feature and the model that plays it, as a name that says
-        where and how it runs."""
+        where and how it runs.
+
+        before   who plays where nothing is said
+        """
+        before = before or {}
         for role in others:
             if role not in feature.roles:
                 raise ConfigurationError(
@@ -306,9 +337,12 @@ class Host:
         named: dict[str, str] = {}
         for role, operation in feature.roles.items():
             name = model if role == "main" else others.get(role)
+            at = provider if role == "main" else None
+            if name is None and at is None and role in before:
+                named[role] = before[role]
+                continue
             if name is None and role in feature.optional:
                 continue
-            at = provider if role == "main" else None
             if name is None and at is None:
                 name = self.config.models.get(operation)
             if name is not None:  # what a record says must not change with the aliases
@@ -327,7 +361,7 @@ class Host:
             try:
                 return self.store.create(opened, self.codec), None
             except StoreError as error:
-                _log.warning("the conversation goes on unrecorded: %s", error)
+                warn_unrecorded(error)
                 return Record([opened]), error
         recorder = Record() if wanted is True else wanted
         recorder.append(opened)
@@ -344,9 +378,9 @@ class Host:
         self,
         feature: Feature[Any],
         began: Retold,
-        record: Recorder | None,
+        make_record: MakeRecord,
         caps: Caps | None,
-        unrecorded: StoreError | None = None,
+        changed: Changed | None = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             candidates = self._resolve(name, None, feature.roles[role])
@@ -358,11 +392,11 @@ class Host:
             began,
             make_agent,
             self.toolbox,
-            record,
+            make_record,
             self.clock,
             self.codec,
             caps or Caps(),
-            unrecorded,
+            changed,
         )
         with self._lock:
             if self._closed:

@@ -24,6 +24,7 @@ COMMANDS = (
     "ask",
     "chat",
     "completion",
+    "conversations",
     "config",
     "doctor",
     "features",

@@ -52,4 +52,10 @@ class Recording:
             raise
         except StoreError as error:
             self.failed = error
-            _log.warning("the conversation goes on unrecorded: %s", error)
+            warn_unrecorded(error)
+
+
+def warn_unrecorded(error: StoreError) -> None:
+    """With the next step, in one line: nothing fails that would say it otherwise."""
+    told = f"{error} ({error.hint})" if error.hint else str(error)
+    _log.warning("the conversation goes on unrecorded: %s", told)

@@ -15,12 +15,18 @@ def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -
     """Write messages to a file that only the user can read: JSON if its name ends in
     `.json`, else Markdown. Raises `ConfigurationError` if it cannot be written."""
     messages = list(history)
+    if Path(file).suffix == ".json":
+        text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = as_markdown(messages)
+    write_text(text, file)
+
+
+def write_text(text: str, file: str | os.PathLike[str]) -> None:
+    """Write a file that only the user can read. Raises `ConfigurationError` if it cannot
+    be written."""
     try:
         path = Path(file).expanduser()
-        if path.suffix == ".json":
-            text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
-        else:
-            text = as_markdown(messages)
         data = text.encode("utf-8", "backslashreplace")  # for half a surrogate pair
         with open(path, "wb", opener=_for_the_user_alone) as stream:
             stream.write(data)
@@ -37,11 +43,14 @@ def _for_the_user_alone(path: str, flags: int) -> int:
 
 def as_markdown(messages: Iterable[Message]) -> str:
     """Messages as Markdown, each under the name of who speaks."""
-    blocks = []
-    for message in messages:
-        parts = "\n\n".join(_part(part) for part in message.content)
-        blocks.append(f"## {message.role}\n\n{parts}\n")
-    return "\n".join(blocks)
+    return "\n".join(
+        f"## {message.role}\n\n{content_as_markdown(message)}\n" for message in messages
+    )
+
+
+def content_as_markdown(message: Message) -> str:
+    """What a message holds, as Markdown."""
+    return "\n\n".join(_part(part) for part in message.content)
 
 
 def _part(part: Part) -> str:

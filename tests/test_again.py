@@ -297,3 +297,27 @@ def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
     assert texts(conversation) == ["one", "one 1 0"]
     dropped = [each for each in recorded(conversation).entries if isinstance(each, TurnEnded)]
     assert dropped[-1].error == Cancelled("dropped")
+
+
+def test_a_turn_that_has_not_ended_can_be_dropped_and_said_again(
+    make_host: Callable[..., Host],
+) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        approved = yield from Wait("approval")
+        return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
+
+    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    conversation = host.open("f")
+    conversation.drop()
+    for words, again in (("one", False), ("two", True)):
+        with pytest.raises(TurnWaiting):
+            conversation.say(words, again=again)
+        assert conversation.last_message == Message("user", words)
+        elsewhere = reopened(host, recorded(conversation))
+        elsewhere.drop()
+        assert elsewhere.status == "idle"
+        with pytest.raises(TurnWaiting):
+            elsewhere.say(again=True)
+        assert elsewhere.resume(7).text == f"{words} 7 0"
+        assert texts(elsewhere) == [words, f"{words} 7 0"]
+        conversation.resume(1)

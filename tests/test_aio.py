@@ -33,9 +33,11 @@ from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     ConversationClosed,
+    NotFound,
     RateLimited,
     TurnWaiting,
 )
+from genai_host.store import Store
 from genai_host.testing import MadePlugin
 
 LONG = 30.0
@@ -52,6 +54,27 @@ def test_a_turn_can_be_awaited(make_host: Callable[..., Host]) -> None:
                 answer = await conversation.say("hi there")
             assert answer.text == "hi there"
             assert len(conversation.history) == 2
+
+    run(main())
+
+
+def test_conversations_are_kept_and_gone_on_with(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        with Store() as store:
+            async with AsyncHost(make_host(store=store)) as host:
+                assert host.store is store
+                conversation = await host.open("chat", "mock")
+                await conversation.say("one")
+                [summary] = await host.conversations(limit=5)
+                assert (summary.id, summary.title) == (conversation.id, "one")
+                again = await host.conversation(
+                    conversation.id[:-1], parameters={"temperature": 0.5}
+                )
+                await again.say("two")
+                assert [message.text for message in again.history] == ["one", "one", "two", "two"]
+                with pytest.raises(NotFound):
+                    await host.conversation("zzz")
+        assert AsyncHost(make_host()).store is None
 
     run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
@@ -17,7 +18,10 @@ import pexpect
 import pytest
 
 _RUN = [sys.executable, "-m", "genai_host"]
-_HEAVY = "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit"
+_HEAVY = (
+    "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit "
+    "sqlalchemy"
+)
 _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there
 _posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 
@@ -62,6 +66,17 @@ class TestImports:
             f"print([name for name in {_HEAVY.split()!r} if name in sys.modules], file=sys.stderr)"
         )
         assert python(code).stderr == "[]\n"
+
+    @pytest.mark.parametrize(
+        "arguments", [["models"], ["conversations", "--help"], ["ask", "-p", "mock", "-h"],
+                      ["ask", "-p", "mock", "--no-record", "hi"]],
+    )  # fmt: skip
+    def test_what_keeps_nothing_imports_no_database(self, arguments: list[str]) -> None:
+        code = (
+            f"import sys\nfrom genai_host.cli.main import run\nrun({arguments!r})\n"
+            "print('sqlalchemy' in sys.modules, file=sys.stderr)"
+        )
+        assert python(code).stderr == "False\n"
 
     def test_importing_the_package_imports_nothing(self) -> None:
         done = python(
@@ -217,6 +232,36 @@ class TestTerminal:
         assert "\x1b" not in text
         assert "a\\x1b[2Jb" in text
 
+    def test_no_control_character_of_a_conversation_reaches_it(
+        self, spawn: Any, script: Any
+    ) -> None:
+        script(["cat\x1b]52;c;eA==\x07\x1b[2J"])
+        assert genai_host("ask", "-p", "script", "hostile\x1b[2J \u202e title").returncode == 0
+        assert genai_host("conversations", "rename", "last", "a\x1b[2J\nname").returncode == 0
+        for arguments in (["list"], ["show", "last"], ["show", "last", "--details"],
+                          ["search", "cat"], ["export", "last"]):  # fmt: skip
+            text = _COLOUR.sub("", shown(spawn("conversations", *arguments)))
+            assert "\x1b" not in text, arguments
+            assert ("a␛[2J name" in text) == (arguments[0] in ("list", "show")), arguments
+
+    def test_words_that_were_searched_for_are_marked(self, spawn: Any, script: Any) -> None:
+        genai_host("ask", "-p", "mock", "the lazy dog")
+        assert "the \x1b[33m\x1b[1mlazy\x1b[0m dog" in shown(
+            spawn("conversations", "search", "LAZY")
+        )
+
+    def test_deleting_asks_first(self, spawn: Any) -> None:
+        genai_host("ask", "-p", "mock", "the lazy dog")
+        for answer, code, left in (("n", 130, 1), ("y", 0, 0)):
+            child = spawn("conversations", "delete", "last")
+            child.expect("the lazy dog")
+            child.expect("Delete this one")
+            child.sendline(answer)
+            child.expect(pexpect.EOF)
+            child.wait()
+            assert child.exitstatus == code
+            assert len(json.loads(genai_host("conversations", "list", "--json").stdout)) == left
+
     def test_raw_output_is_exact(self, spawn: Any, script: Any) -> None:
         script(["\x1b[31mred"])
         assert "\x1b[31mred" in shown(spawn("ask", "-p", "script", "x", "--raw"))
@@ -281,6 +326,24 @@ class TestChat:
         child.expect("an answer")
         child.expect(_PROMPT)
         child.sendeof()
+        child.expect(pexpect.EOF)
+
+    def test_it_goes_on_with_the_end_in_view(self, spawn: Any, script: Any) -> None:
+        script(["first answer", {"status": 400}])
+        genai_host("chat", "-p", "script", stdin="first question\nsecond question\n")
+        script(["second answer"])
+        child = spawn("chat", "-c")
+        child.expect("chat with mock@script")
+        child.expect("> first question")
+        child.expect("first answer")
+        child.expect("not answered: second question")
+        child.expect("/retry says it again")
+        child.expect(_PROMPT)
+        child.send("/retry\r")
+        child.expect("second answer")
+        child.expect(_PROMPT)
+        child.send("/quit\r")
+        child.expect("to go on: genai-host chat --cid [0-9a-z]{18}")
         child.expect(pexpect.EOF)
 
     def test_where_nothing_can_be_kept_it_is_no_error(

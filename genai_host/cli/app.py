@@ -1,4 +1,5 @@
-"""What commands share: the host, made when first needed, and closed at the end."""
+"""What commands share: the host and the store, made when first needed, and closed at the
+end."""
 
 from __future__ import annotations
 
@@ -14,15 +15,21 @@ if TYPE_CHECKING:
 
     from genai_host.host import Host
     from genai_host.instances import Instance
+    from genai_host.store import Store
+
+PATIENCE = 5.0
+"""Seconds to wait for another process that writes to the store."""
 
 
 class App:
-    """The state of one run of the command line: as a context, it closes its host."""
+    """The state of one run of the command line: as a context, it closes its host and its
+    store."""
 
     def __init__(self) -> None:
         self._verbose = 0
         self._is_entered = False
         self._host: Host | None = None
+        self._store: Store | None = None
         self._end_log: Callable[[], None] | None = None
 
     @property
@@ -31,8 +38,7 @@ class App:
         if self._host is None:
             from genai_host.host import Host
 
-            if self._is_entered and self._end_log is None:
-                self.show_log(0)
+            self._begin_log()
             self._host = Host()
             for broken in self._host.plugins.broken:
                 note(f"warning: {broken.line()}", fg="yellow")
@@ -40,6 +46,17 @@ class App:
                 if self._verbose and broken.trace:
                     note(broken.trace)
         return self._host
+
+    @property
+    def store(self) -> Store:
+        """Where the user's conversations are kept. Most commands do without: it takes its
+        time to import."""
+        if self._store is None:
+            from genai_host.store import Store
+
+            self._begin_log()
+            self._store = Store(patience=PATIENCE)
+        return self._store
 
     def instance(self, name: str) -> Instance:
         """The provider instance of that name. Raises `NoRoute` if there is none."""
@@ -51,6 +68,10 @@ class App:
 
         self._verbose = verbose
         self._end_log = show_log(verbose)
+
+    def _begin_log(self) -> None:
+        if self._is_entered and self._end_log is None:
+            self.show_log(0)
 
     def end_log(self) -> None:
         if self._end_log is not None:
@@ -64,6 +85,8 @@ class App:
     def __exit__(self, *exc: object) -> None:
         if self._host is not None:
             self._host.close()
+        if self._store is not None:
+            self._store.close()
         if not self._verbose:  # else errors are explained in it yet
             self.end_log()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,15 +15,16 @@ from genai_host.cli.options import (
     chosen_template,
     conversation_options,
     fragment_option,
-    open_conversation,
+    json_or_text,
     read_schema,
     template_options,
 )
+from genai_host.cli.talks import asked, leave_out, next_steps, talk, talk_options
 from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
-    from genai_host.api import Answer, Part
+    from genai_host.api import Answer, Codec, Part
     from genai_host.conversation import Conversation, Said
     from genai_host.events import Event
     from genai_host.templates import Template
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1)
 @template_options
 @conversation_options
+@talk_options
+@click.option(
+    "--again",
+    is_flag=True,
+    help="In place of the last turn of the last conversation, or of --cid; without WORDS, say "
+    "the same again.",
+)
 @fragment_option("FILE|URL|-", "Put a text before the question; - is standard input.")
 @attach_option("FILE|URL|-", "Send a file along; - is standard input.")
 @click.option(
@@ -51,6 +60,8 @@ def command(
     variables: tuple[str, ...],
     fragments: tuple[str, ...],
     attach: tuple[str, ...],
+    again: bool,
+    last: bool,
     schema: str | None,
     save: str | None,
     no_stream: bool,
@@ -62,30 +73,34 @@ def command(
     """Ask one question and print the answer.
 
     What is piped in is part of the question. Without --model and --provider the
-    default model answers.
+    default model answers. The conversation is kept, and `ask -c` goes on with it.
+
+    JSON has text, data, usage, details, conversation (its id), feature and models.
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
     if save is not None:
         from genai_host.cli.saving import save_as_template
 
-        asked = asked_text(words, (*fragments, *attach))
-        given = {"fragments": fragments, "attach": attach, "schema": returns, **chosen}
-        note(f"saved: {save_as_template(save, template, variables, asked, **given)}")
+        text = asked_text(words, (*fragments, *attach))
+        named = {name: chosen[name] for name in chosen if name not in ("cid", "no_record")}
+        given = {"fragments": fragments, "attach": attach, "schema": returns, **named}
+        note(f"saved: {save_as_template(save, template, variables, text, **given)}")
         return
     using = chosen_template(template, variables)
-    parts = question(words, attach, fragments, using)
+    parts = question(words, attach, fragments, using, optional=again)
     if returns is None and using is not None and using.schema is not None:
         returns = checked_schema(dict(using.schema), using.file)
-    with open_conversation(app, template=using, **chosen) as conversation:
+    talking = talk(app, last=last or again, template=using, **chosen)
+    with talking as conversation, next_steps(conversation):
+        if not again:
+            leave_out(conversation)
         whole = no_stream or as_json or returns is not None
-        answer = answered(conversation, parts, returns, whole=whole, raw=raw)
-        if as_json:
-            echo_json(_as_json(app, conversation, answer))
-        elif returns is not None:
+        answer = answered(conversation, parts or None, returns, again=again, whole=whole, raw=raw)
+        if returns is not None and not as_json:
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
-        elif whole:
-            echo(answer.text, raw=raw)
+        else:
+            show_answer(app, conversation, answer, whole=whole, raw=raw, as_json=as_json)
         if details:
             show_details(answer)
 
@@ -100,33 +115,38 @@ def question(
     attach: tuple[str, ...],
     fragments: tuple[str, ...] = (),
     template: Template | None = None,
+    *,
+    optional: bool = False,
 ) -> list[str | Part]:
-    """What is asked: the fragments, the words, what is piped in, and what is attached."""
+    """What is asked: the fragments, the words, what is piped in, and what is attached.
+
+    optional   whether it may be nothing
+    """
     from genai_host.attachments import attachments
     from genai_host.fragments import read_fragments, with_fragments
 
-    asked = asked_text(words, (*fragments, *attach))
+    said = asked_text(words, (*fragments, *attach))
     if template is not None:
-        asked = template.prompt_text(asked)
+        said = template.prompt_text(said)
         fragments = (*template.fragments, *fragments)
         attach = (*template.attachments, *attach)
     parts: list[str | Part] = []
-    text = with_fragments(read_fragments(fragments, piped_text), asked)
+    text = with_fragments(read_fragments(fragments, piped_text), said)
     if text:
         parts.append(text)
     parts += attachments(attach, piped_bytes)
-    if not parts:
+    if not parts and not optional:
         raise click.UsageError('there is nothing to ask: genai-host ask "..."')
     return parts
 
 
 def asked_text(words: tuple[str, ...], sources: tuple[str, ...] = ()) -> str:
     """The words, and what is piped in, unless that is one of the sources."""
-    asked = [" ".join(words)] if words else []
+    said = [" ".join(words)] if words else []
     if "-" not in sources:
         piped = piped_text().strip()
-        asked += [piped] if piped else []
-    return "\n\n".join(asked)
+        said += [piped] if piped else []
+    return "\n\n".join(said)
 
 
 def answered(
@@ -141,12 +161,40 @@ def answered(
     """The answer, printed as it is written, unless it is wanted whole.
 
     again   whether this takes the place of the last message and its answer; no message
-            stands for the same one
+            stands for the same one. A turn that has not ended is ended by it
     """
+    if again:
+        conversation.drop()
+    return heard(conversation.stream(message, again=again, returns=returns), whole=whole, raw=raw)
+
+
+def resumed(conversation: Conversation, value: str | None, *, give: str, **how: Any) -> Answer:
+    """Go on with a turn that waits, or was interrupted; the answer, printed.
+
+    value   JSON where it can be, else a string; None if it is not given
+    give    the command that gives one
+    how     as `ask.heard` takes it
+    """
+    from genai_host.errors import ReplayError
+
+    if conversation.status == "waiting" and value is None:
+        raise ReplayError(
+            f"the conversation waits for {asked(conversation)}", hint=f"give it: {give}"
+        )
+    if conversation.status == "idle":
+        raise ReplayError(
+            "there is no turn to go on with", hint="every turn has ended; just say something"
+        )
+    result = None if value is None else json_or_text(value)
+    return heard(conversation.resume_stream(result), **how)
+
+
+def heard(events: Iterable[Event], *, whole: bool = False, raw: bool = False) -> Answer:
+    """The answer that a turn ends with; see `answered`."""
     printing = Printing(raw)
     answer: Answer | None = None
     try:
-        for event in conversation.stream(message, again=again, returns=returns):
+        for event in events:
             if event.kind == "progress":
                 note(event.data.text, dim=True)
             elif not whole:
@@ -200,25 +248,46 @@ class Printing:
         self._printed += text
 
 
-def show_details(answer: Answer) -> None:
-    """What is behind an answer, on standard error."""
+def show_answer(
+    app: App, conversation: Conversation, answer: Answer, *, whole: bool, raw: bool, as_json: bool
+) -> None:
+    """Print what was not printed while it was written.
+
+    whole   whether nothing was
+    """
+    if as_json:
+        echo_json(_as_json(app, conversation, answer))
+    elif whole:
+        echo(answer.text, raw=raw)
+
+
+def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
+    """What is behind an answer, on standard error unless said."""
     for detail in answer.details:
-        note(f"{detail.kind}: {detail.title}", bold=True)
+        show(f"{detail.kind}: {detail.title}", bold=True)
         for name, value in detail.data.items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            note(f"  {name}: {text}", dim=True)
+            show(f"  {name}: {text}", dim=True)
     used = answer.usage
-    note(f"tokens: {used.input} in, {used.output} out", dim=True)
+    show(f"tokens: {used.input} in, {used.output} out", dim=True)
 
 
 def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, Any]:
+    return {
+        **answer_row(answer, app.host.codec),
+        "conversation": conversation.id,
+        "feature": conversation.feature.name,
+        "models": dict(conversation.models),
+    }
+
+
+def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
+    """An answer in JSON."""
     import attrs
 
     return {
         "text": answer.text,
-        "data": app.host.codec.to_json(answer.data),
-        "feature": conversation.feature.name,
-        "models": dict(conversation.models),
+        "data": codec.to_json(answer.data),
         "usage": attrs.asdict(answer.usage),
-        "details": app.host.codec.to_json(answer.details),
+        "details": codec.to_json(answer.details),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.ask import answered, show_details
+from genai_host.cli.ask import answered, resumed, show_details
 from genai_host.cli.options import (
     attach_option,
     chosen_template,
     conversation_options,
     fragment_option,
-    open_conversation,
     template_options,
+)
+from genai_host.cli.talks import (
+    described,
+    leave_out,
+    next_steps,
+    show_end,
+    talk,
+    talk_options,
 )
 from genai_host.cli.terminal import is_terminal, note, piped_lines, show_error
 
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 @click.command(name="chat")
 @template_options
 @conversation_options
+@talk_options
 @fragment_option("FILE|URL", "Put a text before the first message.")
 @attach_option("FILE|URL", "Send a file along with the first message.")
 @pass_app
@@ -48,7 +57,8 @@ def command(
 
     At a terminal, Enter sends and Alt-Enter begins a new line; the arrow keys bring
     back what was typed before. Ctrl-C stops an answer, not the chat. /help lists the
-    commands. Piped in, each line is a message.
+    commands. Piped in, each line is a message. The conversation is kept, and `chat -c`
+    goes on with it.
     """
     for option, sources in {"--attach": attach, "--fragment": fragments}.items():
         if "-" in sources:
@@ -58,19 +68,45 @@ def command(
         _must_be_for_chats(using)
         fragments = (*using.fragments, *fragments)
         attach = (*using.attachments, *attach)
-    with open_conversation(app, template=using, **chosen) as conversation:
+    with talk(app, template=using, **chosen) as conversation, next_steps(conversation):
+        is_new = not (chosen["last"] or chosen["cid"])
         chat = Chat(conversation, using)
-        chat.begin_with(fragments)
-        for source in attach:
-            chat.attach(source)
-        if is_terminal(sys.stdin):
-            note(f"{_described(conversation)}. /help lists the commands.", dim=True)
-            lines = typed_lines(sorted(chat.commands))
-        else:
-            lines = piped_lines()
-        for line in lines:
-            if not chat.take(line):
-                break
+        with _kept(app, conversation, is_new):
+            chat.begin_with(fragments)
+            for source in attach:
+                chat.attach(source)
+            for line in _lines(chat, conversation):
+                if not chat.take(line):
+                    break
+
+
+def _lines(chat: Chat, conversation: Conversation) -> Iterator[str]:
+    """What the user says; at a terminal, after the end of what was said before."""
+    if not is_terminal(sys.stdin):
+        yield from piped_lines()
+        return
+    note(f"{described(conversation)}. /help lists the commands.", dim=True)
+    show_end(conversation)
+    yield from typed_lines(sorted(chat.commands))
+
+
+@contextlib.contextmanager
+def _kept(app: App, conversation: Conversation, is_new: bool) -> Iterator[None]:
+    """In the end, tell how to go on with it. A new one in which nothing was said is not
+    kept."""
+    from genai_host.errors import GenaiError
+
+    is_empty = False
+    try:
+        yield
+    finally:
+        if conversation.id and conversation.unrecorded is None:
+            with contextlib.suppress(GenaiError):  # what matters was told before
+                is_empty = is_new and app.store.summary(conversation.id).turns == 0
+                if is_empty:
+                    app.store.delete(conversation.id)
+    if conversation.id and not is_empty and conversation.unrecorded is None:
+        note(f"to go on: genai-host chat --cid {conversation.id}", dim=True)
 
 
 def _must_be_for_chats(template: Template) -> None:
@@ -154,6 +190,7 @@ class Chat:
             "/edit": self._edit,
             "/retry": self._retry,
             "/undo": self._undo,
+            "/resume": self._resume,
             "/reset": self._reset,
             "/details": self._details,
             "/save": self._save,
@@ -163,7 +200,7 @@ class Chat:
 
     def take(self, line: str) -> bool:
         """Do what a line says; False if the chat is over. An error does not end it."""
-        from genai_host.errors import GenaiError
+        from genai_host.errors import Conflict, GenaiError, TurnWaiting
 
         name, _, rest = line.strip().partition(" ")
         try:
@@ -173,7 +210,11 @@ class Chat:
                 note(f"there is no command {name}: /help lists them")
             elif line.strip():
                 self._say(line)
+        except Conflict:
+            raise  # nothing more can be said here
         except GenaiError as error:
+            if isinstance(error, TurnWaiting):
+                error.hint = "give it: /resume VALUE"
             show_error(error)
         except KeyboardInterrupt:
             note("\nstopped")
@@ -200,6 +241,7 @@ class Chat:
     def _say(self, text: str) -> None:
         from genai_host.fragments import with_fragments
 
+        leave_out(self._conversation, give="/resume VALUE", again="/retry")
         template = self._template
         if template is not None:
             text = template.prompt_text(text)
@@ -213,7 +255,10 @@ class Chat:
         self._answer(message, again=True)
 
     def _answer(self, message: Said | None, *, again: bool = False) -> None:
-        self._last = answered(self._conversation, message, again=again)
+        self._keep(answered(self._conversation, message, again=again))
+
+    def _keep(self, answer: Answer) -> None:
+        self._last = answer
         sent = self._conversation.last_message
         assert sent is not None  # it has just been answered
         self._attached = [part for part in self._attached if part not in sent.content]
@@ -227,7 +272,7 @@ class Chat:
         """go on with another model, or say which one answers"""
         if name:
             self._conversation.use(name)
-        note(_described(self._conversation))
+        note(described(self._conversation))
 
     def _system(self, text: str) -> None:
         """tell the model something else before all that was said"""
@@ -261,6 +306,10 @@ class Chat:
         """take back your last message and its answer"""
         message = self._conversation.undo()
         note("there is nothing to take back" if message is None else "taken back")
+
+    def _resume(self, value: str) -> None:
+        """go on with a turn that was interrupted, or that waits for a value"""
+        self._keep(resumed(self._conversation, value or None, give="/resume VALUE"))
 
     def _reset(self, _: str) -> None:
         """forget all that was said"""
@@ -309,10 +358,3 @@ def _with_words(message: Message, text: str) -> Message:
     else:
         parts[typed] = Text(text)
     return evolve(message, content=parts)
-
-
-def _described(conversation: Conversation) -> str:
-    models = ", ".join(
-        name if role == "main" else f"{role}: {name}" for role, name in conversation.models.items()
-    )
-    return f"{conversation.feature.name} with {models or 'no model'}"

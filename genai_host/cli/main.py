@@ -26,6 +26,7 @@ _COMMANDS = {
     "ask": "Ask one question and print the answer.",
     "chat": "Converse, turn by turn.",
     "completion": "Print the completion script of a shell.",
+    "conversations": "List, show, search, go on with and delete what was said.",
     "config": "Show and change what is configured, with its providers.",
     "doctor": "Check that everything is in order, and say what is not.",
     "features": "List what can be conversed with.",

@@ -128,48 +128,16 @@ def attach_option(sources: str, help: str) -> Callable[[F], F]:
     return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
 
 
-def open_conversation(
-    app: App,
-    *,
-    model: str | None,
-    provider: str | None,
-    feature: str | None,
-    roles: tuple[str, ...],
-    system: str | None,
-    params: tuple[str, ...],
-    settings: tuple[str, ...],
-    template: Template | None = None,
-) -> Conversation:
-    """The conversation that the options ask for, and the template where they say nothing;
-    then what was used last, if the configuration asks for that."""
-    chosen = named_values(settings, "--set")
-    if system is not None:
-        chosen["system_prompt"] = system
-    models = named_texts(roles, "--role")
-    parameters = named_values(params, "--param")
-    if template is not None:
-        usual = dict(template.settings)
-        if template.system:
-            usual["system_prompt"] = template.system_text()
-        chosen = usual | chosen
-        models = {**template.roles, **models}
-        parameters = {**template.parameters, **parameters}
-        feature = feature or template.feature or None
-        model = model or template.model or None
-        provider = provider or template.provider or None
+def open_conversation(app: App, **chosen: Any) -> Conversation:
+    """The conversation that the options ask for, as `changes` takes them; then what was used
+    last, if the configuration asks for that."""
     host = app.host
+    wanted = changes(**chosen)
 
     def open_with(names: Chosen) -> Conversation:
-        return host.open(
-            names.feature,
-            names.model,
-            provider=names.provider,
-            models=models,
-            parameters=parameters,
-            settings=chosen,
-        )
+        return host.open(**{**wanted, **names._asdict()})
 
-    given = Chosen(feature, model, provider)
+    given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
     if not host.config.remember:
         return open_with(given)
     return _open_remembering(given, open_with, read_only=host.config.read_only)
@@ -196,6 +164,44 @@ def _open_remembering(
     return conversation
 
 
+def changes(
+    *,
+    model: str | None,
+    provider: str | None,
+    feature: str | None,
+    roles: tuple[str, ...],
+    system: str | None,
+    params: tuple[str, ...],
+    settings: tuple[str, ...],
+    template: Template | None = None,
+) -> dict[str, Any]:
+    """What the options ask for, and the template where they say nothing, as `Host.open`
+    takes it."""
+    chosen = named_values(settings, "--set")
+    if system is not None:
+        chosen["system_prompt"] = system
+    models = named_texts(roles, "--role")
+    parameters = named_values(params, "--param")
+    if template is not None:
+        usual = dict(template.settings)
+        if template.system:
+            usual["system_prompt"] = template.system_text()
+        chosen = usual | chosen
+        models = {**template.roles, **models}
+        parameters = {**template.parameters, **parameters}
+        feature = feature or template.feature or None
+        model = model or template.model or None
+        provider = provider or template.provider or None
+    return {
+        "feature": feature,
+        "model": model,
+        "provider": provider,
+        "models": models,
+        "parameters": parameters,
+        "settings": chosen,
+    }
+
+
 def named_texts(given: tuple[str, ...], option: str) -> dict[str, str]:
     """`NAME=VALUE` pairs, with the values as they are written."""
     return dict(_pair(each, option) for each in given)
@@ -206,10 +212,7 @@ def named_values(given: tuple[str, ...], option: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for each in given:
         name, value = _pair(each, option)
-        try:
-            values[name] = read_json(value)
-        except ValueError:
-            values[name] = value
+        values[name] = json_or_text(value)
     return values
 
 
@@ -218,6 +221,14 @@ def _pair(given: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise click.BadParameter(f"{given!r} is not NAME=VALUE", param_hint=option)
     return name, value
+
+
+def json_or_text(value: str) -> Any:
+    """A value from the command line: JSON where it can be, else a string."""
+    try:
+        return read_json(value)
+    except ValueError:
+        return value
 
 
 def read_schema(given: str) -> dict[str, Any]:

@@ -48,10 +48,11 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
-def echo(text: str, *, end: str = "\n", raw: bool = False) -> None:
+def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None:
     """Print to standard output, at once.
 
-    raw   exactly as it is, at a terminal too
+    raw     exactly as it is, at a terminal too
+    style   of `click.style`, at a terminal alone
 
     Raises `OSError` that names standard output if it takes no more.
     """
@@ -59,7 +60,8 @@ def echo(text: str, *, end: str = "\n", raw: bool = False) -> None:
     if output is None:
         raise OSError(errno.EBADF, "it is closed", _OUTPUT)
     exact = raw or not output.isatty()
-    text = (text if exact else safe(text)) + end
+    text = text if exact else safe(text)
+    text = (click.style(text, **style) if style and output.isatty() else text) + end
     try:
         try:
             output.write(text)
@@ -161,6 +163,9 @@ _STYLES = {
     "blocked": "yellow",
     "warning": "yellow",
     "unchecked": "dim",
+    "waiting": "yellow",
+    "interrupted": "yellow",
+    "running": "cyan",
     "-": "dim",
 }
 

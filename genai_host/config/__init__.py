@@ -20,6 +20,9 @@ environment, which comes before it.
     allowed = ["chat", "local"]      # if present, all others are blocked
     strict = false                   # whether a broken plugin is an error
 
+    [conversations]
+    record = true                    # whether the command line keeps them
+
     [providers.my-llama]             # a named instance
     type = "local"
     enabled = true

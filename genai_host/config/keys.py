@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
 
-TABLES = ("defaults", "plugins", "aliases", "providers")
+TABLES = ("defaults", "plugins", "conversations", "aliases", "providers")
 OF_INSTANCES = ("type", "enabled", "models", "calls")
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -33,6 +33,7 @@ KEYS: dict[str, Key] = {
     "plugins.disabled": Key(list, (), "plugins not to load: NAME, or DISTRIBUTION:NAME"),
     "plugins.allowed": Key(list, None, "the only plugins to load; all if it is not set"),
     "plugins.strict": Key(bool, False, "whether a broken plugin is an error"),
+    "conversations.record": Key(bool, True, "whether the command line keeps conversations"),
 }
 """By their place in the file, with a dot between table and name."""
 

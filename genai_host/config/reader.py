@@ -22,7 +22,7 @@ class Reader:
     def config(self, data: dict[str, Any]) -> Config:
         self._must_be_ours(data)
         self._only(data, "")
-        for table in ("defaults", "plugins"):
+        for table in ("defaults", "plugins", "conversations"):
             self._only(self._table(data, table), table)
         found = {key: self._of_key(data, key) for key in KEYS}
         chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
@@ -38,6 +38,7 @@ class Reader:
             aliases=self._aliases(data),
             remember=found["defaults.remember"],
             read_only=found["read_only"],
+            record=found["conversations.record"],
             file=self._path,
         )
 

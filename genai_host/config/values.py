@@ -41,6 +41,7 @@ class Config(NamedTuple):
     providers   the named instances
     aliases     the user's own names of models, to what each stands for
     read_only   whether no command may change anything
+    record      whether the command line keeps conversations
     file        where it stands, for errors; empty if in no file
     """
 
@@ -54,6 +55,7 @@ class Config(NamedTuple):
     aliases: Mapping[str, str] = {}
     remember: bool = False
     read_only: bool = False
+    record: bool = True
     file: str = ""
 
     def blocks(self, plugin: str, distribution: str) -> str:

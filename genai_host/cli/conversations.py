@@ -1,0 +1,328 @@
+"""`genai-host conversations`: what is kept of what was said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from genai_host.api.json_text import read_json
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.ask import resumed, show_answer, show_details
+from genai_host.cli.talks import complete_ids, found, next_steps, reopened
+from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
+from genai_host.cli.times import local, read_age, read_date
+from genai_host.cli.transcripts import (
+    row_of,
+    show_found,
+    show_transcript,
+    show_tries,
+    title_of,
+    try_row,
+    turn_row,
+)
+from genai_host.record import Opened, retell
+from genai_host.telling import said
+from genai_host.transcript import as_markdown, write_text
+from genai_host.turns import turns_of
+
+if TYPE_CHECKING:
+    from genai_host.store.summary import Summary
+
+_SHORT = 12  # digits of an id in a table: the time, and some by chance
+_LIMIT = 20
+
+_id = click.argument("id", shell_complete=complete_ids)
+
+
+@click.group(name="conversations")
+def command() -> None:
+    """List, show, search, go on with and delete conversations that were kept.
+
+    ID is the id of one, the beginning of it, or `last`.
+    """
+
+
+@command.command("list")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=1),
+    default=_LIMIT,
+    show_default=True,
+    help="How many, the last ones first.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
+@pass_app
+def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
+    """List conversations, the last that was gone on with first.
+
+    Status: idle, failed, waiting (for a value), running, interrupted. JSON has id, title,
+    feature, models (role to name), status, turns, created, updated (ISO 8601, UTC) and
+    forked_from.
+    """
+    summaries = app.store.conversations(limit=None if everything else limit + 1)
+    more = not everything and len(summaries) > limit
+    summaries = summaries[: None if everything else limit]
+    if as_json:
+        echo_json([row_of(summary) for summary in summaries])
+        return
+    columns = ("id", "when", "title", "feature", "model", "turns", "status")
+    ids = _ids(summaries)
+    echo_table(
+        columns, [[id, *_cells(summary)] for id, summary in zip(ids, summaries, strict=True)]
+    )
+    if more:
+        note("there are more: --all", dim=True)
+
+
+def _ids(summaries: Sequence[Summary]) -> list[str]:
+    """For people as short as they can be told apart by."""
+    ids = [summary.id for summary in summaries]
+    short = [id[:_SHORT] for id in ids]
+    return short if is_terminal(sys.stdout) and len({*short}) == len(ids) else ids
+
+
+def _cells(summary: Summary) -> list[object]:
+    return [
+        local(summary.updated),
+        title_of(summary) or "-",
+        summary.feature,
+        models_of(summary),
+        summary.turns,
+        summary.status,
+    ]
+
+
+def models_of(summary: Summary) -> str:
+    return ", ".join(
+        name if role == "main" else f"{role}: {name}" for role, name in summary.models.items()
+    )
+
+
+@command.command("show")
+@_id
+@click.option("--details", is_flag=True, help="What is behind each answer as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: every turn, and the history.")
+@pass_app
+def show(app: App, id: str, details: bool, as_json: bool) -> None:
+    """Show what was said, turn by turn: those that failed or were taken back as well.
+
+    JSON has what `list` has, with history (the messages that hold now), turns (turn,
+    outcome, message, answer, partial, error) and tries (each call of a model).
+    """
+    summary = found(app, id)
+    codec = app.host.codec
+    entries = app.store.entries(summary.id, codec)
+    history, turns = retell(entries).history, turns_of(entries)
+    if as_json:
+        echo_json(
+            {
+                **row_of(summary),
+                "history": codec.to_json(history),
+                "turns": [turn_row(turn, codec) for turn in turns],
+                "tries": [try_row(each) for each in app.store.tries(summary.id)],
+            }
+        )
+        return
+    for name, value in _facts(summary):
+        echo(f"{name + ':':<10}{value}", dim=True)
+    opened = entries[0]
+    assert isinstance(opened, Opened)  # as it was retold
+    show_transcript(opened.history, turns, details=details)
+    if details:
+        echo("")
+        show_tries(app.store.tries(summary.id))
+
+
+def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
+    yield "id", summary.id
+    yield "title", title_of(summary) or "-"
+    yield "feature", summary.feature
+    yield "models", models_of(summary)
+    yield "begun", local(summary.created)
+    yield "last", local(summary.updated)
+    yield "status", summary.status
+    if summary.forked_from:
+        yield "fork of", summary.forked_from
+
+
+@command.command("resume")
+@_id
+@click.argument("value", required=False)
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
+@click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
+@pass_app
+def resume(
+    app: App, id: str, value: str | None, no_stream: bool, raw: bool, details: bool, as_json: bool
+) -> None:
+    """Go on with a turn that was interrupted, or that waits for VALUE: JSON, or text.
+
+    Nothing that was done already is done again. A turn that failed is not gone on with but
+    said again: genai-host ask --again --cid ID.
+    """
+    with reopened(app, id) as conversation, next_steps(conversation):
+        give = f"genai-host conversations resume {conversation.id} VALUE"
+        answer = resumed(conversation, value, give=give, whole=no_stream or as_json, raw=raw)
+        show_answer(app, conversation, answer, whole=no_stream, raw=raw, as_json=as_json)
+        if details:
+            show_details(answer)
+
+
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="How many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of messages.")
+@pass_app
+def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List the messages that have all these WORDS, the latest first.
+
+    Case does not matter; wor* stands for words that begin so. JSON has conversation (its
+    id), title, turn, role and text.
+    """
+    import attrs
+
+    found = app.store.search(" ".join(words), limit=limit)
+    if as_json:
+        echo_json([attrs.asdict(each) for each in found])
+        return
+    for each in found:
+        show_found(each, each.conversation, " ".join(words))
+
+
+@command.command("rename")
+@_id
+@click.argument("name")
+@pass_app
+def rename(app: App, id: str, name: str) -> None:
+    """Give a conversation another title; an empty NAME gives back the first one."""
+    id = found(app, id).id
+    app.store.rename(id, name)
+    note(f"{id}: {title_of(app.store.summary(id))}")
+
+
+@command.command("delete")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_ids)
+@click.option(
+    "--before",
+    metavar="DATE",
+    callback=read_date,
+    help="Those that nobody went on with since: 2030-01-31.",
+)
+@click.option(
+    "--older-than", metavar="AGE", callback=read_age, help="Since so long ago: 30d, 12h, 4w."
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@pass_app
+def delete(
+    app: App, ids: tuple[str, ...], before: float | None, older_than: float | None, yes: bool
+) -> None:
+    """Delete conversations, with all that belongs to them."""
+    from genai_host.errors import NotFound
+
+    limits = [moment for moment in (before, older_than) if moment is not None]
+    if not ids and not limits:
+        raise click.UsageError("name conversations, or use --before or --older-than")
+    chosen = {summary.id: summary for summary in (found(app, id) for id in ids)}
+    if limits:
+        chosen |= {
+            summary.id: summary
+            for summary in app.store.conversations(limit=None)
+            if summary.updated < min(limits) and summary.status != "running"
+        }
+    if chosen and not yes:
+        _must_agree(chosen.values())
+    deleted = 0
+    for id in chosen:
+        with contextlib.suppress(NotFound):  # somebody else was quicker
+            app.store.delete(id)
+            deleted += 1
+    note(f"deleted: {deleted}")
+
+
+def _must_agree(chosen: Iterable[Summary]) -> None:
+    chosen = list(chosen)
+    if not is_terminal(sys.stdin):
+        raise click.UsageError("nobody can be asked whether to delete: use --yes")
+    for summary in chosen[:_LIMIT]:
+        note(f"{summary.id}  {local(summary.updated)}  {title_of(summary)}")
+    if len(chosen) > _LIMIT:
+        note(f"... and {len(chosen) - _LIMIT} more")
+    what = "this one" if len(chosen) == 1 else f"these {len(chosen)}"
+    click.confirm(f"Delete {what}?", abort=True, err=True)
+
+
+@command.command("export")
+@_id
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    help="All that is on record as JSON, or the history that holds now as Markdown; JSON unless "
+    "FILE ends in .md.",
+)
+@click.option("--output", "-o", metavar="FILE", help="Write it there, for you alone.")
+@pass_app
+def export(app: App, id: str, form: str | None, output: str | None) -> None:
+    """Print a conversation, or write it to a file."""
+    summary = found(app, id)
+    if form is None:
+        form = "markdown" if output is not None and output.endswith(".md") else "json"
+    if form == "markdown":
+        history = retell(app.store.entries(summary.id, app.host.codec)).history
+        text = f"# {title_of(summary) or summary.id}\n\n{as_markdown(history)}".rstrip()
+    else:
+        text = json.dumps(app.store.export(summary.id), indent=2)
+    if output is None:
+        echo(text)
+        return
+    write_text(text, output)
+    note(f"written: {output}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@pass_app
+def import_(app: App, file: str) -> None:
+    """Keep a conversation that was exported as JSON, under a new id, which is printed."""
+    from genai_host.errors import InvalidData
+
+    with open(file, "rb") as stream:
+        data = stream.read()
+    try:
+        id = app.store.load(read_json(data), app.host.codec)
+    except (ValueError, InvalidData) as error:
+        raise InvalidData(
+            f"{file} is no conversation that was exported: {said(error)}",
+            hint="as genai-host conversations export ID -o FILE.json writes it",
+        ) from error
+    echo(id)
+
+
+@command.command("fork")
+@_id
+@click.option(
+    "--turn", type=click.IntRange(min=0), help="As it was after that turn, as `show` counts them."
+)
+@pass_app
+def fork(app: App, id: str, turn: int | None) -> None:
+    """Begin another conversation with what was said in this one; its id is printed.
+
+    A turn that has not ended is left out.
+    """
+    summary = found(app, id)
+    if turn is not None and turn >= summary.turns:
+        raise click.BadParameter(
+            f"there is no turn {turn}: genai-host conversations show {summary.id}",
+            param_hint="--turn",
+        )
+    echo(app.store.fork(summary.id, turn=turn))

@@ -1,0 +1,183 @@
+"""What `ask` and `chat` go on with: a new conversation, the last one, or a named one; and
+whether it is recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from genai_host.cli.app import App
+from genai_host.cli.options import changes, open_conversation
+from genai_host.cli.terminal import note
+
+if TYPE_CHECKING:
+    from genai_host.conversation import Conversation
+    from genai_host.store.summary import Summary
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LAST = "last"
+"""Stands for the id of the conversation that was gone on with last. No id has an l."""
+
+_SIGNS = {"user": ">", "assistant": " "}
+_MESSAGES = 4  # that are shown again
+_LENGTH = 200  # characters that are shown of each
+
+
+def complete_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The ids of the last conversations, with their titles."""
+    return [
+        CompletionItem(each.id, help=" ".join(each.title.split()))
+        for each in ctx.ensure_object(App).store.conversations()
+        if each.id.startswith(typed)
+    ]
+
+
+_OPTIONS = (
+    click.option("--continue", "-c", "last", is_flag=True, help="Go on with the last one."),
+    click.option(
+        "--cid",
+        "--conversation",
+        "cid",
+        metavar="ID",
+        shell_complete=complete_ids,
+        help="Go on with this conversation: its id, or the beginning of it.",
+    ),
+    click.option("--no-record", is_flag=True, help="Keep no record of what is said."),
+)
+
+
+def talk_options(function: F) -> F:
+    """Add them to a command, which gets them by name."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def found(app: App, id: str) -> Summary:
+    """The conversation that is meant: `last`, or the beginning of an id. Raises
+    `NotFound`."""
+    if id != LAST:
+        return app.store.summary(id)
+    from genai_host.errors import NotFound
+
+    last = app.store.conversations(limit=1)
+    if not last:
+        raise NotFound("there is no conversation yet", hint='begin one: genai-host ask "..."')
+    return last[0]
+
+
+def talk(app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: Any) -> Conversation:
+    """The conversation that the options ask for, new or reopened. Other options that are
+    given hold from here on."""
+    record = app.host.config.record and not no_record
+    if last or cid is not None:
+        return reopened(app, LAST if cid is None else cid, record=record, **changes(**chosen))
+    if record:
+        app.host.store = app.store
+    return open_conversation(app, **chosen)
+
+
+def reopened(
+    app: App, id: str, *, record: bool = True, feature: str | None = None, **changed: Any
+) -> Conversation:
+    """The conversation that `found` finds, with what is changed from here on. Raises
+    `ConversationBusy` if another process is at it."""
+    from genai_host.errors import ConfigurationError, ConversationBusy
+
+    summary = found(app, id)
+    if summary.status == "running":
+        raise ConversationBusy(
+            "another process is at this conversation", hint="wait until its turn has ended"
+        )
+    if feature not in (None, summary.feature):
+        raise ConfigurationError(
+            f"the conversation is with the feature {summary.feature}, not {feature}",
+            hint="begin another one for that: leave out -c and --cid",
+        )
+    app.host.store = app.store
+    return app.host.conversation(summary.id, record=record, **changed)
+
+
+def leave_out(
+    conversation: Conversation,
+    give: str = "genai-host conversations resume last VALUE",
+    again: str = "genai-host ask --again",
+) -> None:
+    """Something new is said: a turn that was interrupted is left out; its record stays.
+    One that waits is for the user to decide: `ConversationBusy`.
+
+    give, again   commands that give it what it waits for, or say its message again
+    """
+    from genai_host.errors import ConversationBusy
+
+    if conversation.status == "waiting":
+        raise ConversationBusy(
+            f"the conversation waits for {asked(conversation)}",
+            hint=f"{give} gives it; {again} says the last message again",
+        )
+    if conversation.status == "pending":
+        conversation.drop()
+        note("the last turn was interrupted, and is left out", dim=True)
+
+
+def asked(conversation: Conversation) -> str:
+    """What a turn waits for, with what there is to decide."""
+    from genai_host.telling import one_line
+
+    wait = conversation.waiting
+    if wait is None:
+        return "a result"
+    payload = "" if wait.payload is None else f": {json.dumps(wait.payload, ensure_ascii=False)}"
+    return one_line(f"{wait.kind}{payload}")
+
+
+def described(conversation: Conversation) -> str:
+    """Which feature it is with, and which models."""
+    models = ", ".join(
+        name if role == "main" else f"{role}: {name}" for role, name in conversation.models.items()
+    )
+    return f"{conversation.feature.name} with {models or 'no model'}"
+
+
+def show_end(conversation: Conversation) -> None:
+    """The end of what was said, in a few lines, and what can be done about a turn that
+    was not answered."""
+    for message in conversation.history[-_MESSAGES:]:
+        if message.role in _SIGNS and message.text:
+            note(f"{_SIGNS[message.role]} {shortened(message.text)}", dim=True)
+    last = conversation.last_message
+    if conversation.status == "waiting":
+        note(f"it waits for {asked(conversation)}; /resume VALUE gives it")
+    elif conversation.status == "pending":
+        note(f"interrupted: {shortened(last.text if last else '')}")
+        note("/resume goes on with it, /retry says it again")
+    elif last is not None and last not in conversation.history:
+        note(f"not answered: {shortened(last.text)}")
+        note("/retry says it again")
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text[: 4 * _LENGTH].split())
+    return line if len(line) <= _LENGTH else f"{line[: _LENGTH - 4]} ..."
+
+
+@contextlib.contextmanager
+def next_steps(conversation: Conversation) -> Iterator[None]:
+    """Errors name the command that comes next."""
+    from genai_host.errors import Conflict, TurnWaiting
+
+    try:
+        yield
+    except Conflict as error:
+        error.hint = f"go on with it as it is now: genai-host chat --cid {conversation.id}"
+        raise
+    except TurnWaiting as error:
+        error.hint = f"give it: genai-host conversations resume {conversation.id} VALUE"
+        raise

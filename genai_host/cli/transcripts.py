@@ -1,0 +1,128 @@
+"""A conversation that was kept, as people and programs read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_host.api import Codec, Message
+from genai_host.cli.ask import answer_row, show_details
+from genai_host.cli.terminal import echo
+from genai_host.cli.times import utc
+from genai_host.record import added
+from genai_host.transcript import content_as_markdown
+from genai_host.turns import TurnTold
+
+if TYPE_CHECKING:
+    from genai_host.store.summary import Found, StoredTry, Summary
+
+_AROUND = 40  # characters before the words that are shown with them
+
+
+def row_of(summary: Summary) -> dict[str, Any]:
+    """A conversation in JSON."""
+    return {
+        "id": summary.id,
+        "title": summary.title,
+        "feature": summary.feature,
+        "models": dict(summary.models),
+        "status": summary.status,
+        "turns": summary.turns,
+        "created": utc(summary.created),
+        "updated": utc(summary.updated),
+        "forked_from": summary.forked_from or None,
+    }
+
+
+def title_of(summary: Summary) -> str:
+    """On one line."""
+    return " ".join(summary.title.split())
+
+
+def turn_row(turn: TurnTold, codec: Codec) -> dict[str, Any]:
+    """A turn in JSON."""
+    return {
+        "turn": turn.number,
+        "outcome": turn.outcome,
+        "message": codec.to_json(turn.message),
+        "answer": None if turn.answer is None else answer_row(turn.answer, codec),
+        "partial": turn.partial,
+        "error": None if turn.error is None else codec.to_json(turn.error),
+    }
+
+
+def try_row(each: StoredTry) -> dict[str, Any]:
+    """A call of a model in JSON."""
+    import attrs
+
+    return {**attrs.asdict(each), "started": utc(each.started)}
+
+
+def show_tries(tries: Iterable[StoredTry]) -> None:
+    """Print every call of a model, failed ones as well."""
+    for each in tries:
+        used = f"{each.input_tokens or 0} in, {each.output_tokens or 0} out"
+        ended = used if each.code is None else f"failed: {each.code}"
+        echo(
+            f"turn {each.turn}: {each.model}@{each.provider}, {each.seconds:.2f} s, {ended}",
+            dim=True,
+        )
+
+
+def show_found(found: Found, id: str, words: str) -> None:
+    """Print one message that was searched for, on one line: the text around the words,
+    which are marked at a terminal."""
+    sought = _sought(words)
+    line = " ".join(found.text.split())
+    first = sought.search(line)
+    begin = max(0, (first.start() if first else 0) - _AROUND)
+    excerpt = line[begin : begin + 4 * _AROUND]
+    turn = "" if found.turn is None else found.turn
+    echo(f"{id}\t{turn}\t{found.role}\t{'... ' if begin else ''}", end="")
+    end = 0
+    for hit in sought.finditer(excerpt):
+        echo(excerpt[end : hit.start()], end="")
+        echo(hit.group(), end="", bold=True, fg="yellow")
+        end = hit.end()
+    echo(excerpt[end:] + (" ..." if begin + len(excerpt) < len(line) else ""))
+
+
+def _sought(words: str) -> re.Pattern[str]:
+    """As `Store.search` reads them."""
+    each = [re.escape(word).replace(r"\*", r"\w*") for word in re.findall(r"\w+\*?", words)]
+    return re.compile(rf"\b(?:{'|'.join(each)})\b" if each else "(?!)", re.IGNORECASE)
+
+
+def show_transcript(
+    began: Iterable[Message], turns: Iterable[TurnTold], *, details: bool = False
+) -> None:
+    """Print what was said.
+
+    began   messages that the conversation began with
+    """
+    _show_messages(began)
+    for turn in turns:
+        mark = "" if turn.outcome == "answered" else f" (turn {turn.number}, {turn.outcome})"
+        _show_messages([turn.message], mark)
+        if turn.answer is not None:
+            _show_messages(_answers(turn), mark)
+            if details:
+                show_details(turn.answer, echo)
+        if turn.partial:
+            _show_messages([Message("assistant", turn.partial)], mark)
+        if turn.error is not None:
+            echo(f"\nerror: {turn.error}", fg="red")
+
+
+def _answers(turn: TurnTold) -> Sequence[Message]:
+    """What the answer says, as it entered the history; itself if it did not."""
+    assert turn.answer is not None  # the caller has looked
+    new = [each for each in added(turn.answer, turn.message) if each.role != "user"]
+    return new or [Message("assistant", turn.answer.summary)]
+
+
+def _show_messages(messages: Iterable[Message], mark: str = "") -> None:
+    for message in messages:
+        echo(f"\n## {message.role}{mark}\n", bold=True)
+        echo(content_as_markdown(message))

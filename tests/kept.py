@@ -1,0 +1,58 @@
+"""What the command line has kept in the usual store, and what other processes do to it."""
+
+from __future__ import annotations
+
+from stores import CODEC
+
+from genai_host import Host, Message, Record
+from genai_host.record import Entry, StepStarted, TurnStarted
+from genai_host.store import Store
+from genai_host.store.summary import Summary
+
+
+def kept() -> list[Summary]:
+    """All conversations, the last that was gone on with first."""
+    with Store() as store:
+        return store.conversations(limit=None)
+
+
+def texts(id: str = "") -> list[str]:
+    """What the history of a conversation says; of the last one unless said."""
+    with Store() as store, Host(store=store) as host:
+        conversation = host.conversation(id or store.conversations(limit=1)[0].id)
+        return [message.text for message in conversation.history]
+
+
+def append(*entries: Entry) -> None:
+    """What another process does to the last conversation before it ends."""
+    with Store() as store:
+        record, _ = store.record(store.conversations(limit=1)[0].id, CODEC)
+        for entry in entries:
+            record.append(entry)
+
+
+def interrupt(text: str = "cut short") -> None:
+    """Another process says that in the last conversation, and ends amid the first step."""
+    append(*beginning(text))
+
+
+def beginning(text: str) -> list[Entry]:
+    """The entries of a turn of the last conversation, until its first step has begun."""
+    with Store() as store, Host(store=store) as host:
+        copy = host.conversation(store.conversations(limit=1)[0].id, record=False)
+        assert isinstance(copy.record, Record)
+        before = len(copy.record.entries)
+        copy.say(text)
+        started, step = copy.record.entries[before : before + 2]
+    assert isinstance(started, TurnStarted)
+    assert isinstance(step, StepStarted)
+    return [started, step]
+
+
+def waiting(turn: int, text: str = "cut short", payload: object = None) -> list[Entry]:
+    """The entries of a turn that waits for an approval."""
+    asks = {"kind": "approval", "payload": payload}
+    return [
+        TurnStarted(turn, Message("user", text), "1", 2 * turn),
+        StepStarted(turn, (0,), "wait", "digest", asks),
+    ]

@@ -1,0 +1,425 @@
+"""`genai-host conversations`: what is kept can be listed, read, renamed, deleted and taken
+along."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kept import interrupt, texts, waiting
+from stores import CODEC
+from support import Terminal
+
+from genai_host import Message
+from genai_host.api import Answer
+from genai_host.errors import Unavailable
+from genai_host.record import Entry, Opened, Record, Rewound, StepStarted, TurnEnded, TurnStarted
+from genai_host.store import Store
+
+HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
+
+
+def made(*entries: Entry, name: str = "", at: float | None = None, **opened: Any) -> str:
+    """A conversation of a process that has ended; its id."""
+    with Store() if at is None else Store(now=lambda: at) as store:
+        given = {"feature": "chat", "version": "1", "models": {"main": "mock@mock"}, **opened}
+        record = store.create(Opened(**given), CODEC)
+        for entry in entries:
+            record.append(entry)
+        if name:
+            store.rename(record.id, name)
+        return record.id
+
+
+def turn(number: int, says: str = "q", answer: str = "a", *, again: bool = False) -> list[Entry]:
+    said = Message("user", says)
+    return [
+        TurnStarted(number, said, "1", 0, again=again),
+        TurnEnded(number, Answer(answer)),
+    ]
+
+
+def listed(terminal: Terminal, *arguments: str) -> Any:
+    code, out, err = terminal("conversations", *arguments, "--json")
+    assert code == 0, err
+    assert out.isascii()
+    return json.loads(out)
+
+
+class TestList:
+    def test_where_nothing_is_kept_it_is_empty(self, terminal: Terminal) -> None:
+        assert listed(terminal, "list") == []
+        assert terminal("conversations", "list") == (0, "", "")
+
+    def test_json_is_an_object_for_each(self, terminal: Terminal) -> None:
+        id = made(*turn(0, "What is this?"), at=1_700_000_000.25)
+        assert listed(terminal, "list") == [
+            {
+                "id": id,
+                "title": "What is this?",
+                "feature": "chat",
+                "models": {"main": "mock@mock"},
+                "status": "idle",
+                "turns": 1,
+                "created": "2023-11-14T22:13:20.250+00:00",
+                "updated": "2023-11-14T22:13:20.250+00:00",
+                "forked_from": None,
+            }
+        ]
+
+    def test_piped_it_is_a_line_with_tabs_for_each(self, terminal: Terminal) -> None:
+        id = made(*turn(0, HOSTILE), models={"main": "m", "judge": "j"})
+        code, out, _ = terminal("conversations", "list")
+        assert code == 0
+        [line] = out.splitlines()
+        found, when, title, *rest = line.split("\t")
+        assert found == id
+        assert datetime.strptime(when, "%Y-%m-%d %H:%M").year > 2000  # noqa: DTZ007 - a local one
+        assert title == "red \x1b[31m\x1b]52;c;eA==\x07 \u202e tab line"
+        assert rest == ["chat", "m, judge: j", "1", "idle"]
+
+    def test_the_last_ones_are_listed_unless_all_are_wanted(self, terminal: Terminal) -> None:
+        ids = [made(*turn(0, str(number)), at=1000.0 + number) for number in range(25)][::-1]
+        assert [row["id"] for row in listed(terminal, "list")] == ids[:20]
+        assert [row["id"] for row in listed(terminal, "list", "-n", "3")] == ids[:3]
+        assert [row["id"] for row in listed(terminal, "list", "--all")] == ids
+        assert terminal("conversations", "list")[2] == "there are more: --all\n"
+        assert terminal("conversations", "list", "--limit", "25")[2] == ""
+        assert terminal("conversations", "list", "--limit", "0")[0] == 2
+
+    def test_it_loads_no_plugin(self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise AssertionError("a plugin was loaded")
+
+        monkeypatch.setattr("genai_host.discovery.Plugins.__init__", broken)
+        made(*turn(0))
+        assert len(listed(terminal, "list")) == 1
+        assert terminal("conversations", "rename", "last", "x")[0] == 0
+        assert terminal("conversations", "delete", "last", "--yes")[0] == 0
+
+    def test_a_store_that_is_none_is_an_error_and_stays_as_it_is(self, terminal: Terminal) -> None:
+        with Store() as store:
+            file = Path(store.place)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"no database at all, but dear to somebody" * 100)
+        code, out, err = terminal("conversations", "list", "--json")
+        assert (code, out) == (1, "")
+        assert err.startswith(f"error: {file}: file is not a database\n  ")
+        assert file.read_bytes().startswith(b"no database at all")
+
+
+class TestShow:
+    def entries(self) -> list[Entry]:
+        return [
+            *turn(0, "one", "first"),
+            *turn(1, "two", "second"),
+            *turn(2, "two", "better", again=True),
+            TurnStarted(3, Message("user", "three"), "1", 4),
+            TurnEnded(3, error=Unavailable("nobody is there")),
+            *turn(4, "four", "fourth"),
+            Rewound(4, 2),
+            TurnStarted(5, Message("user", "five"), "1", 4),
+            StepStarted(5, (0,), "prompt", "digest"),
+        ]
+
+    def test_every_turn_is_there_with_what_became_of_it(self, terminal: Terminal) -> None:
+        id = made(*self.entries(), history=(Message("user", "before"),))
+        shown = listed(terminal, "show", id[:15])
+        assert shown["id"] == id
+        assert shown["status"] == "interrupted"
+        assert [each["content"][0]["text"] for each in shown["history"]] == [
+            "before", "one", "first", "two", "better",
+        ][:4]  # fmt: skip
+        assert [(each["turn"], each["outcome"]) for each in shown["turns"]] == [
+            (0, "answered"), (1, "replaced"), (2, "answered"),
+            (3, "failed"), (4, "undone"), (5, "unfinished"),
+        ]  # fmt: skip
+        assert shown["turns"][0]["answer"]["text"] == "first"
+        assert shown["turns"][3]["error"]["message"] == "nobody is there"
+        assert shown["turns"][5]["answer"] is None
+
+    def test_what_had_come_of_an_answer_and_each_try_are_there(
+        self, terminal: Terminal, script: Any
+    ) -> None:
+        script([{"text": "a b c", "fault": "cut", "pieces": 2}])
+        assert terminal("ask", "-p", "script", "x")[0] == 1
+        shown = listed(terminal, "show", "last")
+        assert shown["turns"][0]["partial"] == "a b"
+        assert [each["code"] for each in shown["tries"]] == ["incomplete_reply"]
+        out = terminal("conversations", "show", "last", "--details")[1]
+        assert "\n## assistant (turn 0, failed)\n\na b\n\nerror: " in out
+        assert "turn 0: mock@script, " in out
+
+    def test_it_can_be_read(self, terminal: Terminal) -> None:
+        made(*self.entries(), history=(Message("user", "before"),), name="my title")
+        code, out, err = terminal("conversations", "show", "last")
+        assert (code, err) == (0, "")
+        assert "title:    my title\n" in out
+        assert "\n## user\n\nbefore\n" in out
+        assert "\n## user\n\none\n\n## assistant\n\nfirst\n" in out
+        assert "\n## assistant (turn 1, replaced)\n\nsecond\n" in out
+        assert "\n## user (turn 3, failed)\n\nthree\n\nerror: nobody is there\n" in out
+        assert "\n## user (turn 5, unfinished)\n\nfive\n" in out
+
+    def test_what_is_behind_answers_can_be_seen(self, terminal: Terminal) -> None:
+        terminal("ask", "-p", "mock", "hi")
+        assert "prompt of main" not in terminal("conversations", "show", "last")[1]
+        out = terminal("conversations", "show", "last", "--details")[1]
+        assert "prompt: prompt of main to mock@mock\n" in out
+        assert "tokens: " in out
+        [told] = listed(terminal, "show", "last")["turns"]
+        assert told["answer"]["details"][0]["kind"] == "prompt"
+
+    def test_an_answer_that_added_nothing_is_shown(self, terminal: Terminal) -> None:
+        made(TurnStarted(0, Message("user", "q"), "1", 0), TurnEnded(0, Answer("a", adds=())))
+        assert "## assistant\n\na\n" in terminal("conversations", "show", "last")[1]
+
+    def test_one_that_waits_says_so(self, terminal: Terminal) -> None:
+        made(*waiting(0))
+        shown = listed(terminal, "show", "last")
+        assert (shown["status"], shown["turns"][0]["outcome"]) == ("waiting", "waiting")
+
+    @pytest.mark.parametrize("id", ["zzzz", "nothing", "%", "\x1b[2J", ""])
+    def test_what_is_not_there_is_an_error(self, terminal: Terminal, id: str) -> None:
+        made()
+        for name in ("show", "export", "resume"):
+            code, out, err = terminal("conversations", name, id)
+            assert (code, out) == (1, "")
+            assert "there is no conversation" in err
+            assert "\x1b" not in err
+
+
+class TestSearch:
+    def test_messages_with_all_the_words_are_found(self, terminal: Terminal) -> None:
+        first = made(*turn(0, "The quick brown fox", "jumps over"), name="a name")
+        second = made(*turn(0, "lazy", "A " + "dog " * 50 + "Fox in\tFOX socks" + " x" * 99))
+        found = listed(terminal, "search", "fox")
+        assert [(each["conversation"], each["role"]) for each in found] == [
+            (second, "assistant"), (first, "user"),
+        ]  # fmt: skip
+        assert found[1] == {
+            "conversation": first,
+            "title": "a name",
+            "turn": 0,
+            "role": "user",
+            "text": "The quick brown fox",
+        }
+        assert listed(terminal, "search", "BRO*", "quick")[0]["conversation"] == first
+        assert listed(terminal, "search", "quick", "lazy") == []
+        assert len(listed(terminal, "search", "fox", "-n", "1")) == 1
+        lines = terminal("conversations", "search", "fox")[1].splitlines()
+        assert lines[1] == f"{first}\t0\tuser\tThe quick brown fox"
+        assert lines[0].startswith(f"{second}\t0\tassistant\t... ")
+        assert "dog Fox in FOX socks x" in lines[0]
+        assert lines[0].endswith(" ...")
+
+    @pytest.mark.parametrize("words", ["'", '"', "-x", "a OR", "NEAR(", "*", "\x1b[2J", "\ud800"])
+    def test_no_word_is_more_than_one(self, terminal: Terminal, words: str) -> None:
+        made(*turn(0))
+        code, out, err = terminal("conversations", "search", "--", words)
+        assert (code, out, err) == (0, "", "")
+
+    def test_something_must_be_searched_for(self, terminal: Terminal) -> None:
+        assert terminal("conversations", "search")[0] == 2
+
+
+def test_another_title_can_be_given_and_taken_away(terminal: Terminal) -> None:
+    id = made(*turn(0, "q"))
+    assert terminal("conversations", "rename", id[:14], "my\ntitle") == (0, "", f"{id}: my title\n")
+    assert listed(terminal, "list")[0]["title"] == "my\ntitle"
+    terminal("conversations", "rename", "last", "")
+    assert listed(terminal, "list")[0]["title"] == "q"
+
+
+class TestDelete:
+    def test_those_that_are_named(self, terminal: Terminal) -> None:
+        ids = [made(*turn(0)) for _ in range(3)]
+        assert terminal("conversations", "delete", ids[0], ids[1], ids[0], "-y") == (
+            0, "", "deleted: 2\n",
+        )  # fmt: skip
+        assert [row["id"] for row in listed(terminal, "list")] == [ids[2]]
+
+    def test_if_one_is_not_there_none_is_deleted(self, terminal: Terminal) -> None:
+        id = made()
+        assert terminal("conversations", "delete", id, "zzz", "--yes")[0] == 1
+        assert len(listed(terminal, "list")) == 1
+
+    def test_where_nobody_can_be_asked_it_must_be_said(self, terminal: Terminal) -> None:
+        made()
+        code, _, err = terminal("conversations", "delete", "last", stdin="y\n")
+        assert (code, "use --yes" in err) == (2, True)
+        assert len(listed(terminal, "list")) == 1
+
+    def test_something_must_be_named(self, terminal: Terminal) -> None:
+        assert terminal("conversations", "delete", "--yes")[0] == 2
+
+    def test_those_that_nobody_went_on_with(self, terminal: Terminal) -> None:
+        now = datetime.now().astimezone()
+        old = [now - timedelta(days=days) for days in (40, 20, 3)]
+        ids = [made(*turn(0), at=each.timestamp()) for each in old]
+        date = (now - timedelta(days=30)).strftime("%Y-%m-%d")
+        terminal("conversations", "delete", "--before", date, "--yes")
+        assert {row["id"] for row in listed(terminal, "list")} == {*ids[1:]}
+        assert terminal("conversations", "delete", "--older-than", "1w", "--yes")[2] == (
+            "deleted: 1\n"
+        )
+        assert [row["id"] for row in listed(terminal, "list")] == ids[2:]
+        assert terminal("conversations", "delete", "--older-than", "4d", "--yes")[2] == (
+            "deleted: 0\n"
+        )
+
+    @pytest.mark.parametrize(
+        "arguments", [["--before", "tomorrow"], ["--older-than", "30"], ["--older-than", "-1d"]]
+    )
+    def test_what_is_no_moment_is_a_wrong_use(
+        self, terminal: Terminal, arguments: list[str]
+    ) -> None:
+        code, _, err = terminal("conversations", "delete", *arguments, "--yes")
+        assert (code, " is no " in err) == (2, True)
+
+
+class TestResume:
+    def test_a_turn_that_was_interrupted(self, terminal: Terminal) -> None:
+        terminal("ask", "-p", "mock", "a")
+        interrupt()
+        assert terminal("conversations", "resume", "last") == (0, "cut short\n", "")
+        code, out, err = terminal("conversations", "resume", "last")
+        assert (code, out) == (1, "")
+        assert "there is no turn to go on with" in err
+
+    def test_a_turn_that_waits(self, terminal: Terminal, waiting_feature: None) -> None:
+        code, _, err = terminal("ask", "-f", "careful", "rm")
+        id = listed(terminal, "list")[0]["id"]
+        assert (code, f"resume {id} VALUE" in err) == (1, True)
+        code, out, err = terminal("conversations", "resume", id)
+        assert (code, out) == (1, "")
+        assert 'waits for approval: {"do": "rm"}' in err
+        code, out, err = terminal("conversations", "resume", id, '{"ok": tr')
+        assert (code, out, err) == (0, 'rm: {"ok": tr\n', "")
+        terminal("ask", "-f", "careful", "rm")
+        data = json.loads(terminal("conversations", "resume", "last", "false", "--json")[1])
+        assert data["text"] == "rm: False"
+        assert data["conversation"] == listed(terminal, "list")[0]["id"]
+        terminal("ask", "-f", "careful", "rm")
+        assert terminal("conversations", "resume", "last", "null")[1] == "rm: None\n"
+
+
+@pytest.fixture
+def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed plugin brings the feature `careful`, which asks before it answers."""
+    from genai_host.api import Feature, NoSettings, Story, Turn, Wait
+    from genai_host.discovery import Given
+    from genai_host.testing import MadePlugin
+
+    def respond(turn: Turn[Any]) -> Story:
+        given = yield from Wait("approval", {"do": turn.message.text})
+        return Answer(f"{turn.message.text}: {given}")
+
+    plugin = MadePlugin(features=[Feature("careful", NoSettings, respond, roles={})])
+    monkeypatch.setattr("genai_host.host.EntryPoints", lambda: Given({"careful": plugin}))
+
+
+class TestExport:
+    def test_json_has_all_that_is_on_record(self, terminal: Terminal) -> None:
+        id = made(*turn(0, "é", HOSTILE))
+        code, out, _ = terminal("conversations", "export", "last")
+        data = json.loads(out)
+        assert (code, data["form"], data["id"]) == (0, 1, id)
+        assert all(entry.pop("at") > 0 for entry in data["entries"])
+        with Store() as store:
+            assert Record.from_json(data["entries"]).entries == store.entries(id, CODEC)
+
+    def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
+        made(*turn(0, "one", "first"), *turn(1, "two", "second"), Rewound(2, 1))
+        out = terminal("conversations", "export", "last", "--format", "markdown")[1]
+        assert out == "# one\n\n## user\n\none\n\n## assistant\n\nfirst\n"
+
+    @pytest.mark.parametrize(("name", "begins"), [("a.md", "# q"), ("a.json", "{"), ("a", "{")])
+    def test_a_file_is_for_the_user_alone(
+        self, terminal: Terminal, tmp_path: Path, name: str, begins: str
+    ) -> None:
+        made(*turn(0))
+        file = tmp_path / name
+        assert terminal("conversations", "export", "last", "-o", str(file)) == (
+            0, "", f"written: {file}\n",
+        )  # fmt: skip
+        assert file.read_text().startswith(begins)
+        if os.name == "posix":
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    def test_one_that_cannot_be_written_is_an_error(
+        self, terminal: Terminal, tmp_path: Path
+    ) -> None:
+        made(*turn(0))
+        code, _, err = terminal("conversations", "export", "last", "-o", str(tmp_path / "no" / "x"))
+        assert (code, "cannot be written" in err) == (1, True)
+
+
+class TestImport:
+    def test_what_was_exported_is_kept_under_another_id(
+        self, terminal: Terminal, tmp_path: Path
+    ) -> None:
+        id = made(*turn(0, "é"), *turn(1), name="a name")
+        file = str(tmp_path / "x.json")
+        terminal("conversations", "export", id, "-o", file)
+        terminal("conversations", "delete", id, "--yes")
+        code, out, err = terminal("conversations", "import", file)
+        assert (code, err) == (0, "")
+        [row] = listed(terminal, "list")
+        assert row["id"] == out.strip() != id
+        assert (row["title"], row["turns"], row["status"]) == ("a name", 2, "idle")
+        assert terminal("ask", "-c", "go on") == (0, "go on\n", "")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"", b"\xff", b"[]", b"{}", b"3", b'{"form": 2}', b'{"form": 1, "name": 3}',
+            b'{"form": 1, "name": "", "entries": []}',
+            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "new"}]}',
+            b'{"form": 1, "name": "", "entries": [{"at": 1, "entry": "changed", "models": {}}]}',
+            b"[" * 100_000,
+        ],
+    )  # fmt: skip
+    def test_anything_else_is_an_error(
+        self, terminal: Terminal, tmp_path: Path, content: bytes
+    ) -> None:
+        file = tmp_path / "x.json"
+        file.write_bytes(content)
+        code, out, err = terminal("conversations", "import", str(file))
+        assert (code, out) == (1, "")
+        assert f"{file} is no conversation that was exported" in err
+        assert listed(terminal, "list") == []
+
+
+class TestFork:
+    def test_it_goes_its_own_way(self, terminal: Terminal) -> None:
+        for words in ("one", "two", "three"):
+            terminal("ask", "-p", "mock", words, *["-c"] * (words != "one"))
+        [row] = listed(terminal, "list")
+        interrupt()
+        whole = terminal("conversations", "fork", "last")[1].strip()
+        early = terminal("conversations", "fork", row["id"], "--turn", "0")[1].strip()
+        assert terminal("ask", "--cid", early, "else") == (0, "else\n", "")
+        assert texts(early)[::2] == ["one", "else"]
+        assert texts(whole)[::2] == texts(row["id"])[::2] == ["one", "two", "three"]
+
+    def test_it_says_where_it_comes_from(self, terminal: Terminal) -> None:
+        id = made(*turn(0), *waiting(1))
+        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
+        assert (code, err) == (0, "")
+        shown = listed(terminal, "show", out.strip())
+        assert (shown["forked_from"], shown["status"]) == (id, "idle")
+        assert [each["turn"] for each in shown["turns"]] == [0]
+        assert f"fork of:  {id}\n" in terminal("conversations", "show", out.strip())[1]
+
+    def test_a_turn_that_is_not_there_is_a_wrong_use(self, terminal: Terminal) -> None:
+        made(*turn(0))
+        code, out, err = terminal("conversations", "fork", "last", "--turn", "1")
+        assert (code, out) == (2, "")
+        assert "there is no turn 1" in err
+        assert len(listed(terminal, "list")) == 1
