@@ -24,6 +24,7 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_PLUGINS__DISABLED": "x,d:y",
         "GENAI_HOST_PLUGINS__ALLOWED": "z",
         "GENAI_HOST_PLUGINS__STRICT": "TRUE",
+        "GENAI_HOST_CONVERSATIONS__RECORD": "no",
     }
     assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
     assert read_config(environ=environ) == Config(
@@ -35,6 +36,7 @@ def test_each_key_has_a_variable() -> None:
         strict=True,
         remember=True,
         read_only=True,
+        record=False,
     )
 
 
