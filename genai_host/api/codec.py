@@ -21,7 +21,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from cattrs.v import format_exception
 
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import PARTS, Message, Part
+from genai_host.api.messages import PARTS, Message, Part, Text
 from genai_host.errors import GenaiError, InvalidData
 
 _PLAIN = (str, int, float, bool, list, dict)
@@ -108,6 +108,16 @@ class Codec:
             return read_message(data, form)
 
         converter.register_structure_hook(Message, read_message_or_short)
+        write_message = make_dict_unstructure_fn(Message, converter, _cattrs_omit_if_default=True)
+
+        def write_message_or_text(message: Message) -> dict[str, Any]:
+            content = message.content
+            if len(content) == 1 and type(content[0]) is Text:  # as most are
+                text = {"type": Text.type, "text": content[0].text}
+                return {"role": message.role, "content": [text]}
+            return write_message(message)
+
+        converter.register_unstructure_hook(Message, write_message_or_text)
 
     def _writer_of(self, kind: type[Part]) -> Callable[[Part], dict[str, Any]]:
         if kind not in self._part_writers:
