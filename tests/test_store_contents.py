@@ -16,10 +16,12 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 from genai_host import Message
 from genai_host.api import Answer
 from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
-from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted, retell
+from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted, retell
 from genai_host.store import Store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
+
+OPENED = {"at": 1, "entry": "opened", "feature": "chat", "version": "1", "models": {}}
 
 
 def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
@@ -94,6 +96,22 @@ class TestFork:
         store.delete(id)
         assert store.summary(copy).title == "one"
 
+    def test_what_was_taken_back_later_holds_again(self, store: Store) -> None:
+        id = converse(store, ("one", "a"), ("two", "b"))
+        record, _ = store.record(id, CODEC)
+        record.append(Rewound(0, 0))
+        copies = {turn: store.fork(id, turn=turn) for turn in (0, 1, None)}
+        texts = {
+            turn: [message.text for message in retell(store.entries(copy, CODEC)).history]
+            for turn, copy in copies.items()
+        }
+        assert texts == {0: ["one", "a"], 1: ["one", "a", "two", "b"], None: []}
+
+    def test_a_turn_that_is_not_there_cannot_be_the_last(self, store: Store) -> None:
+        id = converse(store, ("one", "a"))
+        with pytest.raises(NotFound, match="no turn 1"):
+            store.fork(id, turn=1)
+
     def test_a_turn_that_has_not_ended_is_left_out(self, store: Store) -> None:
         id = converse(store, ("one", "a"))
         record, _ = store.record(id, CODEC)
@@ -129,6 +147,8 @@ class TestExport:
             {"form": 1, "entries": [{"at": 1, "entry": "nonsense"}]},
             {"form": 1, "name": 5, "entries": []},
             {"form": 1, "entries": [{"at": 1, "entry": "turn_ended", "turn": 0}]},
+            {"form": 1, "entries": [OPENED, {"at": 1, "entry": "turn_ended", "turn": 0}]},
+            {"form": 1, "entries": [OPENED, OPENED]},
         ],
         ids=repr,
     )
@@ -137,10 +157,10 @@ class TestExport:
             store.load(data, CODEC)
 
     def test_as_markdown_it_can_be_read(self, store: Store) -> None:
-        id = converse(store, ("one", "**a**"), ("two", None))
-        assert store.markdown(id, CODEC) == (
-            "# one\n\n## user\n\none\n\n## assistant\n\n**a**\n\n## user\n\ntwo\n\n_cancelled_\n"
-        )
+        id = converse(store, ("one", "**a**"), ("two", None), ("three", "c"))
+        record, _ = store.record(id, CODEC)
+        record.append(Rewound(2, 1))
+        assert store.markdown(id, CODEC) == ("# one\n\n## user\n\none\n\n## assistant\n\n**a**\n")
 
 
 class TestRetention:

@@ -27,7 +27,7 @@ from genai_host.cli.transcripts import (
 )
 from genai_host.record import Opened, retell
 from genai_host.telling import said
-from genai_host.transcript import as_markdown, write_text
+from genai_host.transcript import write_text
 from genai_host.turns import turns_of
 
 if TYPE_CHECKING:
@@ -278,8 +278,7 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
     if form is None:
         form = "markdown" if output is not None and output.endswith(".md") else "json"
     if form == "markdown":
-        history = retell(app.store.entries(summary.id, app.host.codec)).history
-        text = f"# {title_of(summary) or summary.id}\n\n{as_markdown(history)}".rstrip()
+        text = app.store.markdown(summary.id, app.host.codec).rstrip()
     else:
         text = json.dumps(app.store.export(summary.id), indent=2)
     if output is None:

@@ -1,14 +1,12 @@
-"""A conversation outside of its store: as JSON, which can be read back, and as Markdown."""
+"""A conversation outside of its store: as JSON, which can be read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from genai_host.api import Message
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData
-from genai_host.record import Entry, TurnEnded, TurnStarted, added
 from genai_host.store.stored_record import Written
 
 FORM = 1
@@ -37,24 +35,3 @@ def _written(entry: Any) -> Written:
     form = {key: value for key, value in entry.items() if key != "at"}
     kind = str(form.get("entry"))
     return Written(form.get("turn"), kind, float(entry["at"]), write_json(form).decode())
-
-
-def markdown(title: str, entries: Iterable[Entry]) -> str:
-    """What was said and answered, with what failed, as Markdown. What a model wrote is
-    Markdown already; what is neither text nor named otherwise is left out."""
-    return "\n".join([f"# {' '.join(title.split())}", *_sections(entries)]) + "\n"
-
-
-def _sections(entries: Iterable[Entry]) -> Iterator[str]:
-    said: Message | None = None
-    for entry in entries:
-        if isinstance(entry, TurnStarted):
-            said = entry.message
-            yield f"\n## user\n\n{said.text}"
-        elif isinstance(entry, TurnEnded) and said is not None:
-            if entry.answer is None:
-                yield f"\n_{entry.error or 'it failed'}_"
-                continue
-            for message in added(entry.answer, said):
-                if message != said and message.text:
-                    yield f"\n## {message.role}\n\n{message.text}"

@@ -23,13 +23,13 @@ from sqlalchemy.engine import Row
 from genai_host import paths
 from genai_host.api import Codec
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData, NotFound
+from genai_host.errors import InvalidData, NotFound, ReplayError
 from genai_host.once import once
-from genai_host.record import Entry, Opened, Record
+from genai_host.record import Entry, Opened, Record, retell
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
 from genai_host.store.documents import Documents
-from genai_host.store.exporting import exported, imported, markdown
+from genai_host.store.exporting import exported, imported
 from genai_host.store.indexer import Indexer
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.store.presence import Presence
@@ -39,6 +39,7 @@ from genai_host.store.summary import Found, Status, StoredTry, Summary
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.writer import Writer
 from genai_host.telling import shown
+from genai_host.transcript import as_markdown
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 _STEPS = ("step_started", "step_ended")
@@ -236,18 +237,20 @@ class Store:
         """Copy a conversation, to go on otherwise, and give the id of the copy. A turn that
         has not ended is left out. Raises `NotFound`.
 
-        turn   the last one that is copied, from 0; None for all
+        turn   after which it is to be as it was then, from 0; None for as it is now
         """
         id = self.find(id)
         rows = self._rows(id)
-        begun = [n for n, row in enumerate(rows) if row.kind == "turn_started"]
-        later = [n for n in begun if turn is not None and (rows[n].turn or 0) > turn]
-        rows = rows[: later[0]] if later else rows
-        open_turn = [n for n in begun if n < len(rows)][-1:]
-        if open_turn and not any(row.kind == "turn_ended" for row in rows[open_turn[0] :]):
-            rows = rows[: open_turn[0]]
-        name = self._name(id)
-        return self._create(rows, {"forked_from": id, "name": name})
+        begun = {row.turn: n for n, row in enumerate(rows) if row.kind == "turn_started"}
+        ended = {row.turn: n for n, row in enumerate(rows) if row.kind == "turn_ended"}
+        if turn is not None and turn not in begun:
+            raise NotFound(f"{id} has no turn {turn}")
+        last = max(begun, key=begun.__getitem__, default=None) if turn is None else turn
+        if last in begun and last not in ended:
+            rows = rows[: begun[last]]
+        elif turn is not None:
+            rows = rows[: ended[turn] + 1]
+        return self._create(rows, {"forked_from": id, "name": self._name(id)})
 
     def export(self, id: str) -> dict[str, Any]:
         """A conversation as JSON, for `load` here or elsewhere. Raises `NotFound`."""
@@ -258,15 +261,18 @@ class Store:
         """Take in what was exported, as a new conversation, and give its id. Raises
         `InvalidData` for what is none."""
         name, rows = imported(data)
-        Record.from_json((read_json(row.body) for row in rows), codec)
-        if not rows or rows[0].kind != "opened":
-            raise InvalidData("a conversation begins with how it was opened")
+        try:
+            retell(Record.from_json((read_json(row.body) for row in rows), codec).entries)
+        except ReplayError as error:
+            raise InvalidData(f"this makes no conversation: {error}") from error
         return self._create(rows, {"name": name})
 
     def markdown(self, id: str, codec: Codec) -> str:
-        """A conversation to be read. Raises `NotFound`."""
+        """A conversation to be read: the history that holds now. Raises `NotFound`."""
         summary = self.summary(id)
-        return markdown(summary.title or summary.id, self.entries(summary.id, codec))
+        title = " ".join(summary.title.split()) or summary.id
+        history = retell(self.entries(summary.id, codec)).history
+        return f"# {title}\n\n{as_markdown(history)}".rstrip() + "\n"
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
         """Records of a plugin's own; those of a conversation are deleted with it."""
