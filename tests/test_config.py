@@ -347,7 +347,7 @@ headers = { a = "1", b = "2" }
         ("text", "line"),
         [
             ("version = 1\n\n[defaults]\nmodell = 'x'", 4),
-            ("[providers.x]\ntype = 'a'\nmodels = {\n}", 3),
+            ("[providers.x]\ntype = 'a'\nmodels = = {}", 3),
             ("version = 1\ndefaults = 3", 2),
             ("[providers.x]\n\nthreads = 1", 1),
             ("[aliases]\nfast = 'x'\nfaster = 'fast'", 3),
