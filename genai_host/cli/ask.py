@@ -203,6 +203,10 @@ def heard(events: Iterable[Event], *, whole: bool = False, raw: bool = False) ->
     except (GenaiError, KeyboardInterrupt):
         printing.break_off()
         raise
+    finally:  # the turn ends now: when somebody lets go of it, its store may be closed
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
     assert answer is not None  # the last event of a turn that does not raise
     if not whole:
         printing.finish(answer.text)
