@@ -230,11 +230,13 @@ class Conversation:
         """
         return _last(self._go_on(result, returns, heard=False))
 
-    def resume_stream(self, result: Any = None, *, returns: Any = None) -> Iterator[Event]:
+    def resume_stream(
+        self, result: Any = None, *, returns: Any = None
+    ) -> Generator[Event, None, None]:
         """The same, heard as it goes."""
         return self._go_on(result, returns, heard=True)
 
-    def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Iterator[Event]:
+    def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Generator[Event, None, None]:
         with self._alone():
             if self._pending is None:
                 raise ReplayError("there is no turn to go on with")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen
 from attrs import validators as must
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Provider, ProviderType, Secret, Services, about
@@ -140,7 +140,6 @@ def _changes(draw: Any) -> dict[str, tuple[str, Any]]:
 
 
 @given(before=st.sampled_from(_BEFORE), changes=_changes())
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_set_reads_back_and_nothing_else_moves(
     tmp_path: Path, before: str, changes: dict[str, tuple[str, Any]]
 ) -> None:

@@ -111,7 +111,7 @@ def is_json(value: Any) -> bool:
     return value is None or type(value) in (str, int, float, bool)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(message=messages)
 def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
     codec = Codec()
@@ -123,7 +123,7 @@ def test_a_message_survives_json_and_fits_its_schema(message: Message) -> None:
     assert codec.from_json(again, Message) == message
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     completion=st.builds(
         Completion,
@@ -276,7 +276,7 @@ def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path:
 FORMS = [*PARTS, Part, Message, Completion, Delta, Vectors, Listed, GenaiError, list[Message]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=json_values, form=st.sampled_from(FORMS))
 def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
     try:

@@ -128,7 +128,7 @@ def read_responses(items: Any) -> Said:
     return said
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(messages=conversations(texts))
 def test_chat_completions_can_be_read_back(messages: list[Message]) -> None:
     call = ChatCall(model_id="m", messages=messages)
@@ -149,7 +149,7 @@ def test_chat_completions_can_be_read_back(messages: list[Message]) -> None:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(messages=conversations(texts | images))
 def test_responses_can_be_read_back(messages: list[Message]) -> None:
     call = ChatCall(model_id="m", messages=messages)

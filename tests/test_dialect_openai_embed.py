@@ -253,7 +253,7 @@ def test_nothing_in_an_error_raises_anything_else(place: Place) -> None:
 KEYS = ("data", "index", "embedding", "usage", "error", "code", "type", "message")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:

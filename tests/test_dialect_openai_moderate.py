@@ -83,7 +83,7 @@ def test_what_is_no_verdict_is_malformed(reply: Any) -> None:
         read(reply)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.binary() | st.text().map(str.encode))
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))

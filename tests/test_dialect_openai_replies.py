@@ -282,7 +282,7 @@ def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
     return whole, events
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(answer=answers())
 def test_an_answer_is_the_same_in_one_piece_and_in_many(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -295,7 +295,7 @@ def test_an_answer_is_the_same_in_one_piece_and_in_many(
         assert tuple(piece.tool_call for piece in pieces if piece.tool_call) == found.tool_calls
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(answer=answers(), places=cuts)
 def test_a_stream_is_the_same_however_its_bytes_come(
     answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
@@ -305,7 +305,7 @@ def test_a_stream_is_the_same_however_its_bytes_come(
     assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(answer=answers(), end=st.integers(0, 1_000))
 def test_a_stream_that_is_cut_is_no_answer(
     answer: tuple[dict[str, Any], list[StreamEvent]], end: int
@@ -318,7 +318,7 @@ def test_a_stream_that_is_cut_is_no_answer(
     assert caught.value.text == text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(answer=answers())
 def test_what_a_model_says_can_be_sent_again(
     answer: tuple[dict[str, Any], list[StreamEvent]],
@@ -390,7 +390,7 @@ def again(completion: Completion) -> None:
     sent_again(completion)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=b'{"choices": ' + NESTED + b"}")
 @example(data=b'{"error": {"code": ["x"]}}')

@@ -233,7 +233,7 @@ def again(completion: Completion) -> None:
     sent_again(completion)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
 @example(data=b'{"output": ' + NESTED + b"}")
 def test_no_bytes_raise_anything_else(data: bytes) -> None:

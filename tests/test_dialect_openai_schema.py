@@ -167,7 +167,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(schema=schemas, value=values)
 def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, value: Any) -> None:
     strict = strict_form(schema)

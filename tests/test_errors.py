@@ -194,7 +194,7 @@ def test_causes_and_notes_make_no_difference() -> None:
     assert error.fields() == other.fields()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(error=any_error())
 def test_an_error_survives_pickle_copy_and_json(error: GenaiError) -> None:
     codec = Codec()

@@ -51,7 +51,7 @@ def bodies(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     return mixed, plain
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(both=bodies())
 def test_the_data_is_the_body_with_what_was_encoded_in_its_place(
     both: tuple[dict[str, Any], dict[str, Any]],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import StreamEvent
@@ -57,7 +57,6 @@ _LINES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(
     lines=st.lists(st.tuples(_LINES, st.sampled_from([b"\n", b"\r\n", b"\r"]))),
     places=st.lists(st.integers(0, 1000)),
@@ -69,7 +68,6 @@ def test_where_the_blocks_are_cut_does_not_matter(
     assert sse(*in_pieces(text, places)) == sse(text)
 
 
-@settings(deadline=None)
 @given(data=st.binary(), places=st.lists(st.integers(0, 1000)))
 def test_any_bytes_are_read_the_same_in_any_pieces(data: bytes, places: list[int]) -> None:
     assert sse(*in_pieces(data, places)) == sse(data)

@@ -148,7 +148,7 @@ class TestNames:
         with pytest.raises(NoRoute, match="is at first, and not at second"):
             catalog().resolve("claude@first", "second")
 
-    @settings(deadline=None, max_examples=200)
+    @settings(max_examples=200)
     @given(st.text(min_size=1))
     def test_any_name_is_resolved_or_refused(self, name: str) -> None:
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.errors import MalformedReply
@@ -50,7 +50,6 @@ def cut_at(data: bytes, places: Sequence[int]) -> Iterator[bytes]:
         yield data[start:end]
 
 
-@settings(deadline=None)
 @given(whole=st.sampled_from([SIZED, CHUNKED, OPEN]), places=st.lists(st.integers(0, 140)))
 def test_it_is_the_same_however_it_comes(whole: bytes, places: list[int]) -> None:
     found, body = read(*cut_at(whole, places))
@@ -123,7 +122,6 @@ def test_a_head_without_end_is_stopped() -> None:
         read(*endless)
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=3000), places=st.lists(st.integers(0, 3000)))
 def test_what_was_compressed_is_the_same_however_it_comes(data: bytes, places: list[int]) -> None:
     raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)

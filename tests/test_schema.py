@@ -373,7 +373,7 @@ schemas = st.sampled_from(SCHEMAS) | st.dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(schema=schemas, value=json_values)
 def test_neither_schemas_nor_values_raise_anything_else(schema: Any, value: Any) -> None:
     try:

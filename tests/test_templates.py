@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from genai_host import templates
@@ -301,7 +301,6 @@ class TestSaving:
         schema=some.none() | some.dictionaries(some.text(max_size=5), _json, max_size=3),
         parameters=some.dictionaries(some.text(max_size=5), _json, max_size=3),
     )
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
     def test_whatever_it_says_can_be_read_again(self, folder: Path, **said: Any) -> None:
         template = Template(**{**said, "fragments": tuple(said["fragments"])})
         file = save_template("mine", template)

@@ -64,7 +64,7 @@ class Screen(io.TextIOWrapper):
         return self.bytes.getvalue().decode(self.encoding)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=any_text)
 def test_no_control_character_comes_through(text: str) -> None:
     found = safe(text)
@@ -74,7 +74,7 @@ def test_no_control_character_comes_through(text: str) -> None:
     assert found.count("\t") == text.count("\t")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(st.characters(exclude_characters=HOSTILE)))
 def test_other_text_is_left_alone(text: str) -> None:
     assert safe(text) == text

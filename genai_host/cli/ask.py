@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -189,24 +190,23 @@ def resumed(conversation: Conversation, value: str | None, *, give: str, **how: 
     return heard(conversation.resume_stream(result), **how)
 
 
-def heard(events: Iterable[Event], *, whole: bool = False, raw: bool = False) -> Answer:
+def heard(
+    events: Generator[Event, None, None], *, whole: bool = False, raw: bool = False
+) -> Answer:
     """The answer that a turn ends with; see `answered`."""
     printing = Printing(raw)
     answer: Answer | None = None
     try:
-        for event in events:
-            if event.kind == "progress":
-                note(event.data.text, dim=True)
-            elif not whole:
-                printing.hear(event)
-            answer = event.answer
+        with closing(events):  # the turn ends here, before its store is closed
+            for event in events:
+                if event.kind == "progress":
+                    note(event.data.text, dim=True)
+                elif not whole:
+                    printing.hear(event)
+                answer = event.answer
     except (GenaiError, KeyboardInterrupt):
         printing.break_off()
         raise
-    finally:  # the turn ends now: when somebody lets go of it, its store may be closed
-        close = getattr(events, "close", None)
-        if close is not None:
-            close()
     assert answer is not None  # the last event of a turn that does not raise
     if not whole:
         printing.finish(answer.text)

@@ -22,7 +22,8 @@ from genai_host.testing.fake_service import FakeService, Received, Reply
 
 @frozen
 class Way:
-    """A service in one dialect, set up by the same environment variables for both.
+    """A service in one dialect, set up by environment variables: the same ones for both,
+    but that an instance named `mine` has a key of its own.
 
     model         its name here
     id            what the SDK calls the model, or the deployment
@@ -57,10 +58,15 @@ OWN = {
 ELSEWHERE = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1"}
 DATED = {
     "AZURE_OPENAI_API_KEY": KEY,
+    "GENAI_HOST_PROVIDERS__MINE__API_KEY": KEY,
     "AZURE_OPENAI_ENDPOINT": "{url}",
     "OPENAI_API_VERSION": "2025-04-01-preview",
 }
-TOKEN = {"AZURE_OPENAI_AD_TOKEN": "eyJ-canary", "AZURE_OPENAI_ENDPOINT": "{url}"}
+TOKEN = {
+    "AZURE_OPENAI_AD_TOKEN": "eyJ-canary",
+    "GENAI_HOST_PROVIDERS__MINE__TOKEN": "eyJ-canary",
+    "AZURE_OPENAI_ENDPOINT": "{url}",
+}
 PREVIEW = {**TOKEN, "OPENAI_API_VERSION": "preview"}
 VARIABLES = {
     "ALL_PROXY", "HTTPS_PROXY", "NO_PROXY",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from genai_feature_chat.history import visible
 from genai_vendor_mock import MockProvider
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Host, Message
@@ -119,7 +119,6 @@ ITEMS = st.lists(st.one_of(st.integers(0, 3), st.just(None)), max_size=12)
 """A history: for each turn how many tools it called; None is a system message."""
 
 
-@settings(deadline=None)
 @given(items=ITEMS, turns=st.one_of(st.none(), st.integers(0, 14)))
 def test_no_result_is_ever_shown_without_its_call(
     items: Sequence[int | None], turns: int | None

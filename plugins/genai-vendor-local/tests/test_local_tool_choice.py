@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from genai_vendor_local.tool_choice import ToolChoice
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Checker, Message, ToolCall, ToolResult, ToolSchema
@@ -95,7 +95,6 @@ def tools_and_calls(draw: st.DrawFn) -> tuple[list[ToolSchema], str, dict[str, A
     return tools, chosen, arguments[chosen]
 
 
-@settings(deadline=None)
 @given(
     drawn=tools_and_calls(),
     choice=st.sampled_from(["auto", "required", "name", None]),
@@ -116,7 +115,6 @@ def test_a_chosen_tool_becomes_a_call_of_it(
     assert message.content == (ToolCall("call_0", name, arguments),)
 
 
-@settings(deadline=None)
 @given(answer=st.text(), choice=st.sampled_from(["auto", None]))
 def test_an_answer_becomes_the_text_of_the_message(answer: str, choice: str | None) -> None:
     body = body_of(choice=choice)
@@ -127,7 +125,6 @@ def test_an_answer_becomes_the_text_of_the_message(answer: str, choice: str | No
     assert message.tool_calls == ()
 
 
-@settings(deadline=None)
 @given(drawn=tools_and_calls(), data=st.data())
 def test_what_was_cut_is_given_as_it_is(
     drawn: tuple[list[ToolSchema], str, dict[str, Any]], data: st.DataObject
