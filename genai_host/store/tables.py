@@ -69,7 +69,6 @@ entries = Table(
     Column("at", Double, nullable=False),
     Column("writer", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,  # one tree to write to instead of two
 )
 
 # What was said, to be searched; see `search`.
