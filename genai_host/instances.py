@@ -11,13 +11,11 @@ from genai_host.api import Clock, ProviderType
 from genai_host.config import InstanceConfig
 from genai_host.config.reading import place_of
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
-from genai_host.instance import Attempt, Instance, Unopened
+from genai_host.instance import Instance
 from genai_host.keys import Keys
 from genai_host.names import PLAIN_NAME
 from genai_host.observers import Observers
 from genai_host.telling import nearest
-
-__all__ = ["Attempt", "Instance", "Instances", "Unopened"]
 
 
 class Instances:

@@ -16,8 +16,6 @@ from genai_host.join import Candidate, Join, listed
 from genai_host.served import Served
 from genai_host.telling import nearest
 
-__all__ = ["Candidate", "Catalog"]
-
 
 @frozen
 class _Read:

@@ -11,10 +11,12 @@ from attrs import evolve
 from genai_host.api import Clock, Feature, Operation
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError, NoRoute
-from genai_host.instances import Instance, Instances, Unopened
+from genai_host.instance import Instance, Unopened
+from genai_host.instances import Instances
+from genai_host.join import Candidate
 from genai_host.observers import Observers
 from genai_host.registry import Registry
-from genai_host.resolution import Candidate, Catalog
+from genai_host.resolution import Catalog
 from genai_host.route import Route
 from genai_host.served import Served
 
