@@ -1,0 +1,157 @@
+"""Replies of Google's services: their fields, which may be anything, and their errors.
+
+Source: google.rpc.Status, ErrorInfo and RetryInfo (googleapis, `google/rpc`), and "Gemini
+API troubleshooting", as of November 2026.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import ProviderReply
+from genai_host.api.json_text import read_json
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    MalformedReply,
+    error_of_status,
+)
+
+_LONGEST_MESSAGE = 1000
+_NO_STATUS = 500
+_BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # which come with status 400
+_TOO_LONG = "exceeds the maximum number of tokens"  # the service has no word for it but this
+_STATUS_OF_WORD: Mapping[str, int] = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ABORTED": 409,
+    "ALREADY_EXISTS": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNKNOWN": 500,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
+    found = error_in(value)
+    if found is not None:
+        raise found
+    return value
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    if isinstance(data, list) and len(data) == 1:  # as streams have it that are none of events
+        data = data[0]
+    return error_in(data, reply.status) if isinstance(data, dict) else None
+
+
+def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error that an object tells of; None if it tells of none.
+
+    status   of the reply; None if it came as a success
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return error_of_status(status or _NO_STATUS, _one_line(str(error)))
+    message = _one_line(str(error.get("message") or error.get("status") or error))
+    details = error.get("details")
+    details = [each for each in details if isinstance(each, dict)] if type(details) is list else []
+    status = status or _status_of(error)
+    if any(each.get("reason") in _BAD_KEYS for each in details if _is_text(each.get("reason"))):
+        return AuthenticationFailed(message, status=status)
+    if status == 400 and _TOO_LONG in message:
+        return ContextOverflow(message, status=status)
+    return error_of_status(status, message, retry_after=_retry_after(details))
+
+
+def _status_of(error: Mapping[str, Any]) -> int:
+    code, word = error.get("code"), error.get("status")
+    if type(code) is int and 400 <= code < 600:
+        return code
+    return _STATUS_OF_WORD.get(word, _NO_STATUS) if isinstance(word, str) else _NO_STATUS
+
+
+def _retry_after(details: list[dict[str, Any]]) -> float | None:
+    """Seconds, as in `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "37.5s"}`."""
+    for each in details:
+        delay = each.get("retryDelay")
+        if isinstance(delay, str) and delay.endswith("s"):
+            try:
+                seconds = float(delay[:-1])
+            except ValueError:
+                continue
+            if math.isfinite(seconds) and seconds >= 0:
+                return seconds
+    return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text[: 2 * _LONGEST_MESSAGE].split())[:_LONGEST_MESSAGE]
+
+
+def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A field; empty if it is not there or null. Raises `MalformedReply`."""
+    value = data.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise malformed(f"{name} is no object")
+    return value
+
+
+def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
+    """The same for a list of objects."""
+    value = data.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise malformed(f"{name} is no list of objects")
+    return value
+
+
+def string_in(data: Mapping[str, Any], name: str) -> str:
+    """The same for a string."""
+    value = data.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise malformed(f"{name} is no string")
+    return value
+
+
+def count_in(data: Mapping[str, Any], name: str) -> int:
+    """A number of something; 0 for whatever is no number."""
+    value = data.get(name)
+    return value if type(value) is int else 0
+
+
+def malformed(why: str) -> MalformedReply:
+    return MalformedReply(f"the reply is malformed: {why}")
