@@ -3,6 +3,7 @@
     Store            store.py           conversations: create, reopen, list, delete ...
     StoredRecord     stored_record.py   the record of one of them, entry by entry
     Writer           writer.py          adds entries; threads that come at once share a commit
+    Attached         attached.py        bytes of images and files, which are kept as blobs
     Indexer          indexer.py         what is derived from entries: lists, messages, tries
     Database         database.py        connections, and errors as `StoreError`
     migrations.py    tables.py          its schema

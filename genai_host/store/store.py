@@ -26,6 +26,7 @@ from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
 from genai_host.once import once
 from genai_host.record import Entry, Opened, Record, retell
+from genai_host.store.attached import Attached, kept, may_hold_bytes, may_refer
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
 from genai_host.store.documents import Documents
@@ -43,6 +44,7 @@ from genai_host.transcript import as_markdown
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 _STEPS = ("step_started", "step_ended")
+_DAY = 86400.0  # seconds
 
 
 class Store:
@@ -117,7 +119,7 @@ class Store:
             bodies = list(rows.scalars())
             number = connection.execute(select(func.max(entries.c.number)).where(mine)).scalar()
         record = self._record(id, 0 if number is None else number + 1, codec)
-        return record, read(bodies, codec, self.place)
+        return record, read(bodies, codec, self.place, self._attached())
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         """All entries of a conversation. Raises `NotFound`."""
@@ -128,7 +130,8 @@ class Store:
                 .where(entries.c.conversation == id)
                 .order_by(entries.c.number)
             )
-            return read(list(rows.scalars()), codec, self.place)
+            bodies = list(rows.scalars())
+        return read(bodies, codec, self.place, self._attached())
 
     def find(self, id: str) -> str:
         """The whole id of the conversation whose id begins so. Raises `NotFound` if there
@@ -219,12 +222,12 @@ class Store:
         id = self.find(id)
         with self._database.writing() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == id))
-        self.blobs().forget(id)
+            self.blobs().forget(id, connection, lost=_new_id(max(0.0, self._now() - _DAY)))
 
     def purge(self, *, days: float | None = None, number: int | None = None) -> int:
         """Delete conversations that nobody has gone on with for some days, and all but the
         latest; those that a process is at stay. Returns how many were deleted."""
-        oldest = None if days is None else self._now() - days * 86400
+        oldest = None if days is None else self._now() - days * _DAY
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None)):
             old = oldest is not None and each.updated < oldest
@@ -253,9 +256,10 @@ class Store:
         return self._create(rows, {"forked_from": id, "name": self._name(id)})
 
     def export(self, id: str) -> dict[str, Any]:
-        """A conversation as JSON, for `load` here or elsewhere. Raises `NotFound`."""
+        """A conversation as JSON, with all that is attached, for `load` here or elsewhere.
+        Raises `NotFound`."""
         id = self.find(id)
-        return exported(id, self._name(id), self._rows(id))
+        return exported(id, self._name(id), self._rows(id), self._attached())
 
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
         """Take in what was exported, as a new conversation, and give its id. Raises
@@ -283,6 +287,11 @@ class Store:
         """Bytes by their digest, as of files that are attached."""
         return Blobs(self._database, self._owner, self._now)
 
+    def without_bytes(self, entry: Written, conversation: str) -> Written:
+        """An entry as it is to be stored for a conversation: the bytes of its images and
+        files are in blobs when this returns."""
+        return entry._replace(body=kept(entry.body, self.blobs(), conversation))
+
     def close(self) -> None:
         with self._lock:
             if "_writer" in vars(self):
@@ -300,6 +309,10 @@ class Store:
         """A new conversation with these entries, and its id."""
         now = self._now()
         id = _new_id(now)
+        rows = [
+            self.without_bytes(row, id) if may_hold_bytes(row.body) or may_refer(row.body) else row
+            for row in rows
+        ]
         with self._database.writing() as connection:
             connection.execute(
                 insert(conversations).values(
@@ -330,6 +343,9 @@ class Store:
         chosen = select(conversations.c.name).where(conversations.c.id == id)
         with self._database.reading() as connection:
             return connection.execute(chosen).scalar()
+
+    def _attached(self) -> Attached:
+        return Attached(self.blobs, self.place)
 
     def _record(self, id: str, number: int, codec: Codec) -> StoredRecord:
         return StoredRecord(self, self._writer, id, number, codec, self._now)
