@@ -131,7 +131,7 @@ def test_what_is_missing_is_said_and_the_conversation_is_listed(store: Store) ->
     id = converse(store)
     lose_blobs(store)
     for read in (store.entries, store.record, store.markdown):
-        with pytest.raises(StoreError, match="blob [0-9a-f]{64}") as caught:
+        with pytest.raises(StoreError, match=r"blob [0-9a-f]{64}") as caught:
             read(id, CODEC)
         assert "backup" in caught.value.hint
     with pytest.raises(StoreError):

@@ -156,11 +156,14 @@ class TestExport:
         with Store(tmp_path / "x.db") as store, pytest.raises(InvalidData):
             store.load(data, CODEC)
 
-    def test_as_markdown_it_can_be_read(self, store: Store) -> None:
+    def test_as_markdown_it_can_be_read(self, make_store: MakeStore) -> None:
+        store = make_store(now=lambda: 1_700_000_000.25)
         id = converse(store, ("one", "**a**"), ("two", None), ("three", "c"))
         record, _ = store.record(id, CODEC)
         record.append(Rewound(2, 1))
-        assert store.markdown(id, CODEC) == ("# one\n\n## user\n\none\n\n## assistant\n\n**a**\n")
+        assert store.markdown(id, CODEC) == (
+            "# one\n\n## user, 2023-11-14 22:13 UTC\n\none\n\n## assistant\n\n**a**\n"
+        )
 
 
 class TestRetention:

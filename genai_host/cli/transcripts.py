@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Codec, Message
 from genai_host.cli.ask import answer_row, show_details
 from genai_host.cli.terminal import echo
-from genai_host.cli.times import utc
+from genai_host.cli.times import local, utc
 from genai_host.record import added
 from genai_host.transcript import content_as_markdown
 from genai_host.turns import TurnTold
@@ -40,10 +40,14 @@ def title_of(summary: Summary) -> str:
     return " ".join(summary.title.split())
 
 
-def turn_row(turn: TurnTold, codec: Codec) -> dict[str, Any]:
-    """A turn in JSON."""
+def turn_row(turn: TurnTold, at: float, codec: Codec) -> dict[str, Any]:
+    """A turn in JSON.
+
+    at   when it was begun, in seconds since 1970
+    """
     return {
         "turn": turn.number,
+        "at": utc(at),
         "outcome": turn.outcome,
         "message": codec.to_json(turn.message),
         "answer": None if turn.answer is None else answer_row(turn.answer, codec),
@@ -95,16 +99,21 @@ def _sought(words: str) -> re.Pattern[str]:
 
 
 def show_transcript(
-    began: Iterable[Message], turns: Iterable[TurnTold], *, details: bool = False
+    began: Iterable[Message],
+    turns: Iterable[TurnTold],
+    times: Mapping[int, float],
+    *,
+    details: bool = False,
 ) -> None:
     """Print what was said.
 
     began   messages that the conversation began with
+    times   when each turn was begun, in seconds since 1970
     """
     _show_messages(began)
     for turn in turns:
         mark = "" if turn.outcome == "answered" else f" (turn {turn.number}, {turn.outcome})"
-        _show_messages([turn.message], mark)
+        _show_messages([turn.message], f", {local(times[turn.number])}{mark}")
         if turn.answer is not None:
             _show_messages(_answers(turn), mark)
             if details:

@@ -133,6 +133,15 @@ class Store:
             bodies = list(rows.scalars())
         return read(bodies, codec, self.place, self._attached())
 
+    def times(self, id: str) -> dict[int, float]:
+        """When each turn was begun, in seconds since 1970. Raises `NotFound`."""
+        id = self.find(id)
+        begun = select(entries.c.turn, entries.c.at).where(
+            entries.c.conversation == id, entries.c.kind == "turn_started"
+        )
+        with self._database.reading() as connection:
+            return {row.turn: row.at for row in connection.execute(begun)}
+
     def find(self, id: str) -> str:
         """The whole id of the conversation whose id begins so. Raises `NotFound` if there
         is none, or more than one."""
@@ -272,11 +281,13 @@ class Store:
         return self._create(rows, {"name": name})
 
     def markdown(self, id: str, codec: Codec) -> str:
-        """A conversation to be read: the history that holds now. Raises `NotFound`."""
+        """A conversation to be read: the history that holds now, and when each turn was
+        begun. Raises `NotFound`."""
         summary = self.summary(id)
         title = " ".join(summary.title.split()) or summary.id
-        history = retell(self.entries(summary.id, codec)).history
-        return f"# {title}\n\n{as_markdown(history)}".rstrip() + "\n"
+        retold, times = retell(self.entries(summary.id, codec)), self.times(summary.id)
+        said = {mark.history: _minute(times[mark.started.turn]) for mark in retold.marks}
+        return f"# {title}\n\n{as_markdown(retold.history, said)}".rstrip() + "\n"
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
         """Records of a plugin's own; those of a conversation are deleted with it."""
@@ -372,6 +383,10 @@ def url_of(where: str | os.PathLike[str] | None) -> str:
 def _new_id(now: float) -> str:
     """Ids sort by time: milliseconds in nine digits, and as many by chance."""
     return _digits(int(now * 1000), 9) + _digits(secrets.randbits(45), 9)
+
+
+def _minute(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment))
 
 
 def _digits(number: int, length: int) -> str:
