@@ -36,6 +36,11 @@ def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
     return record.id
 
 
+def found(store: Store) -> set[str]:
+    words = ("before", "zero", "one", "two", "three", "four", "five")
+    return {hit.text for word in words for hit in store.search(word)}
+
+
 class TestSearch:
     @pytest.mark.parametrize(
         ("words", "found"),
@@ -51,6 +56,7 @@ class TestSearch:
             ("oslo AND", []),
             ("", []),
             ("* ' \\ & | ! <-> :*", []),
+            ("EARLIER Said", ["said earlier"]),
         ],
     )
     def test_it_finds_messages_that_have_all_the_words(
@@ -65,6 +71,78 @@ class TestSearch:
         hits = store.search(words)
         assert sorted(hit.text for hit in hits) == sorted(found)
         assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("日本", ["日本語の本"]),
+            ("日", ["日本語の本"]),
+            ("本語", ["日本語の本"]),
+            ("日本本", []),
+            ("日本 の本", ["日本語の本"]),
+            ("京都", ["東京都", "東京と京都"]),
+            ("東京都", ["東京都"]),
+            ("python", ["Pythonと入門"]),
+            ("入門", ["Pythonと入門"]),
+            ("pyth*", ["Pythonと入門"]),
+            ("pyth", []),
+            ("入*", ["Pythonと入門"]),
+            ("ไทย", ["ภาษาไทย"]),
+            ("ภาษา", ["ภาษาไทย"]),
+            ("%", []),
+            ("หนังสือ", []),
+            ("हिन्दी", ["हिन्दी भाषा"]),
+            ("हिन्द", []),
+            ("ecole CAFÉ", ["École, cafe\u0301"]),
+            ("a_b", ["a_b"]),
+            ("a", []),
+            ("배우다", ["한국어를 배우다"]),
+        ],
+    )
+    def test_words_are_what_they_are_in_their_script(
+        self, store: Store, words: str, found: list[str]
+    ) -> None:
+        converse(
+            store,
+            ("日本語の本", "東京都"),
+            ("東京と京都", "Pythonと入門"),
+            ("ภาษาไทย", "हिन्दी भाषा"),
+            ("École, cafe\u0301", "한국어를 배우다"),
+            ("a_b", "x"),
+        )
+        assert sorted(hit.text for hit in store.search(words)) == sorted(found)
+
+    def test_a_message_of_any_length_is_found_by_how_it_begins(self, store: Store) -> None:
+        text = "first " + " ".join(f"word{n}" for n in range(120_000)) + "語" * 400_000
+        converse(store, (text, "x" * 5000))
+        assert len(store.search("first word77")) == 1
+        assert len(store.search("x" * 5000)) == 1
+
+    def test_what_was_taken_back_is_not_found(self, store: Store) -> None:
+        id = converse(
+            store,
+            ("zero", "said"),
+            ("one", None),
+            ("two", "said"),
+            ("three", "said"),
+            history=(Message("user", "before"),),
+        )
+        assert found(store) == {"before", "zero", "one", "two", "three"}
+        record, _ = store.record(id, CODEC)
+        record.append(Rewound(5, 2))
+        assert found(store) == {"before", "zero", "one", "two"}
+        record.append(TurnStarted(4, Message("user", "four"), "1", 3, again=True))
+        record.append(StepStarted(4, (0,), "prompt", "d"))
+        assert found(store) == {"before", "zero", "one", "two", "four"}
+        record.append(TurnEnded(4, Answer("said")))
+        assert found(store) == {"before", "zero", "one", "four"}
+        record.append(TurnStarted(5, Message("user", "five"), "1", 3))
+        record.append(TurnEnded(5, error=Cancelled("dropped")))
+        record.append(Rewound(5, 2))
+        assert found(store) == {"before", "zero", "one", "four"}
+        record.append(Rewound(0, 0))
+        assert found(store) == set()
+        assert {hit.text for hit in store.search("said")} == set()
 
     def test_what_comes_later_is_found_later(self, store: Store) -> None:
         converse(store, ("one", "two"))

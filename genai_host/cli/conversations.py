@@ -188,8 +188,9 @@ def resume(
 def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List the messages that have all these WORDS, the latest first.
 
-    Case does not matter; wor* stands for words that begin so. JSON has conversation (its
-    id), title, turn, role and text.
+    Case and accents do not matter; wor* stands for words that begin so. Chinese, Japanese,
+    Thai and the like are found by any part. Turns that were taken back are left out. JSON
+    has conversation (its id), title, turn, role and text.
     """
     import attrs
 

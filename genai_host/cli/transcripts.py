@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +76,9 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
 def show_found(found: Found, id: str, words: str) -> None:
     """Print one message that was searched for, on one line: the text around the words,
     which are marked at a terminal."""
-    sought = _sought(words)
+    from genai_host.store.words import pattern_for
+
+    sought = pattern_for(words)
     line = " ".join(found.text.split())
     first = sought.search(line)
     begin = max(0, (first.start() if first else 0) - _AROUND)
@@ -90,12 +91,6 @@ def show_found(found: Found, id: str, words: str) -> None:
         echo(hit.group(), end="", bold=True, fg="yellow")
         end = hit.end()
     echo(excerpt[end:] + (" ..." if begin + len(excerpt) < len(line) else ""))
-
-
-def _sought(words: str) -> re.Pattern[str]:
-    """As `Store.search` reads them."""
-    each = [re.escape(word).replace(r"\*", r"\w*") for word in re.findall(r"\w+\*?", words)]
-    return re.compile(rf"\b(?:{'|'.join(each)})\b" if each else "(?!)", re.IGNORECASE)
 
 
 def show_transcript(

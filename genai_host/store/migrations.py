@@ -18,12 +18,12 @@ from genai_host.store import search
 from genai_host.store.database import Database
 from genai_host.store.tables import meta, metadata
 
-VERSION = 1
+VERSION = 2
 """Of the schema in `tables`."""
 
 Step = Callable[[Connection], None]
 
-STEPS: Mapping[int, Step] = {}
+STEPS: Mapping[int, Step] = {1: search.renew}
 """From the version that is the key to the next one. What a step does stays as it was
 written, whatever becomes of `tables`."""
 

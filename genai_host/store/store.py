@@ -200,8 +200,9 @@ class Store:
             return [StoredTry(**row._mapping) for row in rows]
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
-        """The messages that have all these words, latest first; `wor*` stands for words
-        that begin so."""
+        """The messages that have all these words, latest first, but for turns that were
+        taken back. `wor*` stands for words that begin so; what is in a script without
+        spaces, as in Chinese, Japanese or Thai, is found by any part."""
         self._indexer.catch_up()
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
