@@ -7,6 +7,7 @@
     Indexer          indexer.py         what is derived from entries: lists, messages, tries
     Database         database.py        connections, and errors as `StoreError`
     migrations.py    tables.py          its schema
+    Health           health.py          how it is, looked at without changing it
 
 The entries are the truth, each on disk before its `append` returns; all else is derived
 from them when somebody asks, so that a crash leaves nothing to repair. Imported only

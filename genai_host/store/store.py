@@ -31,6 +31,7 @@ from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
 from genai_host.store.documents import Documents
 from genai_host.store.exporting import exported, imported
+from genai_host.store.health import Health, examine
 from genai_host.store.indexer import Indexer
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.store.presence import Presence
@@ -93,6 +94,11 @@ class Store:
     @once
     def _writer(self) -> Writer:
         return Writer(self._database, self._presence)
+
+    def health(self) -> Health | None:
+        """How the store is; None if there is none yet. Nothing is made or changed. Raises
+        `StoreError` if it cannot be read, or holds something else."""
+        return examine(self._opened)
 
     def create(self, opened: Opened, codec: Codec) -> StoredRecord:
         """The record of a new conversation, with its first entry."""
