@@ -18,6 +18,7 @@ from genai_host.api import Answer
 from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
 from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted, retell
 from genai_host.store import Store
+from genai_host.store.documents import Document, _document
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -334,6 +335,88 @@ class TestDocuments:
         assert [each.id for each in documents.list(where={"odd": True})] == ["n3", "n1"]
         with pytest.raises(NotFound):
             documents.list(after="x")
+
+    @pytest.mark.parametrize(
+        ("where", "found"),
+        [
+            ({"a": 1}, ["int", "float", "both"]),
+            ({"a": 1.0}, ["int", "float", "both"]),
+            ({"a": True}, ["true"]),
+            ({"a": False}, []),
+            ({"a": None}, ["null", "none", "list"]),
+            ({"a": "1"}, ["text"]),
+            ({"a": 0.1}, ["tenth"]),
+            ({"a": [1, {"b": 2}]}, ["items"]),
+            ({"a": {"b": [1]}}, ["object"]),
+            ({"a": "x\0y"}, ["nul"]),
+            ({"a": "x"}, ["odd"]),
+            ({"a": "ä\ud800"}, ["half"]),
+            ({"a": "ä"}, ["umlaut"]),
+            ({"a": 2**70}, ["large"]),
+            ({"a": 2**53 + 1}, ["exact"]),
+            ({"a": 1, "b.c": "x"}, ["both"]),
+            ({"b.c": "x"}, ["both"]),
+            ({"ä": 1}, ["list"]),
+            ({'"': 1}, ["list"]),
+            ({"": 1}, ["list"]),
+            ({"'; --": 1}, []),
+            ({"a": "' OR 1=1 --"}, []),
+            ({"half": 1}, ["half"]),
+        ],
+        ids=repr,
+    )
+    def test_those_that_have_a_value_are_found_in_either_database(
+        self, store: Store, where: dict[str, Any], found: list[str]
+    ) -> None:
+        documents = store.documents("notes")
+        values: dict[str, dict[str, Any]] = {
+            "int": {"a": 1},
+            "float": {"a": 1.0},
+            "both": {"a": 1, "b.c": "x"},
+            "true": {"a": True},
+            "null": {"a": None},
+            "none": {"b": {"c": "x"}},
+            "text": {"a": "1"},
+            "tenth": {"a": 0.1},
+            "items": {"a": [1, {"b": 2}]},
+            "object": {"a": {"b": [1]}},
+            "nul": {"a": "x\0y"},
+            "odd": {"a": "x", "more": "\0\x1f\ud800"},
+            "half": {"a": "ä\ud800", "half": 1},
+            "umlaut": {"a": "ä"},
+            "large": {"a": 2**70},
+            "exact": {"a": 2**53 + 1},
+            "list": {"ä": 1, '"': 1, "": 1},
+        }
+        for id, value in values.items():
+            documents.put(id, value)
+        listed = documents.list(where=where, newest_first=False)
+        assert [each.id for each in listed] == found
+
+    def test_of_those_that_have_a_value_there_are_pages(self, store: Store) -> None:
+        documents = store.documents("notes")
+        for number in range(50):
+            documents.put(f"n{number}", {"odd": bool(number % 2)})
+        pages = [documents.list(where={"odd": True}, limit=10)]
+        while len(pages[-1]) == 10:
+            pages.append(documents.list(where={"odd": True}, limit=10, after=pages[-1][-1].id))
+        assert [each.id for page in pages for each in page] == [f"n{n}" for n in range(49, 0, -2)]
+
+    def test_it_is_the_database_that_leaves_the_others_out(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        documents = store.documents("notes")
+        for number in range(50):
+            documents.put(f"n{number}", {"number": number})
+        read: list[Any] = []
+
+        def counted(row: Any) -> Document:
+            read.append(row.id)
+            return _document(row)
+
+        monkeypatch.setattr("genai_host.store.documents._document", counted)
+        assert [each.id for each in documents.list(where={"number": 7})] == ["n7"]
+        assert read == ["n7"]
 
     def test_owners_and_collections_are_apart(self, store: Store, make_store: MakeStore) -> None:
         store.documents("notes").put("x", {})
