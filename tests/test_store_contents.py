@@ -119,6 +119,13 @@ class TestSearch:
         assert len(store.search("first word77")) == 1
         assert len(store.search("x" * 5000)) == 1
 
+    def test_however_much_is_asked_for_it_is_looked_for(self, store: Store) -> None:
+        text = " ".join(f"word{n}" for n in range(3000)) + "".join(map(chr, range(0x4E00, 0x6000)))
+        converse(store, (text, "x"))
+        assert len(store.search(text)) == 1
+        assert store.search(f"{text} y") == []
+        assert store.search(text.replace("\u5000", "\u6000")) == []
+
     def test_what_was_taken_back_is_not_found(self, store: Store) -> None:
         id = converse(
             store,

@@ -14,6 +14,7 @@ from sqlalchemy import (
     and_,
     cast,
     false,
+    func,
     literal_column,
     select,
     text,
@@ -59,8 +60,9 @@ def having(words: str, dialect: str) -> ColumnElement[bool]:
     if not asked:
         return false()
     terms = [(word, each.begins) for each in asked for word in each.words]
-    parts = [messages.c.text.contains(each.part, autoescape=True) for each in asked if each.part]
-    has = _sqlite_has if dialect == "sqlite" else _postgresql_has
+    is_sqlite = dialect == "sqlite"
+    has, position = (_sqlite_has, func.instr) if is_sqlite else (_postgresql_has, func.strpos)
+    parts = [position(messages.c.text, each.part) > 0 for each in asked if each.part]
     return and_(has(terms), *parts)
 
 

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select, tuple_, update
 from sqlalchemy.engine import Row
@@ -31,7 +31,6 @@ from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
 from genai_host.store.documents import Documents
 from genai_host.store.exporting import exported, imported
-from genai_host.store.health import Health, examine
 from genai_host.store.indexer import Indexer
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.store.presence import Presence
@@ -42,6 +41,9 @@ from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.writer import Writer
 from genai_host.telling import shown
 from genai_host.transcript import as_markdown
+
+if TYPE_CHECKING:
+    from genai_host.store.health import Health
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 _STEPS = ("step_started", "step_ended")
@@ -98,6 +100,8 @@ class Store:
     def health(self) -> Health | None:
         """How the store is; None if there is none yet. Nothing is made or changed. Raises
         `StoreError` if it cannot be read, or holds something else."""
+        from genai_host.store.health import examine
+
         return examine(self._opened)
 
     def create(self, opened: Opened, codec: Codec) -> StoredRecord:
