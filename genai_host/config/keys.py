@@ -63,12 +63,14 @@ def hint_for(name: str, known: Iterable[str]) -> str:
 def wrong_with_store(place: str) -> tuple[str, str]:
     """Why conversations cannot be kept there, and what to do; empty if they can. What is
     wrong is not said in the words of the user: it may be a password."""
+    if not place:
+        return "", ""
     import os
     import re
     from urllib.parse import parse_qsl
 
     if "://" not in place:
-        is_whole = not place or os.path.isabs(os.path.expanduser(place))
+        is_whole = os.path.isabs(os.path.expanduser(place))
         return ("", "") if is_whole else ("is no whole path", "begin it with / or ~")
     asked = {name.lower() for name, _ in parse_qsl(place.partition("?")[2])}
     # as SQLAlchemy reads it: a password may have any character but @

@@ -8,6 +8,7 @@ that all who share the database have them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -193,5 +194,8 @@ def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+            raise
     finally:
         os.close(descriptor)
