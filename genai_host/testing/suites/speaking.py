@@ -78,3 +78,8 @@ class SpeaksAnthropicMessages:
             {"type": "message_stop"},
         ]
         return [json.dumps(event, ensure_ascii=False).encode() for event in events]
+
+    def heard(self, events: Sequence[bytes], pieces: Sequence[str]) -> str:
+        """The names of events have pieces in them as well."""
+        deltas = (json.loads(event).get("delta", {}) for event in events)
+        return "".join(delta.get("text", "") for delta in deltas)
