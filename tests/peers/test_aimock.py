@@ -163,6 +163,8 @@ class Hosts:
             "OPENAI_BASE_URL": f"{self._url}/v1",
             "AZURE_OPENAI_API_KEY": key,
             "AZURE_OPENAI_ENDPOINT": self._url,
+            "GENAI_HOST_PROVIDERS__AZURE__API_KEY": key,
+            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
             "ANTHROPIC_API_KEY": key,
             "ANTHROPIC_BASE_URL": self._url,
         }
