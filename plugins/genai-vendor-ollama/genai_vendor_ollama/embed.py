@@ -1,0 +1,94 @@
+"""Ollama's embeddings, `/api/embed`.
+
+Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from genai_host.api import (
+    Dialect,
+    EmbedCall,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    Usage,
+    Vectors,
+)
+from genai_host.errors import GenaiError
+from genai_vendor_ollama.form import (
+    KEEP_ALIVE,
+    OPTIONS,
+    TRUNCATE,
+    VARIANT,
+    add_parameters,
+    count_in,
+    explain_error,
+    list_in,
+    malformed,
+    read_object,
+    string_in,
+)
+
+_LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap")
+
+
+class OllamaEmbed(Dialect[EmbedCall, Vectors]):
+    """variant: those of `form.VARIANT`, and
+
+    query      what is put before the text of a search query, with models that want it
+    document   the same for a document
+    """
+
+    name = "ollama-embed"
+    operation = "embed"
+    endpoint = Serve(path="/api/embed")
+    parameters = {
+        "dimensions": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "size of the vectors, where the model can shorten them",
+        },
+        **{name: OPTIONS[name] for name in _LOADING},
+        "keep_alive": KEEP_ALIVE,
+        "truncate": TRUNCATE,
+    }
+    variant = {**VARIANT, "query": "", "document": ""}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        before = variant[call.purpose]
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": [f"{before}{text}" for text in call.texts],
+        }
+        add_parameters(body, call, variant)
+        return ProviderRequest("embed", self.name, call.model_id, body)
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        data = read_object(reply.body)
+        vectors = [_read_vector(each) for each in list_in(data, "embeddings")]
+        if len(vectors) != len(call.texts) or len({len(each) for each in vectors}) > 1:
+            raise malformed(
+                f"{len(call.texts)} texts came back as {len(vectors)} vectors, or as some of "
+                "several sizes"
+            )
+        usage = Usage(input=count_in(data, "prompt_eval_count"))
+        return Vectors(vectors, string_in(data, "model"), usage)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _read_vector(numbers: Any) -> list[float]:
+    if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
+        raise malformed("an embedding is no list of numbers")
+    try:
+        vector = [float(each) for each in numbers]
+    except OverflowError:
+        vector = [math.inf]
+    if not vector or not all(map(math.isfinite, vector)):
+        raise malformed("an embedding is empty, or has a number that is too large")
+    return vector
