@@ -27,6 +27,8 @@ def address_of(host: str) -> str:
     if not mark:
         scheme, rest = "http", host
     place, slash, path = rest.partition("/")
+    if "@" in place:  # a password, which is refused where addresses are checked
+        return f"{scheme}://{rest}"
     name, port = _split(place)
     number = _number(port, _PORTS.get(scheme, _USUAL_PORT) if mark else _USUAL_PORT)
     name = _reachable(name)
