@@ -4,17 +4,17 @@ here."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Set
-from fnmatch import fnmatch
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from fixtures import MakeHost
 from openai_service import chat, embeddings, responses
 from peers.conversations import CHAT_TOOLS, CONVERSATIONS, LOOK, RESPONSE_TOOLS, Said, user
-from peers.ways import OWN, WAYS, Clients, Sides, Way, telling, way_named
+from peers.differences import ABSENT, Difference, headers_listed_in_vain
+from peers.differences import differing as differing_but
+from peers.sides import telling
+from peers.ways import OWN, WAYS, Clients, Sides, Way, way_named
 
 from genai_host.api import (
     Answer,
@@ -31,22 +31,6 @@ from genai_host.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = pytest.mark.peers
-
-
-class Absent:
-    def __repr__(self) -> str:
-        return "absent"
-
-
-ABSENT = Absent()
-
-
-class Difference(NamedTuple):
-    """A field of a body, what it is here, and what it is with the SDK."""
-
-    field: str
-    ours: Any
-    theirs: Any
 
 
 FIELDS: Mapping[Difference, str] = {
@@ -103,48 +87,11 @@ HEADERS: Mapping[str, str] = {
 
 
 def differing(ours: Received, theirs: Received, besides: Set[str] = frozenset()) -> set[Difference]:
-    """What differs between two bodies, field by field; all else is equal.
+    """What differs but for `HEADERS`.
 
     besides   further headers that may differ
     """
-    assert (ours.method, ours.path) == (theirs.method, theirs.path)
-    may_differ = HEADERS.keys() | besides
-    assert _headers(ours, may_differ) == _headers(theirs, may_differ)
-    here, there = dict(_leaves(_read(ours))), dict(_leaves(_read(theirs)))
-    return {
-        Difference(re.sub(r"\[\d+\]", "[]", place), *both)
-        for place in here.keys() | there.keys()
-        if (both := (here.get(place, ABSENT), there.get(place, ABSENT)))[0] != both[1]
-    }
-
-
-def _headers(request: Received, but: Set[str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in request.headers.items()
-        if not any(fnmatch(name, pattern) for pattern in but)
-    }
-
-
-def _read(request: Received) -> Any:
-    return json.loads(request.body, object_pairs_hook=_once) if request.body else None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """No key may stand there twice."""
-    assert len({key for key, _ in pairs}) == len(pairs)
-    return dict(pairs)
-
-
-def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{place}.{key}" if place else key)
-    elif isinstance(value, list) and value:
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{place}[{index}]")
-    else:
-        yield place, repr(value) if isinstance(value, (dict, list)) else value
+    return differing_but(ours, theirs, HEADERS.keys() | besides)
 
 
 @pytest.fixture(scope="module")
@@ -359,7 +306,5 @@ def test_no_difference_is_listed_in_vain(sides: Sides, noted: dict[str, set[Diff
 
 
 def test_no_header_is_listed_in_vain(sides: Sides) -> None:
-    ours, theirs = sent_by_both(sides, *TELLINGS["openai, chat: plain, streamed"])
-    differ = {name for name, _ in ours.headers.items() ^ theirs.headers.items()}
-    in_vain = [each for each in HEADERS if not any(fnmatch(name, each) for name in differ)]
-    assert in_vain == []
+    both = sent_by_both(sides, *TELLINGS["openai, chat: plain, streamed"])
+    assert headers_listed_in_vain(*both, HEADERS.keys()) == []

@@ -12,12 +12,13 @@ from attrs import frozen
 from fixtures import MakeHost
 from openai_service import KEY
 from peers.conversations import Kind, Said
+from peers.sides import BothSides, Telling
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Feature, NoSettings, Operation, Step, Story, Turn
+from genai_host.api import Feature, NoSettings, Operation
 from genai_host.config import InstanceConfig
 from genai_host.testing import MadePlugin
-from genai_host.testing.fake_service import FakeService, Received, Reply
+from genai_host.testing.fake_service import FakeService
 
 
 @frozen
@@ -144,8 +145,13 @@ class Clients:
             client.close()
 
 
-class Sides:
-    """Lets both sides speak to one service, and gives what it was sent."""
+class Sides(BothSides):
+    """The SDK's side has clients, ours a host with the providers that they are for.
+
+    clients   the SDK's
+    """
+
+    variables = VARIABLES
 
     def __init__(
         self,
@@ -154,45 +160,19 @@ class Sides:
         make_host: MakeHost,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        super().__init__(service, make_host, monkeypatch)
         self.clients = clients
-        self._service = service
-        self._make_host = make_host
-        self._monkeypatch = monkeypatch
 
-    def set_up(self, environment: Mapping[str, str]) -> None:
-        for name in VARIABLES:
-            self._monkeypatch.delenv(name, raising=False)
-            self._monkeypatch.delenv(name.lower(), raising=False)
-        for name, value in environment.items():
-            self._monkeypatch.setenv(name, value.format(url=self._service.url))
-
-    def host(self, tell: Callable[[Turn[NoSettings]], Story], operation: Operation) -> Host:
+    def host(self, tell: Telling, operation: Operation) -> Host:
         """A host whose feature `tell` tells this story, with a model for this operation."""
         feature = Feature("tell", NoSettings, tell, roles={"main": operation})
         mine = InstanceConfig("azure-openai", models=DEPLOYMENTS)
         gate = InstanceConfig(
             "openai-compatible",
-            settings={"base_url": f"{self._service.url}/v1", "key_variable": "OPENAI_API_KEY"},
+            settings={"base_url": f"{self.service.url}/v1", "key_variable": "OPENAI_API_KEY"},
         )
-        return self._make_host(
+        return self.make_host(
             config=Config(providers={"mine": mine, "gate": gate}),
             openai=genai_vendor_openai,
             tell=MadePlugin(features=[feature]),
         )
-
-    def sent(self, replies: list[Reply], speak: Callable[[], object]) -> list[Received]:
-        """The requests that come while one side speaks."""
-        self._service.requests.clear()
-        self._service.replies[:] = replies
-        speak()
-        return list(self._service.requests)
-
-
-def telling(step: Step[Any]) -> Callable[[Turn[NoSettings]], Story]:
-    """A feature that takes this one step."""
-
-    def tell(turn: Turn[NoSettings]) -> Story:
-        yield from step
-        return Answer("")
-
-    return tell

@@ -18,18 +18,15 @@ from genai_host.api import (
     Vectors,
 )
 from genai_host.errors import GenaiError
+from genai_vendor_ollama.fields import count_in, list_in, malformed, string_in
 from genai_vendor_ollama.form import (
     KEEP_ALIVE,
     OPTIONS,
     TRUNCATE,
     VARIANT,
     add_parameters,
-    count_in,
     explain_error,
-    list_in,
-    malformed,
     read_object,
-    string_in,
 )
 
 _LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap")

@@ -17,10 +17,10 @@ from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
     GenaiError,
-    MalformedReply,
     UnsupportedPart,
     error_of_status,
 )
+from genai_vendor_ollama.fields import malformed
 
 
 def _option(type: str, description: str, **more: Any) -> Mapping[str, Any]:
@@ -182,43 +182,3 @@ def _status_in(data: Mapping[str, Any]) -> int:
 def _how_to_pull(message: str) -> str:
     named = _QUOTED_MODEL.search(message)
     return f"ollama pull {named[1]}" if named else "ollama list shows the models that are there"
-
-
-def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field; empty if it is not there or null. Raises `MalformedReply`."""
-    value = data.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise malformed(f"{name} is no object")
-    return value
-
-
-def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The same for a list."""
-    value = data.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise malformed(f"{name} is no list")
-    return value
-
-
-def string_in(data: Mapping[str, Any], name: str) -> str:
-    """The same for a string."""
-    value = data.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise malformed(f"{name} is no string")
-    return value
-
-
-def count_in(data: Mapping[str, Any], name: str) -> int:
-    """A number of something; 0 for whatever is no number."""
-    value = data.get(name)
-    return value if type(value) is int else 0
-
-
-def malformed(why: str) -> MalformedReply:
-    return MalformedReply(f"the reply is malformed: {why}")

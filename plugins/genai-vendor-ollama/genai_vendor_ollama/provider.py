@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -146,9 +147,10 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, Serve]:
 def _duration(keep_alive: str | float) -> str | float:
     """Ollama takes a number without a unit for seconds, but not as a text."""
     try:
-        return float(keep_alive)
+        seconds = float(keep_alive)
     except ValueError:
         return keep_alive
+    return seconds if math.isfinite(seconds) else str(keep_alive)
 
 
 def _default_models(settings: OllamaSettings, instance: str) -> Mapping[Operation, str]:

@@ -27,16 +27,16 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.json_text import read_json
 from genai_host.errors import IncompleteReply
-from genai_vendor_ollama.form import (
+from genai_vendor_ollama.fields import (
     count_in,
     list_in,
     malformed,
     object_in,
-    read_object,
+    read_tool_call,
     string_in,
 )
+from genai_vendor_ollama.form import read_object
 
 _FINISHES: Mapping[str, Finish] = {
     "": "stop",  # older servers do not say
@@ -128,18 +128,8 @@ class OllamaDecoder:
         id, name = string_in(data, "id") or f"call_{at}", string_in(function, "name")
         arguments = function.get("arguments")
         if isinstance(arguments, str):  # as servers have it that stand in for Ollama
-            return _read_arguments(id, name, arguments)
+            return read_tool_call(id, name, arguments)
         return ToolCall(id, name, object_in(function, "arguments"))
-
-
-def _read_arguments(id: str, name: str, arguments: str) -> ToolCall:
-    try:
-        value = read_json(arguments or "{}")
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        return ToolCall(id, name, value)
-    return ToolCall(id, name, malformed=arguments)
 
 
 def _read_image(data: Any) -> Image:

@@ -201,7 +201,8 @@ def test_a_model_that_is_only_loaded_has_said_nothing(host: Host, service: FakeS
 
 
 @pytest.mark.parametrize(
-    ("keep_alive", "sent"), [("10m", "10m"), ("300", 300.0), (-1, -1.0), ("0", 0.0), ("", None)]
+    ("keep_alive", "sent"),
+    [("10m", "10m"), ("300", 300.0), (-1, -1.0), ("0", 0.0), ("inf", "inf"), ("", None)],
 )
 def test_settings_are_those_of_all_calls(
     hosts: Hosts, service: FakeService, keep_alive: Any, sent: Any
