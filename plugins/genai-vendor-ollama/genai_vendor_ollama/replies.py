@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from genai_host.api import (
@@ -62,7 +63,7 @@ class OllamaDecoder:
 
     def __init__(self, call: ChatCall, text_field: str) -> None:
         self._text_field = text_field
-        self._calls_before = sum(len(message.tool_calls) for message in call.messages)
+        self._ids = {each.id for message in call.messages for each in message.tool_calls}
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._images: list[Image] = []
@@ -75,7 +76,7 @@ class OllamaDecoder:
         data = read_object(event.data)
         said = self._said(data)
         text, reasoning = string_in(said, self._text_field), string_in(said, "thinking")
-        calls = [self._read_tool_call(each, at) for at, each in self._numbered(said)]
+        calls = [self._read_tool_call(each) for each in list_in(said, "tool_calls")]
         self._images += [_read_image(each) for each in list_in(said, "images")]
         self._calls += calls
         if text:
@@ -115,21 +116,21 @@ class OllamaDecoder:
             raise malformed(f"it has no {self._text_field}")
         return data
 
-    def _numbered(self, said: Mapping[str, Any]) -> Sequence[tuple[int, Any]]:
-        first = self._calls_before + len(self._calls)
-        return list(enumerate(list_in(said, "tool_calls"), first))
-
-    def _read_tool_call(self, data: Any, at: int) -> ToolCall:
-        """Older servers give calls no ids: then they are numbered, the whole conversation
-        through."""
+    def _read_tool_call(self, data: Any) -> ToolCall:
         if not isinstance(data, dict):
             raise malformed("a tool call is no object")
         function = object_in(data, "function")
-        id, name = string_in(data, "id") or f"call_{at}", string_in(function, "name")
+        id, name = string_in(data, "id") or self._free_id(), string_in(function, "name")
+        self._ids.add(id)
         arguments = function.get("arguments")
         if isinstance(arguments, str):  # as servers have it that stand in for Ollama
             return read_tool_call(id, name, arguments)
         return ToolCall(id, name, object_in(function, "arguments"))
+
+    def _free_id(self) -> str:
+        """Older servers give calls no ids: then they are numbered, the whole conversation
+        through."""
+        return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
 
 
 def _read_image(data: Any) -> Image:

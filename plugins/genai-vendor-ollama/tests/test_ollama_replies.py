@@ -92,6 +92,13 @@ def test_ids_of_calls_are_those_of_the_service_or_number_the_conversation_throug
     assert read(body, call) == read(body, call)
 
 
+def test_an_id_is_new_where_the_beginning_of_a_conversation_is_not_shown() -> None:
+    before = Message("assistant", [ToolCall("call_1", "look")])
+    call = ChatCall(model_id="m", messages=[Message("user", "hi"), before])
+    found = read(chat_event(fields=END, tool_calls=[CALL, CALL]), call)
+    assert [each.id for each in found.tool_calls] == ["call_2", "call_3"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
