@@ -20,6 +20,7 @@ from genai_host.api import (
     Listed,
     Message,
     NoSettings,
+    ProviderReply,
     Story,
     Turn,
     Usage,
@@ -256,16 +257,37 @@ def test_nothing_is_asked_until_something_is_said(
     assert (provider.missing(), dict(provider.missing_models())) == (None, {})
 
 
-def test_ollamas_own_service_wants_a_key(make_host: MakeHost) -> None:
-    def host(**settings: Any) -> Host:
-        cloud = InstanceConfig("ollama", settings={"base_url": "ollama.com", **settings})
-        return make_host(config=Config(providers={"ollama": cloud}), ollama=genai_vendor_ollama)
+MakeCloud = Callable[..., Host]
 
+
+@pytest.fixture
+def cloud(make_host: MakeHost) -> MakeCloud:
+    """Makes hosts whose `ollama` is Ollama's own service."""
+
+    def make(**settings: Any) -> Host:
+        own = InstanceConfig("ollama", settings={"base_url": "ollama.com", **settings})
+        return make_host(config=Config(providers={"ollama": own}), ollama=genai_vendor_ollama)
+
+    return make
+
+
+def test_ollamas_own_service_wants_a_key(cloud: MakeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoRoute, match="set OLLAMA_API_KEY"):
-        host().open("chat", "qwen3-8b@ollama")
-    (found, _) = host(api_key={"env": "PATH"}).explain("qwen3-8b@ollama")
-    assert found.runs
-    assert "schema" not in found.capabilities
+        cloud().open("chat", "qwen3-8b@ollama")
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    assert all(each.runs for each in cloud().explain("qwen3-8b@ollama"))
+
+
+def test_ollamas_own_service_holds_nothing_to_a_schema(cloud: MakeCloud) -> None:
+    for found in cloud().explain("qwen3-8b@ollama"):
+        assert "schema" not in found.capabilities
+
+
+def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
+    provider = cloud().instances["ollama"].provider
+    error = provider.explain_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
+    assert error is not None
+    assert error.hint == "genai-host models --at ollama lists what is there"
 
 
 @pytest.mark.parametrize(
