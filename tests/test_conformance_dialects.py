@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from genai_host.api import Codec, Completion, Message, ToolCall, Usage, Vectors
+from genai_host.dialects.anthropic_messages import AnthropicMessages
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_embed import OpenAIEmbed
 from genai_host.dialects.openai_moderate import OpenAIModerate
@@ -186,3 +187,70 @@ class TestOpenAIModerate(ModerateDialectSuite):
     reply = wire({"results": [{"flagged": True, "category_scores": {"violence": 0.9}}]})
     flagged = True
     refusals = ((400, refusal("no"), RequestRefused),)
+
+
+def block(number: int, kind: str, **fields: Any) -> bytes:
+    return wire({"type": f"content_block_{kind}", "index": number, **fields})
+
+
+class TestAnthropicMessages(DialectSuite):
+    dialect = AnthropicMessages()
+    usage = Usage(6, 2, 1)
+    text = "hello there"
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
+    used = {"input_tokens": 3, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 1}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    reply = wire(
+        {
+            **head,
+            "content": [thought, {"type": "text", "text": "hello there"}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {**used, "output_tokens": 2},
+        }
+    )
+    began = wire(
+        {
+            "type": "message_start",
+            "message": {**head, "content": [], "usage": {**used, "output_tokens": 1}},
+        }
+    )
+    stream = (
+        began,
+        block(0, "start", content_block={"type": "thinking", "thinking": "", "signature": ""}),
+        wire({"type": "ping"}),
+        block(0, "delta", delta={"type": "thinking_delta", "thinking": "hm"}),
+        block(0, "delta", delta={"type": "signature_delta", "signature": "c2ln"}),
+        block(0, "stop"),
+        block(1, "start", content_block={"type": "text", "text": ""}),
+        block(1, "delta", delta={"type": "text_delta", "text": "hello"}),
+        block(1, "delta", delta={"type": "text_delta", "text": " there"}),
+        block(1, "stop"),
+        wire({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+              "usage": {"output_tokens": 2}}),
+        wire({"type": "message_stop"}),
+    )  # fmt: skip
+    asked = {"type": "tool_use", "id": "toolu_1", "name": "weather"}
+    calls = (
+        wire({**head, "content": [{**asked, "input": {"city": "Oslo"}}],
+              "stop_reason": "tool_use"}),
+        [
+            wire({"type": "message_start", "message": {**head, "content": []}}),
+            block(0, "start", content_block={**asked, "input": {}}),
+            block(0, "delta", delta={"type": "input_json_delta", "partial_json": ""}),
+            block(0, "delta", delta={"type": "input_json_delta", "partial_json": '{"city":'}),
+            block(0, "delta", delta={"type": "input_json_delta", "partial_json": ' "Oslo"}'}),
+            block(0, "stop"),
+            wire({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}),
+            wire({"type": "message_stop"}),
+        ],
+    )  # fmt: skip
+    refusals = (
+        (400, refusal("no such field", type="invalid_request_error"), RequestRefused),
+        (400, refusal("prompt is too long: 9 > 8", type="invalid_request_error"), ContextOverflow),
+        (401, refusal("wrong key", type="authentication_error"), AuthenticationFailed),
+        (403, refusal("not yours", type="permission_error"), AuthenticationFailed),
+        (413, refusal("too large", type="request_too_large"), RequestRefused),
+        (429, refusal("too fast", type="rate_limit_error"), RateLimited),
+        (529, refusal("overloaded", type="overloaded_error"), Unavailable),
+    )

@@ -1,10 +1,11 @@
 """Wire formats that many vendors share, registered through the hooks like a stranger's.
 
-plain              messages in the host's own JSON form, for providers in this process
-openai_chat        what most services and servers speak
-openai_responses   its successor, which reasons on across turns
-openai_embed       embeddings in the same form
-openai_moderate    moderation in the same form
+plain                messages in the host's own JSON form, for providers in this process
+openai_chat          what most services and servers speak
+openai_responses     its successor, which reasons on across turns
+openai_embed         embeddings in the same form
+openai_moderate      moderation in the same form
+anthropic_messages   what Claude is spoken to in, wherever it runs
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from genai_host.api import Dialect, hookimpl
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    from genai_host.dialects.anthropic_messages import AnthropicMessages
     from genai_host.dialects.openai_chat import OpenAIChat
     from genai_host.dialects.openai_embed import OpenAIEmbed
     from genai_host.dialects.openai_moderate import OpenAIModerate
@@ -30,4 +32,5 @@ def genai_dialects() -> Iterable[Dialect[Any, Any]]:
         OpenAIResponses(),
         OpenAIEmbed(),
         OpenAIModerate(),
+        AnthropicMessages(),
     ]

@@ -12,10 +12,10 @@ from typing import Any
 
 from genai_host.api import ChatCall, File, Image, ProviderReply, ToolCall, ToolSchema
 from genai_host.api.json_text import read_json, write_json
+from genai_host.api.reply_fields import malformed, one_line
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
-    MalformedReply,
     RateLimited,
     error_of_status,
 )
@@ -33,7 +33,6 @@ PARAMETERS: Mapping[str, Any] = {
 }
 """Parameters that these formats have beside the standard ones."""
 
-_LONGEST_MESSAGE = 1000
 _NO_STATUS = 500
 _OVERFLOWS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _STATUS_OF_WORD: Mapping[str, int] = {
@@ -100,8 +99,8 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return error_of_status(status or _NO_STATUS, _one_line(str(error)))
-    message = _one_line(str(error.get("message") or error))
+        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+    message = one_line(str(error.get("message") or error))
     code = error.get("code")
     words = {word for word in (code, error.get("type")) if isinstance(word, str)}
     status = _status_of_code(code) or status or _status_of(words)
@@ -120,21 +119,6 @@ def _status_of_code(code: object) -> int | None:
 
 def _status_of(words: set[str]) -> int:
     return next((_STATUS_OF_WORD[word] for word in words if word in _STATUS_OF_WORD), _NO_STATUS)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text[: 2 * _LONGEST_MESSAGE].split())[:_LONGEST_MESSAGE]
-
-
-def read_tool_call(id: str, name: str, arguments: str) -> ToolCall:
-    """A tool call whose arguments come as the text of a JSON object."""
-    try:
-        value = read_json(arguments or "{}")
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        return ToolCall(id, name, value)
-    return ToolCall(id, name, malformed=arguments)
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -177,43 +161,3 @@ def file_name(part: File) -> str:
     """A name is asked for, and shown to the model."""
     usual = "document.pdf" if part.media_type in ("", "application/pdf") else "document"
     return part.name or usual
-
-
-def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field; empty if it is not there or null. Raises `MalformedReply`."""
-    value = data.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise malformed(f"{name} is no object")
-    return value
-
-
-def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The same for a list."""
-    value = data.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise malformed(f"{name} is no list")
-    return value
-
-
-def string_in(data: Mapping[str, Any], name: str) -> str:
-    """The same for a string."""
-    value = data.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise malformed(f"{name} is no string")
-    return value
-
-
-def count_in(data: Mapping[str, Any], name: str) -> int:
-    """A number of something; 0 for whatever is no number."""
-    value = data.get(name)
-    return value if type(value) is int else 0
-
-
-def malformed(why: str) -> MalformedReply:
-    return MalformedReply(f"the reply is malformed: {why}")

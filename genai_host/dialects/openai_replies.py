@@ -23,15 +23,15 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.dialects.openai_form import (
+from genai_host.api.reply_fields import (
     count_in,
     list_in,
     malformed,
     object_in,
-    read_object,
     read_tool_call,
     string_in,
 )
+from genai_host.dialects.openai_form import read_object
 from genai_host.errors import GenerationError, IncompleteReply
 
 _FINISHES: Mapping[str, Finish] = {

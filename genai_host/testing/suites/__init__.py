@@ -31,7 +31,10 @@ from genai_host.testing.suites.http_provider import HttpProviderSuite  # noqa: E
 from genai_host.testing.suites.model import ModelSuite  # noqa: E402
 from genai_host.testing.suites.moderate_dialect import ModerateDialectSuite  # noqa: E402
 from genai_host.testing.suites.provider import ProviderSuite  # noqa: E402
-from genai_host.testing.suites.speaking import SpeaksOpenAIChat  # noqa: E402
+from genai_host.testing.suites.speaking import (  # noqa: E402
+    SpeaksAnthropicMessages,
+    SpeaksOpenAIChat,
+)
 from genai_host.testing.suites.tool import ToolSuite  # noqa: E402
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "ModerateDialectSuite",
     "PluginSuite",
     "ProviderSuite",
+    "SpeaksAnthropicMessages",
     "SpeaksOpenAIChat",
     "Suite",
     "ToolSuite",

@@ -44,8 +44,8 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
             settings = {"base_url": "{url}/v1"}
             keys = ["ACME_API_KEY"]
 
-    `SpeaksOpenAIChat` says how good replies look in the dialect `openai-chat`. For
-    another dialect, give it:
+    `SpeaksOpenAIChat` says how good replies look in the dialect `openai-chat`,
+    `SpeaksAnthropicMessages` in `anthropic-messages`. For another dialect, give it:
 
     dialect       a dialect for chat that the provider serves
     model_id      id of a model

@@ -110,10 +110,11 @@ class ModelSuite(PluginSuite):
                 model = host.catalog.models[offering.model]
                 for name in offering.dialects or ():
                     assert not model.dialects or name in model.dialects, offering.model
-                for name in model.dialects:
-                    _must_be_variants(
-                        host.registry.dialects[name], offering.variant, offering.model
-                    )
+                for name in offering.dialects or model.dialects:
+                    if name in host.registry.dialects:  # the model may speak others' as well
+                        _must_be_variants(
+                            host.registry.dialects[name], offering.variant, offering.model
+                        )
                 if offering.window and model.window:
                     assert offering.window <= model.window, offering.model
 

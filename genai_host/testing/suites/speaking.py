@@ -12,6 +12,15 @@ def _body(text: str, finish: str) -> bytes:
     return json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode()
 
 
+def _message(content: list[dict[str, Any]], reason: str) -> bytes:
+    message = {"type": "message", "role": "assistant", "content": content, "stop_reason": reason}
+    return json.dumps(message).encode()
+
+
+def _error(kind: str, message: str) -> bytes:
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+
+
 class SpeaksOpenAIChat:
     """Goes before `HttpProviderSuite` among the bases of a suite."""
 
@@ -36,3 +45,41 @@ class SpeaksOpenAIChat:
 
 def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+class SpeaksAnthropicMessages:
+    """The same for `anthropic-messages`."""
+
+    dialect = "anthropic-messages"
+    model_id = "model-1"
+    overflow: bytes | None = _error("invalid_request_error", "prompt is too long: 9 tokens > 8")
+    filtered: bytes | None = _message([], "refusal")
+    late_error: bytes | None = _error("overloaded_error", "overloaded")
+
+    def body(self, text: str) -> bytes:
+        return _message([{"type": "text", "text": text}], "end_turn")
+
+    def events(self, pieces: Sequence[str]) -> list[bytes]:
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": {"role": "assistant", "content": []}},
+            {"type": "ping"},
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "text", "text": ""},
+            },
+        ]
+        for piece in pieces:
+            delta = {"type": "text_delta", "text": piece}
+            events.append({"type": "content_block_delta", "index": 0, "delta": delta})
+        events += [
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}},
+            {"type": "message_stop"},
+        ]
+        return [json.dumps(event, ensure_ascii=False).encode() for event in events]
+
+    def heard(self, events: Sequence[bytes], pieces: Sequence[str]) -> str:
+        """The names of events have pieces in them as well."""
+        deltas = (json.loads(event).get("delta", {}) for event in events)
+        return "".join(delta.get("text", "") for delta in deltas)

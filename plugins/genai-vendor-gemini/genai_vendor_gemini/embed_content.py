@@ -6,7 +6,6 @@ another form; both as of November 2026.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from genai_host.api import (
@@ -17,8 +16,9 @@ from genai_host.api import (
     Serve,
     Vectors,
 )
-from genai_host.errors import GenaiError, MalformedReply
-from genai_vendor_gemini.fields import explain_error, list_in, read_object
+from genai_host.api.reply_vectors import must_be_vectors, read_vector
+from genai_host.errors import GenaiError
+from genai_vendor_gemini.failures import explain_error, objects_in, read_object
 from genai_vendor_gemini.replies import read_usage
 
 
@@ -68,25 +68,9 @@ class EmbedContent(Dialect[EmbedCall, Vectors]):
 
     def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
         data = read_object(reply.body)
-        vectors = [_read_vector(each.get("values")) for each in list_in(data, "embeddings")]
-        if len(vectors) != len(call.texts) or len({len(vector) for vector in vectors}) > 1:
-            raise MalformedReply(
-                f"{len(call.texts)} texts came back as {len(vectors)} vectors, "
-                "or as some of several sizes"
-            )
+        vectors = [read_vector(each.get("values")) for each in objects_in(data, "embeddings")]
+        must_be_vectors(vectors, len(call.texts))
         return Vectors(vectors, usage=read_usage(data.get("usageMetadata")))
 
     def explain_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
-
-
-def _read_vector(numbers: Any) -> list[float]:
-    if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
-        raise MalformedReply("an embedding is no list of numbers")
-    try:
-        vector = [float(each) for each in numbers]
-    except OverflowError:
-        vector = [math.inf]
-    if not vector or not all(map(math.isfinite, vector)):
-        raise MalformedReply("an embedding is empty, or has a number that is too large")
-    return vector

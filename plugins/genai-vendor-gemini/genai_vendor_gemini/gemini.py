@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 from attrs import field, frozen
 
 from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api.reply_fields import malformed, string_in
 from genai_vendor_gemini.embed_content import EmbedContent
-from genai_vendor_gemini.fields import list_in, malformed, string_in
+from genai_vendor_gemini.failures import objects_in
 from genai_vendor_gemini.generate_content import GenerateContent
 
 _ADDRESS = "https://generativelanguage.googleapis.com"
@@ -63,7 +64,7 @@ class GeminiProvider(HttpProvider):
             page = self.get(f"{self._models}?{urlencode(query)}", limits)
             if not isinstance(page, dict):
                 raise malformed("it is no list of models")
-            yield from map(_listed, list_in(page, "models"))
+            yield from map(_listed, objects_in(page, "models"))
             token = string_in(page, "nextPageToken")
             if not token:
                 return

@@ -24,7 +24,7 @@ from genai_host.api import (
 )
 from genai_host.errors import GenaiError
 from genai_vendor_gemini.contents import Form, wire_contents, wire_system
-from genai_vendor_gemini.fields import explain_error
+from genai_vendor_gemini.failures import explain_error
 from genai_vendor_gemini.replies import NAME, ReplyDecoder, read_reply
 
 _CONFIGURED: Mapping[str, str] = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, standard
+from genai_host.api import Model, Offering, standard
 
 _WINDOW = 1_048_576
 _MAX_OUTPUT = 65_536
@@ -102,3 +102,17 @@ EMBED: Sequence[Model] = (
     _embed("gemini-embedding-2", 8192, purpose=False),
     _embed("gemini-embedding-001", 2048, purpose=True),
 )
+
+CLAUDE: Sequence[Offering] = tuple(
+    Offering(name, "vertex", f"{name}@{date}" if date else name)
+    for name, date in {
+        "claude-fable-5": "",
+        "claude-opus-5": "",
+        "claude-opus-4-6": "",
+        "claude-sonnet-4-6": "",
+        "claude-opus-4-5": "20251101",
+        "claude-sonnet-4-5": "20250929",
+        "claude-haiku-4-5": "20251001",
+    }.items()
+)
+"""Those of Anthropic's models whose ids on Vertex AI its guide "Claude on Vertex AI" has."""

@@ -36,15 +36,9 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.json_text import write_json
+from genai_host.api.reply_fields import count_in, malformed, object_in, string_in
 from genai_host.errors import IncompleteReply, UnexpectedFinish
-from genai_vendor_gemini.fields import (
-    count_in,
-    list_in,
-    malformed,
-    object_in,
-    read_object,
-    string_in,
-)
+from genai_vendor_gemini.failures import objects_in, read_object
 
 NAME = "gemini"
 SIGNATURE = "thoughtSignature"
@@ -128,12 +122,12 @@ class _Reading:
         """Read a response. Raises `UnexpectedFinish` if the prompt was refused."""
         if data.get("usageMetadata") is not None:  # each time the whole until then
             self._usage = read_usage(data["usageMetadata"])
-        candidates = list_in(data, "candidates")
+        candidates = objects_in(data, "candidates")
         if not candidates:
             _must_not_be_blocked(object_in(data, "promptFeedback"))
             return []
         self.answered = True
-        parts = list_in(object_in(candidates[0], "content"), "parts")
+        parts = objects_in(object_in(candidates[0], "content"), "parts")
         pieces = [piece for part in parts for piece in self._add_part(part)]
         finish = string_in(candidates[0], "finishReason")
         if finish != "FINISH_REASON_UNSPECIFIED":

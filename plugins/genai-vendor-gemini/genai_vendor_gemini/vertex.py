@@ -78,15 +78,14 @@ class VertexProvider(HttpProvider):
         claude = f"/v1/{place}/anthropic/models/{{model}}"
         self.serves = {
             **serves(f"/{version}/{place}/google/models", ids="gemini*", nested=True),
-            # another's dialect: where it is not installed, this is a way that nobody goes
             "anthropic-messages": Serve(
                 f"{claude}:rawPredict",
                 f"{claude}:streamRawPredict",
                 add={"anthropic_version": _CLAUDE_VERSION},
                 drop=["model"],
+                lacks={"schema"},  # nobody says that it is held to one here
                 variant={"cache": "blocks"},
                 ids="claude*",
-                install="genai-vendor-anthropic",
             ),
         }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import genai_vendor_anthropic
 import genai_vendor_gemini
 from gemini_service import CALL, OVERFLOW, SIGNATURE, SpeaksGemini, reason, response, wait, written
 from genai_vendor_gemini import EmbedContent, GenerateContent
@@ -104,3 +105,4 @@ class TestVertex(SpeaksGemini, HttpProviderSuite):
 
 class TestModels(ModelSuite):
     plugin = genai_vendor_gemini
+    beside = {"anthropic": genai_vendor_anthropic}  # which declares what is offered on Vertex AI

@@ -1,4 +1,4 @@
-"""Replies of Google's services: their fields, which may be anything, and their errors.
+"""What Google's services reply with: objects, and errors.
 
 Source: google.rpc.Status, ErrorInfo and RetryInfo (googleapis, `google/rpc`), and "Gemini
 API troubleshooting", as of November 2026.
@@ -12,15 +12,14 @@ from typing import Any
 
 from genai_host.api import ProviderReply
 from genai_host.api.json_text import read_json
+from genai_host.api.reply_fields import list_in, malformed, one_line
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
     GenaiError,
-    MalformedReply,
     error_of_status,
 )
 
-_LONGEST_MESSAGE = 1000
 _NO_STATUS = 500
 _BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # which come with status 400
 _TOO_LONG = "exceeds the maximum number of tokens"  # the service has no word for it but this
@@ -56,6 +55,15 @@ def read_object(data: bytes) -> dict[str, Any]:
     return value
 
 
+def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A field that is a list of objects; empty if it is not there. Raises
+    `MalformedReply`."""
+    value = list_in(data, name)
+    if not all(isinstance(each, dict) for each in value):
+        raise malformed(f"{name} is no list of objects")
+    return value
+
+
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error that a reply of status 400 or more tells of."""
     try:
@@ -76,12 +84,12 @@ def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError |
     if not error:
         return None
     if not isinstance(error, dict):
-        return error_of_status(status or _NO_STATUS, _one_line(str(error)))
-    message = _one_line(str(error.get("message") or error.get("status") or error))
+        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+    message = one_line(str(error.get("message") or error.get("status") or error))
     details = error.get("details")
     details = [each for each in details if isinstance(each, dict)] if type(details) is list else []
     status = status or _status_of(error)
-    if any(each.get("reason") in _BAD_KEYS for each in details if _is_text(each.get("reason"))):
+    if any(str(each.get("reason")) in _BAD_KEYS for each in details):
         return AuthenticationFailed(message, status=status)
     if status == 400 and _TOO_LONG in message:
         return ContextOverflow(message, status=status)
@@ -107,51 +115,3 @@ def _retry_after(details: list[dict[str, Any]]) -> float | None:
             if math.isfinite(seconds) and seconds >= 0:
                 return seconds
     return None
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text[: 2 * _LONGEST_MESSAGE].split())[:_LONGEST_MESSAGE]
-
-
-def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A field; empty if it is not there or null. Raises `MalformedReply`."""
-    value = data.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise malformed(f"{name} is no object")
-    return value
-
-
-def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The same for a list of objects."""
-    value = data.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise malformed(f"{name} is no list of objects")
-    return value
-
-
-def string_in(data: Mapping[str, Any], name: str) -> str:
-    """The same for a string."""
-    value = data.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise malformed(f"{name} is no string")
-    return value
-
-
-def count_in(data: Mapping[str, Any], name: str) -> int:
-    """A number of something; 0 for whatever is no number."""
-    value = data.get(name)
-    return value if type(value) is int else 0
-
-
-def malformed(why: str) -> MalformedReply:
-    return MalformedReply(f"the reply is malformed: {why}")

@@ -1,0 +1,288 @@
+"""Replies of Anthropic's messages, whole and streamed, and its errors.
+
+Source: Claude API reference, "Create a Message", "Streaming messages" and "Errors", as of
+November 2026.
+The mark of a stream's end is the event `message_stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    Finish,
+    Message,
+    Opaque,
+    Part,
+    ProviderReply,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.json_text import read_json
+from genai_host.api.reply_fields import (
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    one_line,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import (
+    ContextOverflow,
+    GenaiError,
+    GenerationError,
+    IncompleteReply,
+    error_of_status,
+)
+
+NAME = "anthropic-messages"
+
+_FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_NO_STATUS = 500
+_STATUS_OF_TYPE: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What an error means that comes with status 200, or amid a stream."""
+_OVERFLOWS = ("prompt is too long", "input length and `max_tokens` exceed context limit")
+"""How the messages of errors begin that tell of a prompt beyond the window: nothing else
+tells them from other requests that are refused."""
+_OVERFLOW_OF_LLAMA = "exceed_context_size_error"  # which is the type of one at llama.cpp
+_PIECES = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""The kinds of pieces that a block grows by, and the field that has the piece."""
+_GROWING = ("text", "thinking")
+"""The types of blocks that are shown as they grow, and their fields."""
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
+    found = _error_in(value)
+    if found is not None:
+        raise found
+    return value
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    return _error_in(data, reply.status) if isinstance(data, dict) else None
+
+
+def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error that an object tells of; None if it tells of none.
+
+    status   of the reply; None if it came as a success
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+    message = one_line(str(error.get("message") or error))
+    kind = str(error.get("type"))
+    status = status or _STATUS_OF_TYPE.get(kind, _NO_STATUS)
+    if kind == _OVERFLOW_OF_LLAMA or (status == 400 and message.startswith(_OVERFLOWS)):
+        return ContextOverflow(message, status=status)
+    return error_of_status(status, message)
+
+
+def read_message(data: Mapping[str, Any]) -> Completion:
+    """A whole reply. Raises `GenerationError` if it holds no answer, and
+    `MalformedReply`."""
+    if data.get("content") is None:
+        raise GenerationError("the model gave no answer", reason="no content")
+    content: list[Part] = []
+    for at, block in enumerate(list_in(data, "content")):
+        if not isinstance(block, dict):
+            raise malformed("a block is no object")
+        content += _read_block(block, at)
+    reason = string_in(data, "stop_reason")
+    finish: Finish = _FINISHES.get(reason, "other")
+    if finish == "stop" and any(isinstance(part, ToolCall) for part in content):
+        finish = "tool_calls"  # as some servers say it
+    return Completion(
+        Message("assistant", content),
+        finish,
+        _read_usage(object_in(data, "usage")),
+        vendor_finish=reason,
+    )
+
+
+class MessageDecoder:
+    """Puts the pieces of a streamed reply together, block by block."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._thought_in: int | None = None
+        self.done = False
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        data = read_object(event.data)
+        kind = string_in(data, "type")
+        if kind == "content_block_delta":
+            return self._add_piece(data)
+        if kind == "content_block_start":
+            return self._begin_block(data)
+        if kind == "content_block_stop":
+            return self._end_block(data)
+        if kind == "message_start":
+            self._message = dict(object_in(data, "message"))
+        elif kind == "message_delta":
+            self._message.update(object_in(data, "delta"))
+            known = {name: value for name, value in object_in(data, "usage").items() if value}
+            self._message["usage"] = {**object_in(self._message, "usage"), **known}
+        elif kind == "message_stop":
+            self.done = True
+        elif not kind:
+            raise malformed("an event has no type")
+        return ()  # as for `ping`, and for kinds to come
+
+    def finish(self) -> Completion:
+        if not self.done:
+            texts = (self._grown(index, "text") for index in sorted(self._blocks))
+            raise IncompleteReply("the reply was cut before its end", text="".join(texts))
+        blocks = [self._whole(index) for index in sorted(self._blocks)]
+        return read_message({**self._message, "content": blocks})
+
+    def _begin_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        block = dict(object_in(data, "content_block"))
+        kind = string_in(block, "type")
+        if not kind:
+            raise malformed("a block has no type")
+        index = count_in(data, "index")
+        self._blocks[index] = block
+        return self._shown(index, kind, string_in(block, kind)) if kind in _GROWING else ()
+
+    def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        index = count_in(data, "index")
+        block = self._blocks.get(index)
+        if block is None:
+            raise malformed("there is a piece of no block")
+        delta = object_in(data, "delta")
+        kind = string_in(delta, "type")
+        if kind == "signature_delta":
+            block["signature"] = string_in(delta, "signature")
+        elif kind == "citations_delta":
+            block["citations"] = [*list_in(block, "citations"), delta.get("citation")]
+        elif kind in _PIECES:
+            name = _PIECES[kind]
+            piece = string_in(delta, name)
+            self._pieces.setdefault((index, name), []).append(piece)
+            return self._shown(index, name, piece) if name in _GROWING else ()
+        return ()
+
+    def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        index = count_in(data, "index")
+        block = self._blocks.get(index)
+        if block is None or block["type"] != "tool_use":
+            return ()
+        return [Delta(tool_call=_read_tool_use(self._whole(index), index))]
+
+    def _shown(self, index: int, name: str, piece: str) -> Sequence[Delta]:
+        """A piece for who listens. Each block of thoughts is a paragraph."""
+        if not piece:
+            return ()
+        if name == "text":
+            return (Delta(piece),)
+        begins = self._thought_in not in (None, index)
+        self._thought_in = index
+        return (Delta(reasoning=f"\n\n{piece}" if begins else piece),)
+
+    def _whole(self, index: int) -> dict[str, Any]:
+        """A block with all of its pieces."""
+        block = self._blocks[index]
+        grown = {name: self._grown(index, name) for name in _GROWING if name in block}
+        given = self._grown(index, "partial_json")
+        if given:
+            grown["input"] = given if block["type"] == "tool_use" else _json_in(given)
+        return {**block, **grown}
+
+    def _grown(self, index: int, name: str) -> Any:
+        pieces = self._pieces.get((index, name), ())
+        return string_in(self._blocks[index], name) + "".join(pieces)
+
+
+def _json_in(text: str) -> Any:
+    """What a tool of the service was given."""
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise malformed(f"what a tool was given is not JSON: {error}") from error
+
+
+def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
+    """The parts that a block of the content becomes. What the model thought is kept as it
+    came, beside its words, to be sent back; so is what tools of the service did."""
+    kind = string_in(block, "type")
+    if kind == "text":
+        text = string_in(block, "text")
+        if text and list_in(block, "citations"):
+            yield Opaque(NAME, {"citations": block["citations"]})
+        if text:
+            yield Text(text)
+    elif kind == "tool_use":
+        yield _read_tool_use(block, at)
+    elif kind == "thinking":
+        text = string_in(block, "thinking")
+        if text:
+            yield Reasoning(text)
+        if string_in(block, "signature"):  # without one it is refused
+            yield Opaque(NAME, dict(block))
+    elif kind:
+        yield Opaque(NAME, dict(block))
+    else:
+        raise malformed("a block has no type")
+
+
+def _read_tool_use(block: Mapping[str, Any], at: int) -> ToolCall:
+    id = string_in(block, "id") or f"call_{at}"
+    given = block.get("input")
+    if isinstance(given, str):
+        return read_tool_call(id, string_in(block, "name"), given)
+    return ToolCall(id, string_in(block, "name"), object_in(block, "input"))
+
+
+def _read_usage(data: Mapping[str, Any]) -> Usage:
+    """What is written to the cache or read from it is not in `input_tokens`."""
+    cached = count_in(data, "cache_read_input_tokens")
+    written = count_in(data, "cache_creation_input_tokens")
+    return Usage(
+        input=count_in(data, "input_tokens") + written + cached,
+        output=count_in(data, "output_tokens"),
+        cached_input=cached,
+        reasoning=count_in(object_in(data, "output_tokens_details"), "thinking_tokens"),
+    )

@@ -1,0 +1,149 @@
+"""Schemas as Anthropic's service takes them to hold an answer to.
+
+It takes a subset of JSON Schema, in which objects are closed and have no bounds on sizes
+and lengths. What it has no place for is said in words, in the description of what it
+stands in: the model may well heed it, and the host checks the answer in any case.
+
+Source: Claude API documentation, "Structured outputs", section "JSON Schema limitations".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api.json_text import write_json
+
+_HERE = ("#/$defs/", "#/definitions/")
+_FORMATS = frozenset(
+    {
+        "date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri",
+        "uuid",
+    }
+)  # fmt: skip
+_TYPES = frozenset({"object", "array", "string", "integer", "number", "boolean", "null"})
+_SAYS_NOTHING = ("$schema", "$id", "$comment", "additionalProperties")
+
+
+def held_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema in the subset; None if there is none, as for objects with names that are not
+    known before, for what refers to itself, and for what may be anything."""
+    try:
+        _must_end(schema, schema, (), set())
+        return _held({key: value for key, value in schema.items() if key != "$schema"})
+    except (_Unfit, RecursionError, TypeError):  # the last for what is no schema at all
+        return None
+
+
+def asked_in_words(schema: Mapping[str, Any]) -> str:
+    """What a model is told that cannot be held to a schema."""
+    return (
+        "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
+        + write_json(schema).decode()
+    )
+
+
+class _Unfit(Exception):
+    """It has no form in the subset."""
+
+
+def _must_end(
+    schema: Any, root: Mapping[str, Any], within: tuple[str, ...], ends: set[str]
+) -> None:
+    """No definition may refer to itself, nor to what is elsewhere.
+
+    within   the definitions that are being looked at
+    ends     those that are known to end
+    """
+    if isinstance(schema, Mapping):
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference not in ends:
+            if reference in within or not reference.startswith(_HERE):
+                raise _Unfit
+            place, name = reference.removeprefix("#/").split("/", 1)
+            definition = _mapping(_mapping(root.get(place)).get(name))
+            _must_end(definition, root, (*within, reference), ends)
+            ends.add(reference)
+        schema = list(schema.values())
+    if isinstance(schema, (list, tuple)):
+        for value in schema:
+            _must_end(value, root, within, ends)
+
+
+def _held(schema: Any) -> dict[str, Any]:
+    left = dict(_mapping(schema))
+    found: dict[str, Any] = {}
+    for key in ("$defs", "definitions"):
+        if key in left:
+            found[key] = {name: _held(each) for name, each in _mapping(left.pop(key)).items()}
+    if "$ref" in left:
+        return {**found, "$ref": left["$ref"]}
+    for key in ("title", "description"):
+        if key in left:
+            found[key] = left.pop(key)
+    kinds = left.pop("type", None)
+    either = left.pop("anyOf", None) or left.pop("oneOf", None)
+    if "enum" in left or "const" in left:
+        _literals(left, found)
+    elif either:
+        found["anyOf"] = [_held(each) for each in either]
+    elif isinstance(kinds, (list, tuple)):
+        return {**found, "anyOf": [_held({**left, "type": kind}) for kind in kinds]}
+    elif kinds in _TYPES:
+        found["type"] = kinds
+        _HELD.get(kinds, _nothing)(left, found)
+    else:
+        raise _Unfit
+    return _in_words(left, found)
+
+
+def _literals(left: dict[str, Any], found: dict[str, Any]) -> None:
+    values = [*left.get("enum", ()), *([left["const"]] if "const" in left else ())]
+    if any(isinstance(each, (Mapping, list, tuple)) for each in values):
+        raise _Unfit
+    found.update({key: left.pop(key) for key in ("enum", "const") if key in left})
+
+
+def _object(left: dict[str, Any], found: dict[str, Any]) -> None:
+    if left.get("additionalProperties", False) not in (True, False) or "properties" not in left:
+        raise _Unfit
+    if "patternProperties" in left:
+        raise _Unfit
+    properties = _mapping(left.pop("properties"))
+    found["properties"] = {name: _held(each) for name, each in properties.items()}
+    if "required" in left:
+        found["required"] = list(left.pop("required"))
+    found["additionalProperties"] = False
+
+
+def _array(left: dict[str, Any], found: dict[str, Any]) -> None:
+    found["items"] = _held(left.pop("items", None))
+    if left.get("minItems") in (0, 1):
+        found["minItems"] = left.pop("minItems")
+
+
+def _string(left: dict[str, Any], found: dict[str, Any]) -> None:
+    if left.get("format") in _FORMATS:
+        found["format"] = left.pop("format")
+
+
+def _nothing(left: dict[str, Any], found: dict[str, Any]) -> None:
+    """It has no keywords of its own there."""
+
+
+_HELD = {"object": _object, "array": _array, "string": _string}
+
+
+def _in_words(left: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What is left of a schema, said in its description."""
+    said = {key: value for key, value in left.items() if key not in _SAYS_NOTHING}
+    if said:
+        before = [found["description"]] if found.get("description") else []
+        found["description"] = "\n\n".join([*before, write_json(said).decode()])
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit
+    return value

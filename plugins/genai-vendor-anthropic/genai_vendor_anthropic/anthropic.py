@@ -1,0 +1,150 @@
+"""The provider `anthropic`: Anthropic's own service.
+
+Source: Claude API reference, "API overview", "Versions", "Beta headers", "List Models",
+as of November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+from urllib.parse import urlencode, urlsplit
+
+from attrs import field, frozen
+
+from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.errors import MalformedReply
+
+_ADDRESS = "https://api.anthropic.com"
+_LATEST = "2026-10-21"
+_WITHOUT_GUIDES = "2026-10-21"  # the first version in which these are refused:
+_GUIDES = ("temperature", "top_p", "top_k")
+_DROPS_STALE_THINKING = "thinking-binding-controls-2026-08-01"
+_MOST_PAGES = 100
+
+PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+"""A model that thinks says nothing for minutes."""
+
+_CAPABILITIES: Mapping[str, str] = {
+    "image_input": "images",
+    "pdf_input": "files",
+    "structured_outputs": "schema",
+    "thinking": "reasoning",
+}
+"""What the service calls them, and what they are called here."""
+
+
+@frozen
+class AnthropicSettings:
+    base_url: str = field(
+        default=_ADDRESS, metadata=about("address of the service", env="ANTHROPIC_BASE_URL")
+    )
+    api_key: Secret | None = field(default=None, metadata=about("its key", env="ANTHROPIC_API_KEY"))
+    auth_token: Secret | None = field(
+        default=None,
+        metadata=about("token in place of a key, as gateways want it", env="ANTHROPIC_AUTH_TOKEN"),
+    )
+    version: str = field(
+        default=_LATEST,
+        metadata=about("version of the API; 2023-06-01 still takes temperature, top_p and top_k"),
+    )
+    betas: tuple[str, ...] = field(
+        default=(), metadata=about("names of previews that are used, sent with each request")
+    )
+    drop_stale_thinking: bool = field(
+        default=False,
+        metadata=about(
+            "whether earlier thoughts are dropped once what came before them has changed, "
+            "rather than refused"
+        ),
+    )
+    cache: Literal["request", "blocks"] = field(
+        default="request",
+        metadata=about("where prompt_cache is written: once for the request, or block by block"),
+    )
+    lacks: tuple[str, ...] = field(
+        default=(), metadata=about("what a service elsewhere cannot do, of schema, files ...")
+    )
+
+
+class AnthropicProvider(HttpProvider):
+    """A key comes before a token, as with Anthropic's own clients. Servers elsewhere may
+    want neither."""
+
+    default_models = {"chat": "claude-opus-5-5"}
+    bounds = PATIENT
+
+    def __init__(self, settings: AnthropicSettings, services: Services) -> None:
+        by_token = settings.api_key is None and settings.auth_token is not None
+        drops = settings.drop_stale_thinking
+        betas = [*settings.betas, *([_DROPS_STALE_THINKING] if drops else [])]
+        super().__init__(
+            services,
+            settings.base_url,
+            {
+                "anthropic-version": settings.version,
+                **({"anthropic-beta": ",".join(betas)} if betas else {}),
+            },
+            key=settings.auth_token if by_token else settings.api_key,
+            header="Authorization: Bearer {key}" if by_token else "x-api-key: {key}",
+        )
+        refused = _GUIDES if settings.version >= _WITHOUT_GUIDES else ()
+        self.serves = {
+            "anthropic-messages": Serve(
+                lacks=settings.lacks,
+                parameters=dict.fromkeys(refused, False),
+                variant={
+                    "cache": settings.cache,
+                    **({"stale_thinking": "drop_block"} if drops else {}),
+                },
+            )
+        }
+
+    def missing(self) -> str | None:
+        lacks_key = _is_own(self.base_url) and not self.has_key
+        return super().missing() or (
+            self.services.no_key("ANTHROPIC_API_KEY") if lacks_key else None
+        )
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        query = {"limit": "1000"}
+        for _ in range(_MOST_PAGES):
+            page = self.get(f"/v1/models?{urlencode(query)}", limits)
+            yield from _listed(page)
+            last = page.get("last_id")
+            if not page.get("has_more") or not isinstance(last, str):
+                return
+            query["after_id"] = last
+
+
+def _is_own(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    return host == "anthropic.com" or host.endswith(".anthropic.com")
+
+
+def _listed(page: Any) -> Iterator[Listed]:
+    try:
+        for model in page["data"]:
+            yield Listed(
+                model["id"],
+                capabilities=_capabilities(model.get("capabilities")),
+                window=_window(model.get("max_input_tokens")),
+            )
+    except (LookupError, TypeError, AttributeError) as error:
+        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+
+
+def _capabilities(told: Any) -> frozenset[str] | None:
+    """Of tools it says nothing: every model can ask for some."""
+    if not isinstance(told, Mapping):
+        return None
+    found = {name for key, name in _CAPABILITIES.items() if _is_supported(told.get(key))}
+    return frozenset({"tools", *found})
+
+
+def _is_supported(told: Any) -> bool:
+    return isinstance(told, Mapping) and told.get("supported") is True
+
+
+def _window(told: Any) -> int | None:
+    return told if type(told) is int and told > 0 else None

@@ -1,0 +1,114 @@
+"""The Claude models, as Anthropic's overview of models, the page of each of them, its guides
+to thinking and effort, and its own client had them in November 2026.
+
+Those of the fifth generation think unless they are told not to, if they can be told; as
+much as their effort says. Those from 4.7 on refuse what guides the choice of tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Model, standard
+
+_DIALECT = "anthropic-messages"
+_ABLE = {"tools", "schema", "images", "files", "reasoning"}
+_GUIDES = ("temperature", "top_p", "top_k")
+_EFFORTS = ("none", "low", "medium", "high", "xhigh", "max")
+
+
+def _adaptive(
+    name: str,
+    efforts: str,
+    *,
+    without: Sequence[str] = (),
+    guides: bool = False,
+    budget: bool = False,
+    bound: bool = False,
+    no_thinking: str = "",
+) -> Model:
+    """A model that decides itself how long it thinks.
+
+    efforts       the least and the most of `reasoning_effort`, as `low-max`
+    without       efforts between them that it does not know
+    guides        whether it takes what guides the choice of tokens
+    budget        whether it can be told how long to think as well
+    bound         whether its thoughts are bound to what came before them
+    no_thinking   how it is told not to think, where that is not said as usual
+    """
+    variant = {
+        **({"bound_thinking": True} if bound else {}),
+        **({"no_thinking": no_thinking} if no_thinking else {}),
+    }
+    return Model(
+        name,
+        dialects=[_DIALECT],
+        capabilities=_ABLE,
+        window=1_000_000,
+        max_output=128_000,
+        parameters={
+            **({} if guides else dict.fromkeys(_GUIDES, False)),
+            **({} if budget else {"thinking_budget": False}),
+            "max_tokens": _max_tokens(128_000),
+            "reasoning_effort": _effort(efforts, without),
+        },
+        variant={_DIALECT: variant} if variant else {},
+        at={"anthropic": name},
+    )
+
+
+def _by_budget(name: str, date: str, *, efforts: str = "", retired: bool = False) -> Model:
+    """A model that thinks as long as it is told.
+
+    date      of the version that its name stands for
+    efforts   as above; empty if it knows none
+    retired   whether Anthropic has it no more, and others still may
+    """
+    return Model(
+        name,
+        dialects=[_DIALECT],
+        aliases=[f"{name}-{date}"],
+        capabilities=_ABLE,
+        window=200_000,
+        max_output=64_000,
+        parameters={
+            "max_tokens": _max_tokens(64_000),
+            "reasoning_effort": _effort(efforts) if efforts else False,
+        },
+        variant={_DIALECT: {"thinking": "budget"}},
+        at={} if retired else {"anthropic": f"{name}-{date}"},
+    )
+
+
+def _max_tokens(most: int) -> Mapping[str, Any]:
+    return {**standard("max_tokens")["max_tokens"], "maximum": most}
+
+
+def _effort(efforts: str, without: Sequence[str] = ()) -> Mapping[str, Any]:
+    least, _, most = efforts.partition("-")
+    known = _EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1]
+    return {
+        "type": "string",
+        "enum": [effort for effort in known if effort not in without],
+        "description": "how much the model thinks, and says",
+    }
+
+
+CHAT: Sequence[Model] = (
+    _adaptive("claude-fable-5-2", "low-max", bound=True),
+    _adaptive("claude-fable-5-1", "low-max", bound=True),
+    _adaptive("claude-fable-5", "low-max"),
+    _adaptive("claude-opus-5-5", "low-max", bound=True),
+    _adaptive("claude-opus-5", "none-max"),
+    _adaptive("claude-opus-4-8", "none-max"),
+    _adaptive("claude-opus-4-7", "none-max"),
+    _adaptive("claude-opus-4-6", "none-max", without=["xhigh"], guides=True, budget=True),
+    _adaptive("claude-sonnet-5-5", "none-max", bound=True, no_thinking="between_tools"),
+    _adaptive("claude-sonnet-5", "none-max"),
+    _adaptive("claude-sonnet-4-6", "none-max", without=["xhigh"], guides=True, budget=True),
+    _adaptive("claude-haiku-5-5", "none-max", bound=True),
+    _by_budget("claude-haiku-4-5", "20251001"),
+    _by_budget("claude-opus-4-5", "20251101", efforts="low-high"),
+    _by_budget("claude-sonnet-4-5", "20250929", retired=True),
+)

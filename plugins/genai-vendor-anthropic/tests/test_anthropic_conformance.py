@@ -1,0 +1,18 @@
+"""The suites of the host, for the provider and for the models."""
+
+from __future__ import annotations
+
+import genai_vendor_anthropic
+
+from genai_host.testing.suites import HttpProviderSuite, ModelSuite, SpeaksAnthropicMessages
+
+
+class TestAnthropic(SpeaksAnthropicMessages, HttpProviderSuite):
+    plugin = genai_vendor_anthropic
+    provider = "anthropic"
+    settings = {"base_url": "{url}"}
+    keys = ["ANTHROPIC_API_KEY"]
+
+
+class TestModels(ModelSuite):
+    plugin = genai_vendor_anthropic

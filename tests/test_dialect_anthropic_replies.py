@@ -1,0 +1,473 @@
+"""Anthropic's messages: replies, whole and streamed, and errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from anthropic_form import (
+    CALL,
+    DIALECT,
+    START,
+    STOP,
+    STREAMED,
+    begins,
+    ends,
+    event,
+    finishes,
+    message,
+    piece,
+    read,
+    sent_again,
+    stream,
+    text,
+    thinking,
+    tool_use,
+)
+from garbage import NESTED, WEIRD, cut, cuts, json_values, leak
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from genai_host.api import (
+    Codec,
+    Completion,
+    Delta,
+    Finish,
+    Message,
+    Opaque,
+    ProviderReply,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    GenerationError,
+    IncompleteReply,
+    MalformedReply,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+    error_of_status,
+)
+from genai_host.http.framing import read_sse
+from genai_host.testing.garbage import Place, places_in, with_other
+
+NAME = "anthropic-messages"
+REDACTED = {"type": "redacted_thinking", "data": "eA=="}
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "é"}}
+CITED = {"type": "char_location", "cited_text": "a", "document_index": 0}
+
+
+# whole replies
+
+
+@pytest.mark.parametrize(
+    ("blocks", "parts"),
+    [
+        ([], []),
+        ([text("")], []),
+        ([text("a"), text("b")], [Text("a"), Text("b")]),
+        ([thinking("hm"), text("a")],
+         [Reasoning("hm"), Opaque(NAME, thinking("hm")), Text("a")]),
+        ([thinking("", "c2ln"), text("a")], [Opaque(NAME, thinking("", "c2ln")), Text("a")]),
+        ([thinking("hm", "")], [Reasoning("hm")]),
+        ([REDACTED, SEARCH], [Opaque(NAME, REDACTED), Opaque(NAME, SEARCH)]),
+        ([text("a", citations=[CITED])], [Opaque(NAME, {"citations": [CITED]}), Text("a")]),
+        ([text("a", citations=None)], [Text("a")]),
+        ([tool_use("toolu_1", "look", {"at": "é"})], [ToolCall("toolu_1", "look", {"at": "é"})]),
+        ([text("a"), tool_use("", "look", {})], [Text("a"), ToolCall("call_1", "look", {})]),
+        ([tool_use("1", "look", "{")], [ToolCall("1", "look", malformed="{")]),
+    ],
+)  # fmt: skip
+def test_a_reply_is_read(blocks: list[Any], parts: list[Any]) -> None:
+    assert read(message(*blocks)).message == Message("assistant", parts)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("tool_use", "tool_calls"),
+        ("refusal", "content_filter"),
+        ("pause_turn", "other"),
+        ("of_tomorrow", "other"),
+        ("", "other"),
+    ],
+)
+def test_why_it_stopped_is_told(reason: str, finish: Finish) -> None:
+    found = read(message(text("a"), reason=reason))
+    assert (found.finish, found.vendor_finish) == (finish, reason)
+
+
+def test_a_call_is_a_reason_to_stop() -> None:
+    assert read(message(tool_use("1", "look", {}))).finish == "tool_calls"
+
+
+def test_usage_is_counted() -> None:
+    usage = {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 20,
+        "cache_read_input_tokens": 100,
+        "output_tokens": 7,
+        "output_tokens_details": {"thinking_tokens": 5},
+        "service_tier": "standard",
+    }
+    assert read(message(text("a"), usage=usage)).usage == Usage(123, 7, 100, 5)
+    nulls = {**dict.fromkeys(usage, None), "input_tokens": 3}
+    assert read(message(text("a"), usage=nulls)).usage == Usage(3)
+
+
+def test_a_reply_without_an_answer_is_the_models_failure() -> None:
+    with pytest.raises(GenerationError):
+        read({"type": "message"})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [],
+        "hi",
+        message("hi"),
+        message({"text": "a"}),
+        message(text(1)),  # type: ignore[arg-type]  # which is what is wrong
+        message(tool_use("1", "look", [])),
+        {**message(), "content": "hi"},
+        {**message(), "usage": []},
+    ],
+    ids=str,
+)
+def test_what_is_no_reply_is_malformed(reply: Any) -> None:
+    with pytest.raises(MalformedReply):
+        read(reply)
+
+
+# errors
+
+
+def failure(kind: str, message: str = "no") -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "raised", "status"),
+    [
+        ("invalid_request_error", RequestRefused, 400),
+        ("authentication_error", AuthenticationFailed, 401),
+        ("billing_error", RequestRefused, 402),
+        ("permission_error", AuthenticationFailed, 403),
+        ("not_found_error", RequestRefused, 404),
+        ("request_too_large", RequestRefused, 413),
+        ("rate_limit_error", RateLimited, 429),
+        ("api_error", Unavailable, 500),
+        ("timeout_error", Unavailable, 504),
+        ("overloaded_error", Unavailable, 529),
+        ("error_of_tomorrow", Unavailable, 500),
+    ],
+)
+def test_an_error_is_told_by_its_type_amid_a_stream_and_by_its_status_else(
+    kind: str, raised: type[GenaiError], status: int
+) -> None:
+    data = json.dumps(failure(kind, "it\nis so")).encode()
+    with pytest.raises(raised, match="it is so") as caught:
+        stream([START, StreamEvent(data, "error")])
+    assert (type(caught.value), caught.value.status) == (raised, status)
+    for other in (400, 429, 503):
+        found = DIALECT.explain_error(ProviderReply(data, other))
+        assert found == error_of_status(other, "it is so")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+        ("invalid_request_error", "input length and `max_tokens` exceed context limit: 9 + 8"),
+        ("exceed_context_size_error", "the request exceeds the available context size"),
+    ],
+)
+def test_an_overflow_is_told(kind: str, said: str) -> None:
+    found = DIALECT.explain_error(ProviderReply(json.dumps(failure(kind, said)).encode(), 400))
+    assert type(found) is ContextOverflow
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}'])
+def test_what_tells_of_no_error_is_left_to_the_status(body: bytes) -> None:
+    assert DIALECT.explain_error(ProviderReply(body, 500)) is None
+
+
+# streams
+
+
+def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
+    pieces, found = stream(
+        [
+            event("message_start", message=message(reason="", usage={"input_tokens": 3})),
+            begins(0, thinking("", "")),
+            event("ping"),
+            piece(0, "thinking", thinking="h"),
+            piece(0, "thinking", thinking="m"),
+            piece(0, "signature", signature="c2ln"),
+            ends(0),
+            begins(1, thinking("", "")),
+            piece(1, "thinking", thinking="so"),
+            ends(1),
+            begins(2, REDACTED),
+            ends(2),
+            begins(3, text("")),
+            piece(3, "text", text="a"),
+            piece(3, "citations", citation=CITED),
+            piece(3, "text", text=""),
+            piece(3, "text", text="b"),
+            ends(3),
+            begins(4, {**SEARCH, "input": {}}),
+            piece(4, "input_json", partial_json='{"q":'),
+            piece(4, "input_json", partial_json='"é"}'),
+            ends(4),
+            begins(5, tool_use("toolu_1", "look", {})),
+            piece(5, "input_json", partial_json=""),
+            piece(5, "input_json", partial_json='{"at": 1}'),
+            ends(5),
+            begins(6, tool_use("toolu_2", "look", {})),
+            ends(6),
+            event("of_tomorrow", index=0),
+            piece(3, "of_tomorrow"),
+            finishes("tool_use", output_tokens=9, input_tokens=None, cache_read_input_tokens=0),
+            STOP,
+        ]
+    )
+    first, second = ToolCall("toolu_1", "look", {"at": 1}), ToolCall("toolu_2", "look", {})
+    assert pieces == [
+        Delta(reasoning="h"),
+        Delta(reasoning="m"),
+        Delta(reasoning="\n\nso"),
+        Delta("a"),
+        Delta("b"),
+        Delta(tool_call=first),
+        Delta(tool_call=second),
+    ]
+    assert found == Completion(
+        Message(
+            "assistant",
+            [
+                Reasoning("hm"),
+                Opaque(NAME, thinking("hm")),
+                Reasoning("so"),
+                Opaque(NAME, REDACTED),
+                Opaque(NAME, {"citations": [CITED]}),
+                Text("ab"),
+                Opaque(NAME, SEARCH),
+                first,
+                second,
+            ],
+        ),
+        "tool_calls",
+        Usage(3, 9),
+        vendor_finish="tool_use",
+    )
+
+
+def test_a_refusal_amid_a_stream_is_told() -> None:
+    events = [START, begins(0, text("a")), finishes("refusal"), STOP]
+    pieces, found = stream(events)
+    assert pieces == [Delta("a")]
+    assert (found.finish, found.text) == ("content_filter", "a")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        StreamEvent(b"{"),
+        StreamEvent(b"[DONE]"),
+        StreamEvent(b"[]"),
+        StreamEvent(b"{}"),
+        begins(0, {}),
+        begins(0, 1),
+        piece(7, "text", text="a"),
+        piece(0, "text", text=1),
+        event("content_block_delta", index=0, delta=[]),
+        event("message_start", message=1),
+    ],
+    ids=lambda each: each.data.decode(),
+)
+def test_what_is_no_event_is_malformed(wrong: StreamEvent) -> None:
+    with pytest.raises(MalformedReply):
+        stream([START, begins(0, text("")), wrong])
+
+
+def test_what_a_tool_of_the_service_was_given_has_to_be_json() -> None:
+    events = [START, begins(0, SEARCH), piece(0, "input_json", partial_json="{"), ends(0), STOP]
+    with pytest.raises(MalformedReply):
+        stream(events)
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+objects = st.dictionaries(words, words | st.integers() | st.none(), max_size=3)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> tuple[dict[str, Any], list[StreamEvent]]:
+    """An answer in one piece, and the events of the same in many."""
+    blocks: list[dict[str, Any]] = []
+    events: list[StreamEvent] = [START]
+    kinds = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use"])
+    for index, kind in enumerate(draw(st.lists(kinds, max_size=5))):
+        if kind == "text":
+            block = text(draw(words))
+            begun = text("")
+            grown = [("text", "text", block["text"])]
+        elif kind == "thinking":
+            block = thinking(draw(words))
+            begun = thinking("", "")
+            grown = [("thinking", "thinking", block["thinking"])]
+        elif kind == "tool_use":
+            block = tool_use(f"toolu_{index}", draw(words), draw(objects))
+            begun = {**block, "input": {}}
+            grown = [("input_json", "partial_json", json.dumps(block["input"]))]
+        else:
+            block = begun = REDACTED
+            grown = []
+        blocks.append(block)
+        events.append(begins(index, begun))
+        for name, place, whole in grown:
+            events += [piece(index, name, **{place: each}) for each in cut(whole, draw(cuts))]
+        if kind == "thinking":
+            events.append(piece(index, "signature", signature=block["signature"]))
+        events += draw(st.sampled_from([[], [event("ping")]]))
+        events.append(ends(index))
+    reason = draw(st.sampled_from(["end_turn", "max_tokens", "tool_use", "odd"]))
+    usage = {"output_tokens": draw(st.integers(1, 9))}
+    return message(*blocks, reason=reason, usage=usage), [*events, finishes(reason, **usage)]
+
+
+@settings(max_examples=150)
+@given(answer=answers())
+def test_an_answer_is_the_same_in_one_piece_and_in_many(
+    answer: tuple[dict[str, Any], list[StreamEvent]],
+) -> None:
+    whole, events = answer
+    pieces, found = stream([*events, STOP])
+    assert found == read(whole)
+    assert "".join(each.text for each in pieces) == found.text
+    thoughts = [part.text for part in found.message.content if isinstance(part, Reasoning)]
+    assert "".join(each.reasoning for each in pieces) == "\n\n".join(thoughts)
+    assert tuple(each.tool_call for each in pieces if each.tool_call) == found.tool_calls
+
+
+@settings(max_examples=60)
+@given(answer=answers(), places=cuts)
+def test_a_stream_is_the_same_however_its_bytes_come(
+    answer: tuple[dict[str, Any], list[StreamEvent]], places: list[int]
+) -> None:
+    whole, events = answer
+    data = b"".join(
+        b"event: %b\r\ndata: %b\r\n\r\n" % ((each.name or "").encode(), each.data)
+        for each in [*events, STOP]
+    )
+    assert stream(list(read_sse(cut(data, places))))[1] == read(whole)
+
+
+@settings(max_examples=100)
+@given(answer=answers(), end=st.integers(0, 1_000))
+def test_a_stream_that_is_cut_is_no_answer(
+    answer: tuple[dict[str, Any], list[StreamEvent]], end: int
+) -> None:
+    events = answer[1][: end % (len(answer[1]) + 1)]
+    decoder = DIALECT.decoder(STREAMED)
+    assert decoder is not None
+    said = "".join(each.text for one in events for each in decoder.feed(one))
+    assert not decoder.done
+    with pytest.raises(IncompleteReply) as caught:
+        decoder.finish()
+    assert caught.value.text == said
+
+
+@settings(max_examples=60)
+@given(answer=answers())
+def test_what_a_model_says_can_be_sent_again(
+    answer: tuple[dict[str, Any], list[StreamEvent]],
+) -> None:
+    """All of it as it came, but for texts that show nothing."""
+    completion = read(answer[0])
+    blocks = [
+        each for each in answer[0]["content"] if each["type"] != "text" or each["text"].strip()
+    ]
+    again = sent_again(completion)
+    found = [text(again)] if isinstance(again, str) else again or []
+    assert found == blocks
+    Codec().from_json(json.loads(json.dumps(Codec().to_json(completion))), Completion)
+
+
+def test_citations_go_back_with_their_text() -> None:
+    cited = text("a", citations=[CITED])
+    assert sent_again(read(message(text("b"), cited, text("c")))) == [text("b"), cited, text("c")]
+
+
+# whatever else comes
+
+REPLY = message(
+    text("a", citations=[CITED]),
+    thinking("hm"),
+    tool_use("toolu_1", "look", {"at": 1}),
+    SEARCH,
+    usage={"input_tokens": 1, "output_tokens_details": {"thinking_tokens": 1}},
+)
+EVENTS: list[Any] = [
+    json.loads(each.data)
+    for each in (
+        event("message_start", message=message(usage={"input_tokens": 1})),
+        begins(0, thinking("", "")),
+        piece(0, "thinking", thinking="hm"),
+        piece(0, "signature", signature="c2ln"),
+        begins(1, tool_use("toolu_1", "look", {})),
+        piece(1, "input_json", partial_json="{}"),
+        ends(1),
+        begins(2, text("")),
+        piece(2, "citations", citation=CITED),
+        piece(2, "text", text="a"),
+        finishes("end_turn", output_tokens=1),
+        STOP,
+    )
+]
+PLACES = [(at, place) for at, each in enumerate(EVENTS) for place in places_in(each)]
+KEYS = sorted({str(key) for key in re.findall(r'"(\w+)":', json.dumps([REPLY, EVENTS]))})
+
+
+@pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
+def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
+    replies = [with_other(REPLY, place, weird) for weird in WEIRD]
+    leaks = [leak(lambda reply=reply: again(read(reply))) for reply in replies]  # type: ignore[misc]
+    assert set(leaks) == {""}
+
+
+@pytest.mark.parametrize(("at", "place"), PLACES, ids=str)
+def test_nothing_in_a_stream_raises_anything_else(at: int, place: Place) -> None:
+    events = [StreamEvent(json.dumps(each).encode()) for each in EVENTS]
+    for weird in WEIRD:
+        other = StreamEvent(json.dumps(with_other(EVENTS[at], place, weird)).encode())
+        changed = [*events[:at], other, *events[at + 1 :]]
+        assert not leak(lambda changed=changed: again(stream(changed)[1]))  # type: ignore[misc]
+
+
+def again(completion: Completion) -> None:
+    """Put a completion on record, and send it back."""
+    json.dumps(Codec().to_json(completion), allow_nan=False)
+    sent_again(completion)
+
+
+@settings(max_examples=300)
+@given(data=json_values(KEYS).map(lambda value: json.dumps(value).encode()) | st.binary())
+@example(data=b'{"content": ' + NESTED + b"}")
+@example(data=b'{"error": {"type": ["x"]}}')
+def test_no_bytes_raise_anything_else(data: bytes) -> None:
+    assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))
+    assert not leak(lambda: stream([StreamEvent(data), STOP]))
+    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))
