@@ -51,8 +51,13 @@ def embeddings(*vectors: Sequence[float]) -> Reply:
 
 
 def failure(code: int, status: str = "", *details: Any, message: str = "no") -> Reply:
+    return json_reply(problem(code, status, *details, message=message), code)
+
+
+def problem(code: int, status: str = "", *details: Any, message: str = "no") -> dict[str, Any]:
+    """The body of a failure."""
     error = {"code": code, "message": message, "status": status, "details": list(details)}
-    return json_reply({"error": error}, code)
+    return {"error": error}
 
 
 def reason(word: str) -> dict[str, Any]:
