@@ -77,9 +77,9 @@ class Form(NamedTuple):
         if message.role == "system":
             return b"", b""
         parts = list(_joined(_wire_parts(message)))
-        if self.unsigned_calls:
-            call = next((each for each in parts if "functionCall" in each), {SIGNATURE: ""})
-            call.setdefault(SIGNATURE, self.unsigned_calls)
+        calls = [each for each in parts if "functionCall" in each]
+        if calls and self.unsigned_calls:  # of several calls at once the first is signed
+            calls[0].setdefault(SIGNATURE, self.unsigned_calls)
         role = b"model" if message.role == "assistant" else b"user"
         return role, b",".join(map(write_json, parts))
 
