@@ -12,7 +12,7 @@ from typing import Any
 
 from genai_host.api import ProviderReply
 from genai_host.api.json_text import read_json
-from genai_host.api.reply_fields import list_in, malformed, one_line
+from genai_host.api.reply_fields import list_in, malformed, one_line, read_reply
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -42,17 +42,9 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """An object; an error that comes with status 200, or amid a stream, is raised."""
-    try:
-        value = read_json(data)
-    except ValueError as error:
-        raise malformed(f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise malformed(f"it is a {type(value).__name__}")
-    found = error_in(value)
-    if found is not None:
-        raise found
-    return value
+    """A reply, or an event of one. Raises the error that it tells of, and
+    `MalformedReply`."""
+    return read_reply(data, error_in)
 
 
 def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from genai_host.api import (
 from genai_host.errors import GenaiError
 from genai_vendor_gemini.contents import Form, wire_contents, wire_system
 from genai_vendor_gemini.failures import explain_error
-from genai_vendor_gemini.replies import NAME, ReplyDecoder, read_reply
+from genai_vendor_gemini.replies import NAME, ReplyDecoder, read_completion
 
 _CONFIGURED: Mapping[str, str] = {
     "temperature": "temperature",
@@ -107,7 +107,7 @@ class GenerateContent(Dialect[ChatCall, Completion]):
         return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
 
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
-        return read_reply(call, reply.body)
+        return read_completion(call, reply.body)
 
     def decoder(self, call: ChatCall) -> Decoder[Completion]:
         return ReplyDecoder(call)

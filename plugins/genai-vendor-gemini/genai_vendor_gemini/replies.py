@@ -68,7 +68,7 @@ def has_own_id(id: str) -> bool:
     return not id.startswith(_UNNAMED)
 
 
-def read_reply(call: ChatCall, body: bytes) -> Completion:
+def read_completion(call: ChatCall, body: bytes) -> Completion:
     """A whole reply. Raises `MalformedReply`, and `UnexpectedFinish` if it holds no
     answer."""
     reading = _Reading(call)
