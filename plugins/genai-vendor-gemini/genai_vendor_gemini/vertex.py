@@ -27,7 +27,7 @@ from genai_vendor_gemini.gemini import PATIENT, serves
 _GLOBAL = "global"
 _REGIONS_OF_SEVERAL = ("us", "eu")  # addresses of their own
 _NAME = re.compile(r"[a-z0-9][a-z0-9.:-]*")  # older projects have a domain, `example.com:mine`
-_CLAUDE_VERSION = "vertex-2023-10-16"
+_CLAUDE_VERSION = "vertex-2023-10-16"  # the only one that the guide has; the SDK says a later one
 
 
 @frozen
