@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How long looking takes: `genai-host plugins` and others beside `import click`.
+"""How long looking takes: `genai-host plugins` and others beside `import click`; and
+what keeping a conversation adds to a question.
 
     python benchmarks/startup.py [--rounds 21] [--python PYTHON]
 
@@ -70,6 +71,8 @@ def _measure(programs: Path, sites: dict[int, Path], home: Path, rounds: int) ->
         "import genai_host": ([python, "-c", "import genai_host"], 0),
         "--version": ([host, "--version"], 0),
         "--help": ([host, "--help"], 0),
+        "ask, no record": ([host, "ask", "--provider", "mock", "--no-record", "hi"], 0),
+        "ask": ([host, "ask", "--provider", "mock", "hi"], 0),
     }
     for size in sites:
         subjects[f"plugins, {size} others"] = ([host, "plugins"], size)
@@ -86,6 +89,8 @@ def _measure(programs: Path, sites: dict[int, Path], home: Path, rounds: int) ->
         print(f"{name:24} {statistics.median(taken) * 1000:10.1f} {ratio:15.2f}")
     ours, parts = (statistics.median(times[f"import {name}"]) for name in _IMPORTS)
     print(f"import genai_host is {ours / parts:.2f} x import attrs, pluggy")
+    kept, lost = (statistics.median(times[f"ask{more}"]) for more in ("", ", no record"))
+    print(f"a recorded question is {kept / lost:.2f} x one that is not")
     few, many = (statistics.median(times[f"plugins, {size} others"]) for size in (0, 1000))
     print(f"1,000 distributions add {(many - few) * 1000:.1f} ms")
 

@@ -59,7 +59,7 @@ class Agent:
         self.routes = tuple(routes)
         self._retry = retry
         self.parameters = dict(parameters or {})
-        self._history = list(history)
+        self._history = tuple(history)
         self._checkers: dict[str, Checker] = {}
         self._draft = Draft()
         if self.routes:
@@ -68,11 +68,11 @@ class Agent:
     @property
     def history(self) -> tuple[Message, ...]:
         """What was said, oldest first."""
-        return tuple(self._history)
+        return self._history
 
     def reset(self, history: Iterable[Message] = ()) -> None:
         """Forget what was said, or replace it with what was."""
-        self._history = list(history)
+        self._history = tuple(history)
 
     def stream(
         self,

@@ -1,7 +1,7 @@
 """The host: where everything is put together. Nothing is global, nothing is built
 at import; two hosts in one process know nothing of each other.
 
-    Host.open → Plugins → Catalog.resolve → Route → Agent → Conversation
+    Host.open → Plugins → Routing → Route → Agent → Conversation
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-from attrs import evolve
 
 from genai_host.agent import Agent
 from genai_host.api import (
@@ -31,18 +29,18 @@ from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, NoRoute, StoreError
-from genai_host.instances import Instance, Instances, Unopened
+from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
+from genai_host.instances import Instances
+from genai_host.join import Candidate
 from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
-from genai_host.resolution import Candidate, Catalog
+from genai_host.resolution import Catalog
 from genai_host.retry import Patience, Retry
-from genai_host.route import Route
-from genai_host.served import Served
+from genai_host.routing import Routing
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -86,8 +84,6 @@ class Host:
         self._retry = Retry(self.clock, patience)
         self.store = store
         self._lock = threading.RLock()
-        self._joined: tuple[int, Catalog] | None = None
-        self._routes: dict[tuple[str, str, str], Route] = {}
         self._conversations: weakref.WeakSet[Conversation] = weakref.WeakSet()
         self._closed = False
         self._closing = Cancellation()
@@ -127,7 +123,7 @@ class Host:
         nobody from an answer: see `Conversation.unrecorded`.
         """
         chosen = self.feature(feature or self.config.feature)
-        named = self._models_for(chosen, model, provider, models or {})
+        named = self._routing.models_for(chosen, model, provider, models or {})
         opened = Opened(
             feature=chosen.name,
             version=chosen.version,
@@ -182,7 +178,7 @@ class Host:
         if model or provider or models or parameters or settings:
             joined = {**now.parameters, **(parameters or {})}
             changed = Changed(
-                self._models_for(feature, model, provider, models or {}, now.models),
+                self._routing.models_for(feature, model, provider, models or {}, now.models),
                 {name: value for name, value in joined.items() if value is not None},
                 {**now.settings, **(settings or {})},
             )
@@ -253,17 +249,11 @@ class Host:
     @property
     def catalog(self) -> Catalog:
         """Models, providers and dialects, joined; made anew when an instance changes."""
-        with self._lock:
-            version = self.instances.version
-            if self._joined is None or self._joined[0] != version:
-                self._joined = (version, self._join())
-            return self._joined[1]
+        return self._routing.catalog
 
     def refresh(self) -> Catalog:
         """The same, made anew now: keys and weights may have come since."""
-        with self._lock:
-            self._joined = None
-            return self.catalog
+        return self._routing.refresh()
 
     def routes(self) -> list[Candidate]:
         """Every model at every provider: what runs, and what does not and why."""
@@ -274,8 +264,7 @@ class Host:
     ) -> list[Candidate]:
         """The candidates for a name as `open` takes it, best first, with those that
         cannot run. Raises `NoRoute` for an unknown name."""
-        named = model or self.config.models.get(operation)
-        return self.refresh().explain(named, provider, operation)
+        return self._routing.explain(model, provider, operation)
 
     def close(self) -> None:
         """Close all conversations and providers. What is under way is cancelled."""
@@ -297,6 +286,10 @@ class Host:
         self.close()
 
     @once
+    def _routing(self) -> Routing:
+        return Routing(self.registry, self.instances, self.config, self._observers, self.clock)
+
+    @once
     def _observers(self) -> Observers:
         return Observers(self.plugins.hooks)
 
@@ -311,45 +304,6 @@ class Host:
                 hint=f"there are: {known}; a plugin may bring it: "
                 f"genai-host install genai-feature-{name}",
             ) from None
-
-    def _models_for(
-        self,
-        feature: Feature[Any],
-        model: str | None,
-        provider: str | None,
-        others: Mapping[str, str],
-        before: Mapping[str, str] | None = None,
-    ) -> dict[str, str]:
-        """Each role of the feature and the model that plays it, as a name that says
-        where and how it runs.
-
-        before   who plays where nothing is said
-        """
-        before = before or {}
-        for role in others:
-            if role not in feature.roles:
-                raise ConfigurationError(
-                    f"the feature {feature.name} has no role {role!r}",
-                    hint=f"its roles: {', '.join(feature.roles) or 'none'}",
-                )
-        if (model or provider) and "main" not in feature.roles:
-            raise ConfigurationError(f"the feature {feature.name} uses no model")
-        named: dict[str, str] = {}
-        for role, operation in feature.roles.items():
-            name = model if role == "main" else others.get(role)
-            at = provider if role == "main" else None
-            if name is None and at is None and role in before:
-                named[role] = before[role]
-                continue
-            if name is None and role in feature.optional:
-                continue
-            if name is None and at is None:
-                name = self.config.models.get(operation)
-            if name is not None:  # what a record says must not change with the aliases
-                name = self.catalog.meant(name)
-            best = self._resolve(name, at, operation)[0]
-            named[role] = name if name is not None and at is None else best.name
-        return named
 
     def _recorder(
         self, wanted: Recorder | bool, opened: Opened
@@ -383,8 +337,7 @@ class Host:
         changed: Changed | None = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
-            candidates = self._resolve(name, None, feature.roles[role])
-            routes = [self._route(each) for each in candidates]
+            routes = self._routing.routes(name, feature.roles[role])
             return Agent(role, routes, parameters, retry=self._retry)
 
         conversation = Conversation(
@@ -403,49 +356,3 @@ class Host:
                 raise ConversationClosed("the host is closed")
             self._conversations.add(conversation)
         return conversation
-
-    def _resolve(
-        self, name: str | None, provider: str | None, operation: Operation
-    ) -> list[Candidate]:
-        """What is missing is looked for once more before it is said to be missing."""
-        try:
-            return self.catalog.resolve(name, provider, operation)
-        except NoRoute:
-            return self.refresh().resolve(name, provider, operation)
-
-    def _route(self, candidate: Candidate) -> Route:
-        """Routes are made once, and shared by all conversations."""
-        with self._lock:
-            key = (candidate.model.name, candidate.provider, candidate.dialect)
-            kept = self._routes.get(key)
-            if kept is None or kept.candidate != candidate:
-                dialect = self.registry.dialects[candidate.dialect]
-                kept = Route(candidate, dialect, self.instances, self._observers, self.clock)
-                self._routes[key] = kept
-            return kept
-
-    def _join(self) -> Catalog:
-        registry = self.registry
-        return Catalog(
-            registry.models.values(),
-            registry.offerings,
-            registry.dialects,
-            [_served(instance) for instance in self.instances],
-            self.instances.unknown,
-            self.config.prefer,
-            self.config.aliases,
-        )
-
-
-def _served(instance: Instance) -> Served:
-    """What an instance says of itself; one that cannot be opened says why."""
-    served = Served(
-        instance.name,
-        instance.type.name,
-        models=instance.config.models,
-        automatic=instance.type.automatic,
-    )
-    provider = instance.look()
-    if isinstance(provider, Unopened):
-        return evolve(served, missing=provider.reason)
-    return served.asked(provider)

@@ -242,12 +242,19 @@ class Retold:
 
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
-        self.history = opened.history
         self.state = opened.state
         self.turns = 0
         self.marks: list[Mark] = []
         self.failed: TurnStarted | None = None
         self.pending: list[Entry] = []
+        self._messages = list(opened.history)
+        self._history: tuple[Message, ...] | None = None
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        if self._history is None:  # put together when it is asked for, and not by each turn
+            self._history = tuple(self._messages)
+        return self._history
 
     @property
     def last(self) -> TurnStarted | None:
@@ -283,8 +290,8 @@ class Retold:
             message = last.message
             context = last.context if context is None else context
         again = again and (self.failed is None or self.failed.again)
-        seen, _ = self.before(again)
-        return TurnStarted(self.turns, message, version, len(seen), context or {}, schema, again)
+        seen = self.marks[-1].history if again else len(self._messages)
+        return TurnStarted(self.turns, message, version, seen, context or {}, schema, again)
 
     def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
         """The history and the state that a turn begins with.
@@ -329,19 +336,26 @@ class Retold:
         if entry.answer is None:
             self.failed = started
             return
-        history, state = self.before(started.again)
         if started.again:
-            self.marks.pop()
-        self.marks.append(Mark(len(history), state, started))
-        self.history = (*history, *added(entry.answer, started.message))
+            mark = self.marks.pop()
+            self._cut(mark.history)
+            self.state = mark.state
+        self.marks.append(Mark(len(self._messages), self.state, started))
+        self._messages += added(entry.answer, started.message)
+        self._history = None
         self.state = entry.answer.state
         self.failed = None
 
     def _rewind(self, entry: Rewound) -> None:
-        self.history = self.history[: entry.history]
+        self._cut(entry.history)
         self.state = entry.state
         del self.marks[entry.turns :]
         self.failed = None
+
+    def _cut(self, messages: int) -> None:
+        """Leave so many."""
+        del self._messages[messages:]
+        self._history = None
 
     def _started(self) -> TurnStarted:
         started = self.pending[0] if self.pending else None

@@ -1,66 +1,20 @@
-"""The join: which model can run on which provider, in which dialect, and why not.
+"""What a name means: the ways in which a model can run, best first, and why not.
 
-Pure: it gets what is declared and what the provider instances say of themselves,
-and gives candidates. Nothing here knows a model, a provider or a dialect by name.
+Pure, as the join is. Nothing here knows a model, a provider or a dialect by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from genai_host.api import Dialect, Model, Offering, Operation, RouteInfo, Serve
+from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.errors import NoRoute
+from genai_host.join import Candidate, Join, listed
 from genai_host.served import Served
 from genai_host.telling import nearest
-
-_OF_TRANSPORT = frozenset({"stream"})
-
-
-@frozen
-class Candidate:
-    """A model at a provider instance in a dialect, and what speaks against it.
-
-    dialect       empty if the two share none
-    id            the model's id there; empty if it is not offered
-    serve         how the provider serves the dialect
-    variant       which of its variants the dialect is to write
-    capabilities  what can be done this way
-    parameters    name to JSON Schema of the parameters that are taken this way
-    window        tokens that prompt and answer share; None if unknown
-    operation     what it is for
-    reasons       why it cannot run; empty if it can
-    """
-
-    model: Model
-    provider: str
-    dialect: str = ""
-    id: str = ""
-    serve: Serve = field(factory=Serve)
-    variant: Mapping[str, Any] = field(factory=dict)
-    capabilities: frozenset[str] = frozenset()
-    parameters: Mapping[str, Any] = field(factory=dict)
-    window: int | None = None
-    operation: Operation = "chat"
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def runs(self) -> bool:
-        return not self.reasons
-
-    @property
-    def info(self) -> RouteInfo:
-        return RouteInfo(self.model.name, self.provider, self.dialect)
-
-    @property
-    def name(self) -> str:
-        """A name that resolves to this model at this provider."""
-        if self.model.name == f"{self.provider}/{self.id}":  # passed through
-            return self.model.name
-        return f"{self.model.name}@{self.provider}"
 
 
 @frozen
@@ -103,13 +57,13 @@ class Catalog:
         self.served = {each.name: each for each in served}
         self.models = {model.name: model for model in models}
         self.absent = dict(absent or {})
-        self._dialects = dialects
+        offerings = list(offerings)
+        self._join = Join(offerings, dialects)
         self._prefer = list(prefer)
-        self._offerings = {(each.model, each.provider): each for each in offerings}
         self.names = dict(self.models)
         for model in self.models.values():
             self.names.update((alias, model) for alias in model.aliases)
-        for offering in self._offerings.values():
+        for offering in offerings:
             if offering.model not in self.names:
                 self._add_undeclared(offering.model)
         for instance in served:
@@ -144,7 +98,7 @@ class Catalog:
             candidate
             for model in self.models.values()
             for served in self.served.values()
-            for candidate in self._join(model, served)
+            for candidate in self._join.candidates(model, served)
         ]
 
     def explain(
@@ -186,75 +140,11 @@ class Catalog:
         found = [
             _for_operation(candidate, operation)
             for each in served
-            for candidate in self._join(read.model, each, read.id)
+            for candidate in self._join.candidates(read.model, each, read.id)
             if read.dialect in (None, candidate.dialect)
             and (read.model.dialects or candidate.operation == operation)
         ]
         return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
-
-    def _join(self, model: Model, served: Served, id: str | None = None) -> list[Candidate]:
-        offering = Offering(model.name, served.name, id) if id else self._offering(model, served)
-        if offering is None:
-            reason = f"{served.name} does not offer {model.name}"
-            return [_refused(model, served, reason)]
-        speaks = model.dialects or tuple(
-            name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
-        )
-        if offering.dialects is not None:
-            speaks = tuple(name for name in speaks if name in offering.dialects)
-        shared = [name for name in speaks if name in served.serves]
-        if not shared:
-            reason = served.missing or (
-                f"no shared dialect: {model.name} speaks {_listed(speaks)}, "
-                f"{served.name} serves {_listed(served.serves)}"
-            )
-            return [_refused(model, served, reason, id=offering.id)]
-        return [self._candidate(model, served, offering, name) for name in shared]
-
-    def _offering(self, model: Model, served: Served) -> Offering | None:
-        """Who runs it says under which id: the user first, then whoever offered it."""
-        declared = self._offerings.get((model.name, served.name)) or self._offerings.get(
-            (model.name, served.type)
-        )
-        own_id = served.models.get(model.name)
-        if own_id is not None:
-            return evolve(declared or Offering(model.name, served.name, own_id), id=own_id)
-        if declared is None and served.type in model.at:
-            return Offering(model.name, served.type, model.at[served.type])
-        return declared
-
-    def _candidate(self, model: Model, served: Served, offering: Offering, name: str) -> Candidate:
-        serve = served.serves[name]
-        dialect = self._dialects.get(name)
-        if dialect is None:
-            install = serve.install or f"a plugin that brings the dialect {name}"
-            reason = f"the dialect {name} is not installed: genai-host install {install}"
-            return _refused(model, served, reason, dialect=name, id=offering.id)
-        lacks = serve.lacks | offering.lacks
-        can = dialect.capabilities
-        if model.dialects:  # it is declared, so it says what it can do
-            can = can & (model.capabilities | _OF_TRANSPORT)
-        parameters = {**dialect.parameters, **serve.parameters, **model.parameters}
-        reason = served.missing or served.missing_models.get(offering.id, "")
-        windows = [window for window in (served.window, offering.window, model.window) if window]
-        return Candidate(
-            model=model,
-            provider=served.name,
-            dialect=name,
-            id=offering.id,
-            serve=_laid_over(serve, dialect.endpoint),
-            variant={
-                **dialect.variant,
-                **model.variant.get(name, {}),
-                **serve.variant,
-                **offering.variant,
-            },
-            capabilities=can - lacks,
-            parameters={key: schema for key, schema in parameters.items() if schema is not False},
-            window=min(windows, default=None),
-            operation=dialect.operation,
-            reasons=(reason,) if reason else (),
-        )
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
@@ -289,7 +179,7 @@ class Catalog:
         served = self.served[instance]
         named = self.names.get(id)
         for model in (*self.models.values(), *([named] if named else ())):
-            offering = self._offering(model, served)
+            offering = self._join.offering(model, served)
             if offering is not None and (offering.id == id or model is named):
                 return _Read(model, instance, dialect)
         return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
@@ -342,35 +232,15 @@ class Catalog:
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near
-            else f"there are {_listed(self.served)}; a plugin may bring it: "
+            else f"there are {listed(self.served)}; a plugin may bring it: "
             f"genai-host install genai-vendor-{name}"
         )
         return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 
 
-def _refused(
-    model: Model, served: Served, reason: str, *, dialect: str = "", id: str = ""
-) -> Candidate:
-    return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
-
-
 def _undeclared(name: str) -> Model:
     """A model of which nothing is known: it speaks whatever its provider serves."""
     return Model(name, dialects=())
-
-
-def _laid_over(serve: Serve, endpoint: Serve) -> Serve:
-    """A provider's way to serve a dialect, filled up with the dialect's own."""
-    return evolve(
-        serve,
-        path=serve.path or endpoint.path,
-        stream_path=serve.stream_path or (endpoint.stream_path if not serve.path else None),
-        query={**endpoint.query, **serve.query},
-        add={**endpoint.add, **serve.add},
-        drop=(*endpoint.drop, *serve.drop),
-        header_to_body={**endpoint.header_to_body, **serve.header_to_body},
-        lacks=frozenset(endpoint.lacks | serve.lacks),
-    )
 
 
 def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
@@ -396,7 +266,3 @@ def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation
         model=name or "",
         hint=f"genai-host routes explain {name}" if name else "genai-host routes",
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"

@@ -45,9 +45,10 @@ from genai_host.errors import (
     ProviderError,
     error_of_status,
 )
-from genai_host.instances import Attempt, Instances
+from genai_host.instance import Attempt
+from genai_host.instances import Instances
+from genai_host.join import Candidate
 from genai_host.observers import CallReport, Observers
-from genai_host.resolution import Candidate
 from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)

@@ -41,6 +41,7 @@ from genai_host import paths
 from genai_host.attachments import PIPED
 from genai_host.errors import ConfigurationError, InvalidData
 from genai_host.names import PLAIN_NAME
+from genai_host.telling import nearest
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100
@@ -378,9 +379,7 @@ def _names(text: str) -> list[str]:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, 1)
+    near = nearest(name, known)
     return f"did you mean {near[0]}?" if near else ""
 
 

@@ -49,6 +49,16 @@ class TestInstances:
             "models": {"llama": "llama-3.3-70b"},
         }
 
+    def test_so_is_one_whose_key_is_in_a_variable(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        code, _, err = terminal("config", "add", *_GROQ, 'api_key={"env": "GROQ_API_KEY"}')
+        assert (code, err) == (0, "added: groq\n")
+        explain = ("routes", "explain", "groq/llama", "-p", "groq")
+        assert "nothing in the environment variable GROQ_API_KEY" in terminal(*explain)[1]
+        monkeypatch.setenv("GROQ_API_KEY", "gsk-1234567890")
+        assert "\truns\t" in done(terminal, *explain)
+
     def test_they_are_listed(self, terminal: Terminal) -> None:
         done(terminal, "config", "add", *_GROQ)
         done(terminal, "config", "disable", "groq")

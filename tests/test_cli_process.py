@@ -78,6 +78,16 @@ class TestImports:
         )
         assert python(code).stderr == "False\n"
 
+    def test_a_new_conversation_is_recorded_without_sqlalchemy(self) -> None:
+        genai_host("ask", "-p", "mock", "the first one makes the store")
+        code = (
+            "import sys\nfrom genai_host.cli.main import run\nrun(['ask', '-p', 'mock', 'hi'])\n"
+            "print('sqlalchemy' in sys.modules, file=sys.stderr)"
+        )
+        assert python(code).stderr == "False\n"
+        listed = json.loads(genai_host("conversations", "list", "--json").stdout)
+        assert [each["title"] for each in listed][:1] == ["hi"]
+
     def test_importing_the_package_imports_nothing(self) -> None:
         done = python(
             "import sys; before = set(sys.modules); import genai_host\n"

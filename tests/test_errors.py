@@ -46,7 +46,7 @@ def tree(kind: type[GenaiError] = GenaiError) -> Iterator[type[GenaiError]]:
     """The classes of the host itself; tests make others."""
     yield kind
     for each in kind.__subclasses__():
-        if each.__module__ == errors.__name__:
+        if each.__module__.startswith(f"{errors.__name__}."):
             yield from tree(each)
 
 

@@ -22,7 +22,8 @@ from genai_host.api import (
 )
 from genai_host.api.parameters import STANDARD
 from genai_host.errors import NoRoute
-from genai_host.resolution import Candidate, Catalog
+from genai_host.join import Candidate
+from genai_host.resolution import Catalog
 from genai_host.served import Served
 
 

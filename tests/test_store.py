@@ -243,6 +243,22 @@ class TestList:
         assert other.summary(record.id).status == "interrupted"
 
 
+def test_a_closed_store_stays_closed(make_store: MakeStore) -> None:
+    store = make_store()
+    record = begin(store)
+    store.close()
+    for late in (
+        lambda: append(record, *turn(0)),
+        lambda: begin(store),
+        lambda: store.conversations(),
+        lambda: store.rename(record.id, "name"),
+    ):
+        with pytest.raises(StoreError, match="the store is closed"):
+            late()
+    store.close()
+    assert make_store().summary(record.id).turns == 0
+
+
 def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
     with Store(tmp_path / "none" / "x.db"):
         pass

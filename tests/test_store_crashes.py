@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import json
 import os
 import random
 import signal
@@ -14,17 +14,17 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
+import stepping
 import writing
+from stepping import host_of_steps
 from stores import CODEC
-from writing import five_steps, host_of
+from writing import host_of
 
-from genai_host.errors import StepInterrupted
-from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as POSIX does")
 
@@ -131,59 +131,82 @@ def test_kill_9_at_200_random_points_with_two_writers_loses_no_acknowledged_mess
     assert unfinished > 20
 
 
-class Killed(BaseException):
-    """Stands for the end of the process: nothing is written from then on."""
+class Nursery:
+    """Starts processes that stop between steps, one at a time; see `stepping`."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, stepping.__file__]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def start(self, work: str, file: Path, log: Path) -> int:
+        """Its process id."""
+        self._write(json.dumps([work, str(file), str(log)]))
+        process = self.hear()
+        assert isinstance(process, int)
+        return process
+
+    def hear(self) -> Any:
+        """What it tells next, or how it ended."""
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def go_on(self) -> None:
+        """Let it leave the point at which it stopped."""
+        self._write("go on")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
 
-def test_kill_between_any_two_steps_then_resume_gives_the_same_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    made = Nursery()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("point", stepping.POINTS)
+@pytest.mark.parametrize("step", stepping.STEPS)
+def test_kill_between_any_two_steps_of_a_5_step_feature_then_resume_gives_the_same_answer(
+    nursery: Nursery, tmp_path: Path, step: str, point: str
 ) -> None:
-    """Killed before and after each entry is written."""
-    whole = tmp_path / "whole"
-    with Store(tmp_path / "whole.db") as store, host_of(store, five_steps(str(whole))) as host:
-        conversation = host.open("five", "mock")
-        expected = conversation.say("squares").text
-        count = len(store.entries(conversation.id, host.codec))
-    append = StoredRecord.append
-    interrupted = 0
-    for cut, early in itertools.product(range(2, count), (True, False)):
-        log, file = tmp_path / f"{cut}{early}", tmp_path / f"{cut}{early}.db"
-        log.touch()
-        dead = False
+    """And no unrepeatable step is done twice: one that was under way ends as interrupted."""
+    file, log = tmp_path / "x.db", tmp_path / "log"
+    process = nursery.start("say", file, log)
+    while (reached := nursery.hear()) != [step, point]:
+        assert isinstance(reached, list), f"it is past that: {reached}"
+        nursery.go_on()
+    os.kill(process, signal.SIGKILL)  # it waits there
+    assert nursery.hear() == {"ended": -signal.SIGKILL}
+    nursery.start("resume", file, log)
+    came = nursery.hear()
+    assert nursery.hear() == {"ended": 0}
 
-        def append_until_killed(
-            record: StoredRecord, entry: Entry, cut: int = cut, early: bool = early
-        ) -> None:
-            nonlocal dead
-            dead = dead or (early and record.number >= cut)
-            if dead:
-                raise Killed
-            append(record, entry)
-            dead = record.number > cut
-            if dead:
-                raise Killed
-
-        with monkeypatch.context() as patch:
-            patch.setattr(StoredRecord, "append", append_until_killed)
-            with Store(file) as store, host_of(store, five_steps(str(log))) as host:
-                conversation = host.open("five", "mock")
-                with pytest.raises(Killed):
-                    conversation.say("squares")
-        with Store(file) as store, host_of(store, five_steps(str(log))) as host:
-            (summary,) = store.conversations()
-            conversation = host.conversation(summary.id)
-            if summary.status == "idle":  # before the turn was on disk, or after its end
-                assert summary.turns == 0 or conversation.history[-1].text == expected
-                continue
-            assert summary.status == "interrupted"
-            try:
-                assert conversation.resume().text == expected
-            except StepInterrupted:
-                interrupted += 1
-            done = log.read_text(encoding="ascii").split()
-            assert len(done) == len(set(done)), "a step was done twice"
-    # one that was killed amid a step that may not be done twice cannot be gone on with
-    assert interrupted > 0
+    begun, done, known = (stepping.POINTS.index(point) >= n for n in (1, 2, 3))
+    expected = dict.fromkeys(stepping.STEPS, 1)
+    text, error = stepping.ANSWER, ""
+    if begun and not known:  # nobody can know whether it was done
+        if step in stepping.REPEATABLE:
+            expected[step] = 1 + done
+        else:
+            expected[step] = int(done)
+        if step == "send":  # for the feature, and its model, to go on from
+            text = text.replace("send", "'send' was interrupted, and may have been done")
+        if step == "charge":
+            expected.update(dict.fromkeys(stepping.STEPS[1:], 0))
+            text, error = "", "StepInterrupted"
+    assert (came["text"], came["error"]) == (text, error)
+    assert came["was"] == ("interrupted" if begun or step != "charge" else "idle")
+    assert came["history"] == ([str(log), text] if text else [])
+    assert is_whole(file)
+    traces = log.read_text(encoding="ascii").split() if log.exists() else []
+    assert Counter(traces) == Counter(expected)
 
 
 @pytest.mark.slow
@@ -234,8 +257,8 @@ sys.stdin.readline()
 def test_steps_are_on_disk_before_they_begin_and_results_before_they_are_used(
     tmp_path: Path,
 ) -> None:
-    with Store(tmp_path / "x.db") as store, host_of(store, five_steps(str(tmp_path / "l"))) as host:
-        conversation = host.open("five", "mock")
-        conversation.say("squares")
+    with Store(tmp_path / "x.db") as store, host_of_steps(store) as host:
+        conversation = host.open("steps", "fake")
+        conversation.say(str(tmp_path / "log"))
         kinds = [type(entry) for entry in store.entries(conversation.id, host.codec)[2:-1]]
         assert kinds == [StepStarted, StepEnded] * 5

@@ -19,10 +19,9 @@ from genai_host import Message
 from genai_host.api import Feature, Prompt, Secret
 from genai_host.errors import AuthenticationFailed, StoreError
 from genai_host.record import StepStarted, TurnStarted
-from genai_host.store import Store, migrations
-from genai_host.store.database import Database
+from genai_host.store import Store
+from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date
-from genai_host.store.store import url_of
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -125,7 +124,7 @@ def add_colour(connection: Connection) -> None:
 
 class TestMigrations:
     def database(self, place: str) -> Database:
-        return Database(url_of(place), 5.0)
+        return Database(place, 5.0)
 
     def test_an_older_store_is_brought_up_to_date_with_all_that_it_has(
         self, store: Store, place: str
@@ -133,7 +132,7 @@ class TestMigrations:
         record = begin(store)
         store.close()
         database = self.database(place)
-        bring_up_to_date(database, {migrations.VERSION: add_colour}, migrations.VERSION + 1)
+        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
         with database.reading() as connection:
             rows = connection.execute(text("SELECT id, colour FROM conversations")).all()
         assert [tuple(row) for row in rows] == [(record.id, None)]
@@ -143,9 +142,9 @@ class TestMigrations:
         with Store(tmp_path / "x.db") as store:
             id = begin(store).id
         database = self.database(str(tmp_path / "x.db"))
-        bring_up_to_date(database, {migrations.VERSION: add_colour}, migrations.VERSION + 1)
+        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
         database.close()
-        backup = tmp_path / f"x.db.version-{migrations.VERSION}.backup"
+        backup = tmp_path / f"x.db.version-{VERSION}.backup"
         assert backup.stat().st_mode & 0o777 == 0o600 or os.name == "nt"
         with Store(backup) as store:
             assert store.find(id) == id
@@ -160,7 +159,7 @@ class TestMigrations:
 
         database = self.database(place)
         with pytest.raises(StoreError):
-            bring_up_to_date(database, {migrations.VERSION: fail}, migrations.VERSION + 1)
+            bring_up_to_date(database, {VERSION: fail}, VERSION + 1)
         database.close()
         with Store(place) as again:
             assert again.find(id) == id

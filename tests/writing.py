@@ -16,8 +16,8 @@ import genai_feature_chat
 import genai_vendor_mock
 
 import genai_host.dialects
-from genai_host import Config, Given, Host, Message
-from genai_host.api import Answer, CallFunction, Feature, NoSettings, Prompt, Story, Turn
+from genai_host import Config, Given, Host
+from genai_host.api import Feature
 from genai_host.store import Store
 from genai_host.testing import MadePlugin
 
@@ -71,26 +71,6 @@ def run_first(place: str) -> None:
         text = conversation.say("hello").text
         assert conversation.unrecorded is None, conversation.unrecorded
         tell(conversation.id, text)
-
-
-def effect(log: str, number: int) -> int:
-    """What must not happen twice."""
-    with open(log, "a", encoding="ascii") as file:
-        file.write(f"{number}\n")
-    return number * number
-
-
-def five_steps(log: str) -> Feature[Any]:
-    """A feature of five steps, four of which are effects."""
-
-    def respond(turn: Turn[NoSettings]) -> Story:
-        found = []
-        for number in range(4):
-            found.append((yield from CallFunction(effect, {"log": log, "number": number}, int)))
-        completion = yield from Prompt([Message("user", f"{turn.message.text} {found}")])
-        return Answer(completion.text)
-
-    return Feature("five", NoSettings, respond)
 
 
 if __name__ == "__main__":

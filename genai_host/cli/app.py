@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from genai_host.host import Host
-    from genai_host.instances import Instance
+    from genai_host.instance import Instance
     from genai_host.store import Store
 
 PATIENCE = 5.0

@@ -126,10 +126,11 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
 
     must_be_writable()
     types = app.host.registry.providers
+    settings = _pairs(values)
     with edit_config() as document:
-        add_instance(document, types, name, type, _pairs(values))
+        add_instance(document, types, name, type, settings)
     note(f"added: {name}")
-    _show_next_step(app, name, type)
+    _show_next_step(app, name, type, settings)
 
 
 @command.command("set")
@@ -308,11 +309,12 @@ def _overriding(values: Mapping[str, str]) -> list[str]:
     return [overrides[key] for key in values if key in overrides]
 
 
-def _show_next_step(app: App, name: str, type: str) -> None:
+def _show_next_step(app: App, name: str, type: str, given: Mapping[str, str]) -> None:
     from genai_host.api.settings import describe
 
-    secrets = [each for each in describe(app.host.registry.providers[type].settings) if each.secret]
-    if secrets:
+    settings = describe(app.host.registry.providers[type].settings)
+    secrets = [each.name for each in settings if each.secret]
+    if secrets and not any(secret in given for secret in secrets):
         note(f"its key, if it has one: genai-host keys set {name}")
 
 

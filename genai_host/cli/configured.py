@@ -17,7 +17,7 @@ from genai_host.errors import ConfigurationError
 if TYPE_CHECKING:
     from genai_host.config import Config
     from genai_host.host import Host
-    from genai_host.instances import Instance
+    from genai_host.instance import Instance
 
 HIDDEN = "***"
 

@@ -14,7 +14,7 @@ from genai_host.cli.terminal import echo_json, echo_table, note
 
 if TYPE_CHECKING:
     from genai_host.host import Host
-    from genai_host.instances import Instance
+    from genai_host.instance import Instance
 
 
 class Check(NamedTuple):

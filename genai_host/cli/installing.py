@@ -78,15 +78,14 @@ def must_be_installed(plugins: Sequence[str], installed: Mapping[str, Installed]
 
 
 def _meant(name: str) -> str:
-    import difflib
-
     from genai_host.index import PluginIndex
+    from genai_host.telling import nearest
 
     plugins = PluginIndex().plugins()
     for found in plugins:
         if found.name == name:
             return f"the plugin {name} comes with {found.distribution}"
-    near = difflib.get_close_matches(name, [found.distribution for found in plugins], 1)
+    near = nearest(name, [found.distribution for found in plugins])
     return f"did you mean {near[0]}?" if near else "genai-host plugins lists what is"
 
 

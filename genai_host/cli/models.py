@@ -12,8 +12,8 @@ from genai_host.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
 from genai_host.errors import GenaiError, NoRoute, PluginError
-from genai_host.instances import Instance
-from genai_host.resolution import Candidate
+from genai_host.instance import Instance
+from genai_host.join import Candidate
 
 
 @click.command(name="models")

@@ -12,7 +12,7 @@ from genai_host.api import Provider
 from genai_host.api.settings import describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table
-from genai_host.instances import Instance
+from genai_host.instance import Instance
 
 
 @click.command(name="providers")

@@ -11,7 +11,7 @@ import click
 from genai_host.api import Operation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note
-from genai_host.resolution import Candidate
+from genai_host.join import Candidate
 
 
 @click.group(name="routes", invoke_without_command=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
+from genai_host.telling import nearest
 
 TABLES = ("defaults", "plugins", "conversations", "aliases", "providers")
 OF_INSTANCES = ("type", "enabled", "models", "calls")
@@ -50,10 +51,8 @@ def names_in(table: str) -> list[str]:
 
 def hint_for(name: str, known: Iterable[str]) -> str:
     """What may have been meant by an unknown name."""
-    import difflib
-
     known = list(known)
-    near = difflib.get_close_matches(name, known, 1)
+    near = nearest(name, known)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
 
 

@@ -9,16 +9,21 @@ promises is the server's to say (`synchronous_commit`).
 from __future__ import annotations
 
 import os
+import sqlite3
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.exc import TimeoutError as NoConnection
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from genai_host.errors import StoreError
+from genai_host.once import once
+
+if TYPE_CHECKING:  # see `engines`
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine import URL
+
+VERSION = 1
+"""Of the schema in `tables`."""
 
 # beginnings of what SQLite says, and what can be done about it
 _HINTS = {
@@ -36,65 +41,103 @@ _PAGES = 10_000  # of 4 KB, that may be in the log before they are moved to the 
 class Database:
     """SQLite in a file, or PostgreSQL. Opened when it is first used.
 
-    url       as SQLAlchemy has it: `sqlite:////a/file`, `postgresql://user@host/name`
+    where     a file, or an address as SQLAlchemy has it: `sqlite:////a/file`,
+              `postgresql://user@host/name`
     patience  seconds to wait for another process that writes (SQLite)
+
+    place     the file, or the address without its password
+    file      empty on PostgreSQL
 
     Raises `StoreError` for an address that cannot be one.
     """
 
-    def __init__(self, url: str, patience: float) -> None:
-        self.url = _url(url)
+    def __init__(self, where: str, patience: float) -> None:
+        self._lock = threading.RLock()
         self._patience = patience
-        self.file = self.url.database or "" if self.is_sqlite else ""
-        self.place = self.file or self.url.render_as_string(hide_password=True)
-        self.engine = self._engine()
+        self._is_closed = False
+        self._url: URL | None = None
+        self.file = self.place = where
+        if "://" in where:
+            from genai_host.store import engines
+
+            self._url = engines.read_url(where)
+            is_file = self._url.get_backend_name() == "sqlite"
+            self.file = self._url.database or "" if is_file else ""
+            self.place = self.file or self._url.render_as_string(hide_password=True)
+
+    @once
+    def engine(self) -> Engine:
+        """Raises `StoreError` if the driver is missing."""
+        from genai_host.store import engines
+
+        if self._url is None or self.file:
+            return engines.engine_of_file(self.file, self.connect)
+        return engines.engine_of_server(self._url)
+
+    @property
+    def is_sqlite(self) -> bool:
+        return bool(self.file)
 
     @property
     def driver(self) -> Any:
         """The module of the driver, with its exceptions (PEP 249)."""
-        return self.engine.dialect.loaded_dbapi
+        return sqlite3 if self.is_sqlite else self.engine.dialect.loaded_dbapi
 
-    @property
-    def is_sqlite(self) -> bool:
-        return self.url.get_backend_name() == "sqlite"
-
-    def _engine(self) -> Engine:
-        if not self.is_sqlite:
+    def is_current(self) -> bool:
+        """Whether the schema is known to be that of `VERSION`. Only SQLite is asked."""
+        if not os.path.isfile(self.file):  # to connect would make one
+            return False
+        with self.failing(), closing(self.connect()) as connection:
             try:
-                return create_engine(self.url, pool_pre_ping=True)
-            except ImportError as error:
-                raise StoreError(
-                    f"{self.place} needs {error.name}, which is not installed",
-                    file=self.place,
-                    hint="pip install 'genai-host[postgresql]'",
-                ) from error
-        engine = create_engine(self.url, connect_args={"timeout": self._patience})
-        event.listen(engine, "connect", _on_connect)
-        event.listen(engine, "begin", _on_begin)
-        return engine
+                cursor = connection.execute("SELECT value FROM meta WHERE name = 'schema'")
+            except sqlite3.OperationalError:  # there is no such table
+                return False
+            return bool(cursor.fetchone() == (str(VERSION),))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """All that is read sees the same state."""
-        with self.failing(), self.engine.connect() as connection, connection.begin():
+        from genai_host.store import engines
+
+        self._check_open()
+        engine = self.engine
+        with self.failing(), engines.failing(self.error), engines.reading(engine) as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction: all of it, or nothing if it is left by an exception."""
-        with self.failing(), self.engine.connect() as connection:
-            writer = connection.execution_options(genai_writes=True)
-            with writer.begin():
-                yield writer
+        from genai_host.store import engines
+
+        self._check_open()
+        engine = self.engine
+        with self.failing(), engines.failing(self.error), engines.writing(engine) as connection:
+            yield connection
+
+    def connect(self) -> Any:
+        """A connection of the driver, on which a statement is a transaction of its own
+        unless one is begun. It is for who asks to close it."""
+        self._check_open()
+        if not self.is_sqlite:
+            pooled = self.engine.raw_connection()
+            connection: Any = pooled.driver_connection
+            pooled.detach()
+            connection.autocommit = True
+            return connection
+        connection = sqlite3.connect(
+            self.file, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+        return connection
 
     @contextmanager
     def failing(self) -> Iterator[None]:
         """What fails here fails as `StoreError`."""
         try:
             yield
-        except DBAPIError as error:
-            raise self.error(error.orig or error) from error
-        except (OSError, NoConnection, UnicodeEncodeError, self.driver.Error) as error:
+        except (OSError, UnicodeEncodeError, self.driver.Error) as error:
             raise self.error(error) from error
 
     def error(self, error: BaseException) -> StoreError:
@@ -113,35 +156,11 @@ class Database:
             os.close(os.open(self.file, os.O_RDWR | os.O_CREAT, 0o600))
 
     def close(self) -> None:
-        self.engine.dispose()
+        """For good: `StoreError` for who comes later."""
+        self._is_closed = True
+        if "engine" in vars(self):
+            self.engine.dispose()
 
-
-def _url(given: str) -> URL:
-    try:
-        url = make_url(given)
-        if url.drivername in ("postgresql", "postgres"):
-            url = url.set(drivername="postgresql+psycopg")
-        if url.get_backend_name() in ("sqlite", "postgresql"):
-            url.get_dialect()
-            if url.database:
-                return url
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise StoreError("this is no address of a store", hint=_FORMS) from error
-    raise StoreError("a store is in SQLite or PostgreSQL, in a database with a name", hint=_FORMS)
-
-
-_FORMS = "name a file, or postgresql://user:password@host/database"
-
-
-def _on_connect(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where we say so
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
-
-
-def _on_begin(connection: Connection) -> None:
-    """A transaction that is to write says so at once: one that has only read cannot
-    always become one that writes, and does not wait for its turn then."""
-    writes = connection.get_execution_options().get("genai_writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreError(f"{self.place}: the store is closed", file=self.place)

@@ -15,11 +15,9 @@ from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from genai_host.errors import StoreError
 from genai_host.store import search
-from genai_host.store.database import Database
+from genai_host.store.database import VERSION, Database
+from genai_host.store.locks import lock_beside
 from genai_host.store.tables import meta, metadata
-
-VERSION = 1
-"""Of the schema in `tables`."""
 
 Step = Callable[[Connection], None]
 
@@ -28,7 +26,6 @@ STEPS: Mapping[int, Step] = {}
 written, whatever becomes of `tables`."""
 
 _LOCK = 0x67656E6169  # "genai": the number of a lock on PostgreSQL
-_SECONDS = 60.0  # to wait for another process that makes or changes the schema
 
 
 def bring_up_to_date(
@@ -86,7 +83,7 @@ def _version(connection: Connection, database: Database) -> int:
 def _alone(database: Database) -> Iterator[None]:
     """While it lasts, no other process makes or changes the schema."""
     if not database.is_sqlite:
-        with database.failing(), database.engine.connect() as connection:
+        with database.reading() as connection:
             connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
             try:
                 yield
@@ -97,36 +94,11 @@ def _alone(database: Database) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def lock_beside(database: Database) -> Iterator[None]:
-    """The lock in a file beside that of SQLite."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(f"{database.file}.lock", timeout=_SECONDS, mode=0o600)
-    with database.failing():
-        try:
-            lock.acquire()
-        except Timeout as error:
-            raise StoreError(
-                f"another process has been opening {database.file} for {_SECONDS:g} s",
-                file=database.file,
-                hint="try again when it is done",
-            ) from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def _begin_log(database: Database) -> None:
     """Have SQLite write ahead to a log, so that who reads waits for nobody. It stays so.
     Done by one process alone: it does not wait for its turn."""
-    with database.failing():
-        connection = database.engine.raw_connection()
-        try:
-            connection.cursor().execute("PRAGMA journal_mode = WAL")
-        finally:
-            connection.close()
+    with database.failing(), contextlib.closing(database.connect()) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _back_up(database: Database, version: int) -> None:

@@ -14,10 +14,8 @@ import os
 import secrets
 from typing import Any
 
-from sqlalchemy import text
-
 from genai_host.store.database import Database
-from genai_host.store.migrations import lock_beside
+from genai_host.store.locks import lock_beside
 
 _HALF = 32  # a lock's number of 64 bits is shown in two halves
 
@@ -60,6 +58,8 @@ class Presence:
         """The numbers of those that are there."""
         if self._database.is_sqlite:
             return self._there_by_files()
+        from sqlalchemy import text
+
         with self._database.reading() as connection:
             rows = connection.execute(
                 text(

@@ -47,13 +47,13 @@ conversations = Table(
     Column("created", Double, nullable=False),
     Column("name", Text),
     Column("forked_from", Text),
-    Column("entries", Integer, nullable=False, default=0),
+    Column("entries", Integer, nullable=False, server_default="0"),
     Column("updated", Double, nullable=False),
-    Column("title", Text, nullable=False, default=""),
-    Column("feature", Text, nullable=False, default=""),
-    Column("models", Text, nullable=False, default="{}"),
-    Column("turns", Integer, nullable=False, default=0),
-    Column("status", Text, nullable=False, default="idle"),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("feature", Text, nullable=False, server_default=""),
+    Column("models", Text, nullable=False, server_default="{}"),
+    Column("turns", Integer, nullable=False, server_default="0"),
+    Column("status", Text, nullable=False, server_default="idle"),
     Column("writer", BigInteger),
     Index("conversations_by_owner", "owner", "updated"),
 )
@@ -69,7 +69,6 @@ entries = Table(
     Column("at", Double, nullable=False),
     Column("writer", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,  # one tree to write to instead of two
 )
 
 # What was said, to be searched; see `search`.

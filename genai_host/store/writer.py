@@ -2,7 +2,8 @@
 
 Each `add` is durable when it returns. Threads that come at once share a transaction:
 whoever is first writes for all who wait. That is one statement, given to the driver
-itself, on a connection that is kept.
+itself, on a connection that is kept. The names in it are those of `tables`, which is not
+imported for it: see `engines`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import Conflict, GenaiError
 from genai_host.store.database import Database
 from genai_host.store.presence import Presence
-from genai_host.store.tables import entries
 
 
 class Row(NamedTuple):
@@ -30,15 +30,21 @@ class Row(NamedTuple):
     body: str
 
 
+_COLUMNS = (*Row._fields, "writer")
+
+
 class Addition:
     """Rows on their way to the store, all or none.
 
-    done    whether it is known how it ended
-    error   why they were not written
+    conversation   what is known of the one that they begin, as `tables.conversations` has
+                   it; None if they go on with one
+    done           whether it is known how it ended
+    error          why they were not written
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], conversation: Mapping[str, Any] | None = None) -> None:
         self.rows = rows
+        self.conversation = conversation
         self.done = False
         self.error: GenaiError | None = None
         self._leads = False
@@ -81,7 +87,7 @@ class Writer:
         self._led = False
         self._lock = threading.Lock()
         self._connection: Any = None
-        self._statements: dict[int, str] = {}
+        self._statements: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def add(self, addition: Addition) -> None:
         """Raises `Conflict` if there is an entry with such a number already, or the
@@ -140,7 +146,7 @@ class Writer:
     def _write_together(self, cursor: Any, additions: Sequence[Addition]) -> bool:
         """All of them; False if none was written, since one of them fails."""
         try:
-            self._insert(cursor, [row for addition in additions for row in addition.rows])
+            self._insert(cursor, additions)
         except self._database.driver.Error:
             return False
         for addition in additions:
@@ -150,7 +156,7 @@ class Writer:
     def _write_one(self, cursor: Any, addition: Addition) -> None:
         driver = self._database.driver
         try:
-            self._insert(cursor, addition.rows)
+            self._insert(cursor, [addition])
         except driver.IntegrityError:
             addition.end(
                 Conflict(
@@ -164,31 +170,46 @@ class Writer:
         else:
             addition.end()
 
-    def _insert(self, cursor: Any, rows: Sequence[Row]) -> None:
-        """One statement is one transaction."""
-        statement = self._statements.get(len(rows))
-        if statement is None:
-            statement = self._statements[len(rows)] = self._statement(len(rows))
+    def _insert(self, cursor: Any, additions: Sequence[Addition]) -> None:
+        """In one transaction, which one statement is by itself."""
         token = self._presence.token
-        cursor.execute(statement, [value for row in rows for value in (*row, token)])
+        rows = [(*row, token) for addition in additions for row in addition.rows]
+        begun = [each.conversation for each in additions if each.conversation is not None]
+        if not begun:
+            values = [value for row in rows for value in row]
+            cursor.execute(self._statement("entries", _COLUMNS, len(rows)), values)
+            return
+        cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
+        try:
+            for conversation in begun:
+                statement = self._statement("conversations", tuple(conversation))
+                cursor.execute(statement, list(conversation.values()))
+            cursor.executemany(self._statement("entries", _COLUMNS), rows)
+            cursor.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(self._database.driver.Error):  # it may have ended already
+                cursor.execute("ROLLBACK")
+            raise
 
-    def _statement(self, rows: int) -> str:
-        names = (*Row._fields, entries.c.writer.name)
-        mark = "?" if self._database.is_sqlite else "%s"
-        values = ", ".join([f"({', '.join([mark] * len(names))})"] * rows)
-        # the names are ours, and the values are given to the driver
-        return f"INSERT INTO {entries.name} ({', '.join(names)}) VALUES {values}"  # noqa: S608
+    def _statement(self, table: str, columns: tuple[str, ...], rows: int = 1) -> str:
+        known = self._statements.get((table, columns, rows))
+        if known is None:
+            mark = "?" if self._database.is_sqlite else "%s"
+            values = ", ".join([f"({', '.join([mark] * len(columns))})"] * rows)
+            # the names are ours, and the values are given to the driver
+            known = f"INSERT INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608
+            self._statements[table, columns, rows] = known
+        return known
 
     def _cursor(self) -> Any:
-        """Of a connection on which each statement is a transaction of its own."""
         if self._connection is None:
             with self._database.failing():
-                pooled = self._database.engine.raw_connection()
-                connection: Any = pooled.driver_connection
-                pooled.detach()
-                if not self._database.is_sqlite:
-                    connection.autocommit = True
-                self._presence.begin(connection)
+                connection = self._database.connect()
+                try:
+                    self._presence.begin(connection)
+                except BaseException:
+                    connection.close()
+                    raise
             self._connection = connection
         return self._connection.cursor()
 

@@ -164,7 +164,7 @@ class Hosts:
             self._monkeypatch.delenv(name, raising=False)
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
-        gate = {"base_url": f"{self._url}/v1", "key_variable": "OPENAI_API_KEY"}
+        gate = {"base_url": f"{self._url}/v1", "api_key": {"env": "OPENAI_API_KEY"}}
         dated = {"api_version": "2025-04-01-preview"}
         return self._make_host(
             config=Config(

@@ -138,7 +138,7 @@ def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[.
                 "openai-compatible",
                 settings={
                     "base_url": f"{server.listening_address}{path}",
-                    "key_variable": "LLAMA_KEY",
+                    "api_key": {"env": "LLAMA_KEY"},
                     "serves": [f"openai-{name}"],
                 },
             )

@@ -172,7 +172,10 @@ class Sides:
         mine = InstanceConfig("azure-openai", models=DEPLOYMENTS)
         gate = InstanceConfig(
             "openai-compatible",
-            settings={"base_url": f"{self._service.url}/v1", "key_variable": "OPENAI_API_KEY"},
+            settings={
+                "base_url": f"{self._service.url}/v1",
+                "api_key": {"env": "OPENAI_API_KEY"},
+            },
         )
         return self._make_host(
             config=Config(providers={"mine": mine, "gate": gate}),

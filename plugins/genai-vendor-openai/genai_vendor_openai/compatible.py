@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -38,11 +37,7 @@ class CompatibleSettings:
     base_url: str = field(
         default="", metadata=about("address of the service, as http://localhost:8000/v1")
     )
-    key_variable: str = field(
-        default="",
-        metadata=about("environment variable of its key, as GROQ_API_KEY; empty if it has none"),
-    )
-    api_key: Secret | None = field(default=None, metadata=about("its key"))
+    api_key: Secret | None = field(default=None, metadata=about("its key, if it wants one"))
     headers: Mapping[str, str] = field(
         factory=dict, metadata=about("further headers, sent with each request")
     )
@@ -75,19 +70,13 @@ class CompatibleProvider(HttpProvider):
     bounds = PATIENT
 
     def __init__(self, settings: CompatibleSettings, services: Services) -> None:
-        self._key_variable = settings.key_variable
-        key = settings.api_key
-        if key is None and settings.key_variable:
-            key = Secret(os.environ.get(settings.key_variable, ""))
-        super().__init__(services, settings.base_url, settings.headers, key=key)
+        super().__init__(services, settings.base_url, settings.headers, key=settings.api_key)
         self.serves = _serves(settings)
         self.default_models = _default_models(settings, services.instance)
 
     def missing(self) -> str | None:
         if not self.base_url:
             return f"no address: set base_url in [providers.{self.services.instance}]"
-        if self._key_variable and not self.has_key:
-            return f"no key: set {self._key_variable}"
         return None
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:

@@ -73,12 +73,12 @@ def test_one_table_makes_an_instance_and_any_id_passes_through(
     assert sent.json().get("stream_options") == ({"include_usage": True} if streamed else None)
 
 
-def test_a_key_comes_from_the_variable_that_is_named(
+def test_a_key_comes_from_the_variable_that_is_referred_to(
     configured: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GATE_KEY", raising=False)
-    settings = 'key_variable = "GATE_KEY"\nheaders = { "X-Title" = "mine" }\n'
-    with pytest.raises(NoRoute, match="no key: set GATE_KEY"):
+    settings = 'api_key = { env = "GATE_KEY" }\nheaders = { "X-Title" = "mine" }\n'
+    with pytest.raises(NoRoute, match="there is nothing in the environment variable GATE_KEY"):
         configured(settings).open("chat", "gate/m")
     monkeypatch.setenv("GATE_KEY", KEY)
     service.replies = [chat("hello"), failure(401, message=f"{KEY} is wrong")]

@@ -1,0 +1,123 @@
+"""The errors of genai-host: one tree, told apart by class and read by field.
+
+GenaiError
+├── ConfigurationError          a setting, flag or file is wrong
+├── InvalidData                 data does not fit the form it should have
+├── PluginError                 a plugin is broken, or failed where it must not
+├── NoRoute                     nothing can run that model as asked
+├── InvalidParameter            an unknown model parameter, or a bad value
+├── UnsupportedPart             a dialect cannot write a part of a message
+├── ProviderError               the service, or the way to it, failed
+│   ├── AuthenticationFailed    401, 403, or no key
+│   ├── RequestRefused          400, 404, 422: sending it again is no use
+│   │   └── ContextOverflow     the prompt is longer than the model's window
+│   ├── RateLimited             429
+│   ├── Unavailable             refused, reset, 5xx
+│   │   └── CircuitOpen         it failed too often lately: not called
+│   ├── DeadlineExceeded        it took too long
+│   ├── MalformedReply          not what the dialect says a reply is
+│   ├── IncompleteReply         cut before its end; what came is kept
+│   └── ProviderRemoved         the instance was removed, disabled or closed
+├── GenerationError             the model answered, but not usably
+│   ├── UnexpectedFinish        it stopped for another reason than being done
+│   └── DeserializationError    its answer is not the JSON that was asked for
+├── FunctionFailed              a function called by a feature raised
+├── LimitExceeded               round trips, steps or time of a turn
+├── Cancelled                   somebody cancelled it
+├── ConversationBusy            a turn is under way already
+├── ConversationClosed          the conversation was closed
+├── TurnWaiting                 the turn waits for a result from outside
+├── StoreError                  the store cannot be read or written
+├── Conflict                    another process has changed it meanwhile
+├── NotFound                    the store has no such thing
+└── ReplayError                 a record does not fit the feature that replays it
+    ├── StepChanged             the feature now does something else at that point
+    └── StepInterrupted         it may have run before, and must not run twice
+
+Errors compare by value (class, message, fields), so that a recorded failure
+replays as an equal one, and pickle.
+"""
+
+from __future__ import annotations
+
+from genai_host.errors.base import (
+    ErrorContext,
+    GenaiError,
+)
+from genai_host.errors.conversation import (
+    Cancelled,
+    Conflict,
+    ConversationBusy,
+    ConversationClosed,
+    FunctionFailed,
+    LimitExceeded,
+    NotFound,
+    ReplayError,
+    StepChanged,
+    StepInterrupted,
+    StoreError,
+    TurnWaiting,
+)
+from genai_host.errors.inputs import (
+    ConfigurationError,
+    InvalidData,
+    InvalidParameter,
+    NoRoute,
+    PluginError,
+    UnsupportedPart,
+)
+from genai_host.errors.service import (
+    AuthenticationFailed,
+    CircuitOpen,
+    ContextOverflow,
+    DeadlineExceeded,
+    DeserializationError,
+    GenerationError,
+    IncompleteReply,
+    MalformedReply,
+    ProviderError,
+    ProviderRemoved,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+    UnexpectedFinish,
+    error_of_status,
+)
+
+__all__ = [
+    "AuthenticationFailed",
+    "Cancelled",
+    "CircuitOpen",
+    "ConfigurationError",
+    "Conflict",
+    "ContextOverflow",
+    "ConversationBusy",
+    "ConversationClosed",
+    "DeadlineExceeded",
+    "DeserializationError",
+    "ErrorContext",
+    "FunctionFailed",
+    "GenaiError",
+    "GenerationError",
+    "IncompleteReply",
+    "InvalidData",
+    "InvalidParameter",
+    "LimitExceeded",
+    "MalformedReply",
+    "NoRoute",
+    "NotFound",
+    "PluginError",
+    "ProviderError",
+    "ProviderRemoved",
+    "RateLimited",
+    "ReplayError",
+    "RequestRefused",
+    "StepChanged",
+    "StepInterrupted",
+    "StoreError",
+    "TurnWaiting",
+    "Unavailable",
+    "UnexpectedFinish",
+    "UnsupportedPart",
+    "error_of_status",
+]

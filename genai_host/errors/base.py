@@ -1,0 +1,80 @@
+"""What all errors have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ErrorContext(TypedDict, total=False):
+    """The fields that every error may carry; see `GenaiError`."""
+
+    hint: str
+    plugin: str
+    provider: str
+    model: str
+    status: int
+    retryable: bool
+
+
+class GenaiError(Exception):
+    """Base of all expected errors: the user can act on it; a bug is never one.
+
+    message    one line, for people
+    hint       the next step to take, a sentence or a command; empty if none
+    plugin     name of the plugin concerned
+    provider   name of the provider instance concerned
+    model      name of the model concerned
+    status     HTTP status of the reply, if there was one
+    retryable  whether the same call may succeed when repeated
+    """
+
+    code: ClassVar[str] = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        plugin: str = "",
+        provider: str = "",
+        model: str = "",
+        status: int | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.plugin = plugin
+        self.provider = provider
+        self.model = model
+        self.status = status
+        self.retryable = retryable
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+    def fields(self) -> dict[str, Any]:
+        """The fields that are known, the message left out."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not name.startswith("_") and value is not None and value not in ("", ())
+        }
+
+    def located(self, *, plugin: str = "", provider: str = "", model: str = "") -> Self:
+        """Fill in where it happened, as far as that is not known yet."""
+        self.plugin = self.plugin or plugin
+        self.provider = self.provider or provider
+        self.model = self.model or model
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.message == other.message and self.fields() == other.fields()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.message))

@@ -1,0 +1,156 @@
+"""Which model runs where, by the instances that there are now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import Clock, Feature, Operation
+from genai_host.config import Config
+from genai_host.errors import ConfigurationError, NoRoute
+from genai_host.instance import Instance, Unopened
+from genai_host.instances import Instances
+from genai_host.join import Candidate
+from genai_host.observers import Observers
+from genai_host.registry import Registry
+from genai_host.resolution import Catalog
+from genai_host.route import Route
+from genai_host.served import Served
+
+
+class Routing:
+    """Joins models with providers, and makes the routes of that. May be used from many
+    threads."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        instances: Instances,
+        config: Config,
+        observers: Observers,
+        clock: Clock,
+    ) -> None:
+        self._registry = registry
+        self._instances = instances
+        self._config = config
+        self._observers = observers
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._joined: tuple[int, Catalog] | None = None
+        self._routes: dict[tuple[str, str, str], Route] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """Models, providers and dialects, joined; made anew when an instance changes."""
+        with self._lock:
+            version = self._instances.version
+            if self._joined is None or self._joined[0] != version:
+                self._joined = (version, self._join())
+            return self._joined[1]
+
+    def refresh(self) -> Catalog:
+        """The same, made anew now: keys and weights may have come since."""
+        with self._lock:
+            self._joined = None
+            return self.catalog
+
+    def explain(
+        self, model: str | None, provider: str | None, operation: Operation
+    ) -> list[Candidate]:
+        """See `Host.explain`."""
+        named = model or self._config.models.get(operation)
+        return self.refresh().explain(named, provider, operation)
+
+    def models_for(
+        self,
+        feature: Feature[Any],
+        model: str | None,
+        provider: str | None,
+        others: Mapping[str, str],
+        before: Mapping[str, str] | None = None,
+    ) -> dict[str, str]:
+        """Each role of a feature and the model that plays it, as a name that says where and
+        how it runs.
+
+        model, provider   of the main role; others are by their role
+        before            who plays where nothing is said
+
+        Raises `NoRoute`, and `ConfigurationError` for a role that the feature has not.
+        """
+        before = before or {}
+        for role in others:
+            if role not in feature.roles:
+                raise ConfigurationError(
+                    f"the feature {feature.name} has no role {role!r}",
+                    hint=f"its roles: {', '.join(feature.roles) or 'none'}",
+                )
+        if (model or provider) and "main" not in feature.roles:
+            raise ConfigurationError(f"the feature {feature.name} uses no model")
+        named: dict[str, str] = {}
+        for role, operation in feature.roles.items():
+            name = model if role == "main" else others.get(role)
+            at = provider if role == "main" else None
+            if name is None and at is None and role in before:
+                named[role] = before[role]
+                continue
+            if name is None and role in feature.optional:
+                continue
+            if name is None and at is None:
+                name = self._config.models.get(operation)
+            if name is not None:  # what a record says must not change with the aliases
+                name = self.catalog.meant(name)
+            best = self._resolve(name, at, operation)[0]
+            named[role] = name if name is not None and at is None else best.name
+        return named
+
+    def routes(self, name: str, operation: Operation) -> list[Route]:
+        """What runs a model, best first. Raises `NoRoute`."""
+        return [self._route(each) for each in self._resolve(name, None, operation)]
+
+    def _resolve(
+        self, name: str | None, provider: str | None, operation: Operation
+    ) -> list[Candidate]:
+        """What is missing is looked for once more before it is said to be missing."""
+        try:
+            return self.catalog.resolve(name, provider, operation)
+        except NoRoute:
+            return self.refresh().resolve(name, provider, operation)
+
+    def _route(self, candidate: Candidate) -> Route:
+        """Routes are made once, and shared by all conversations."""
+        with self._lock:
+            key = (candidate.model.name, candidate.provider, candidate.dialect)
+            kept = self._routes.get(key)
+            if kept is None or kept.candidate != candidate:
+                dialect = self._registry.dialects[candidate.dialect]
+                kept = Route(candidate, dialect, self._instances, self._observers, self._clock)
+                self._routes[key] = kept
+            return kept
+
+    def _join(self) -> Catalog:
+        return Catalog(
+            self._registry.models.values(),
+            self._registry.offerings,
+            self._registry.dialects,
+            [_served(instance) for instance in self._instances],
+            self._instances.unknown,
+            self._config.prefer,
+            self._config.aliases,
+        )
+
+
+def _served(instance: Instance) -> Served:
+    """What an instance says of itself; one that cannot be opened says why."""
+    served = Served(
+        instance.name,
+        instance.type.name,
+        models=instance.config.models,
+        automatic=instance.type.automatic,
+    )
+    provider = instance.look()
+    if isinstance(provider, Unopened):
+        return evolve(served, missing=provider.reason)
+    return served.asked(provider)

@@ -1,0 +1,86 @@
+"""SQLAlchemy's engines. Imported only where something is looked up or changed: a new
+conversation on SQLite is written without, as SQLAlchemy takes longer to import than an
+answer takes to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as NoConnection
+
+from genai_host.errors import StoreError
+
+_FORMS = "name a file, or postgresql://user:password@host/database"
+
+
+def read_url(given: str) -> URL:
+    """The address of a database. Raises `StoreError` if it cannot be one."""
+    try:
+        url = make_url(given)
+        if url.drivername in ("postgresql", "postgres"):
+            url = url.set(drivername="postgresql+psycopg")
+        if url.get_backend_name() in ("sqlite", "postgresql"):
+            url.get_dialect()
+            if url.database:
+                return url
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise StoreError("this is no address of a store", hint=_FORMS) from error
+    raise StoreError("a store is in SQLite or PostgreSQL, in a database with a name", hint=_FORMS)
+
+
+def engine_of_server(url: URL) -> Engine:
+    """Of a database of PostgreSQL. Raises `StoreError` if its driver is missing."""
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except ImportError as error:
+        place = url.render_as_string(hide_password=True)
+        raise StoreError(
+            f"{place} needs {error.name}, which is not installed",
+            file=place,
+            hint="pip install 'genai-host[postgresql]'",
+        ) from error
+
+
+def engine_of_file(file: str, connect: Callable[[], Any]) -> Engine:
+    """Of a file of SQLite, with connections that are made so."""
+    engine = create_engine(URL.create("sqlite", database=file), creator=connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction."""
+    with engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that says so at once: one that has only read cannot always become one
+    that writes, and does not wait for its turn then."""
+    with engine.connect() as connection:
+        writer = connection.execution_options(genai_writes=True)
+        with writer.begin():
+            yield writer
+
+
+@contextmanager
+def failing(say: Callable[[BaseException], StoreError]) -> Iterator[None]:
+    """What SQLAlchemy raises of itself, or around what the driver raised, is raised so."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise say(error.orig or error) from error
+    except NoConnection as error:
+        raise say(error) from error
+
+
+def _on_begin(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("genai_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

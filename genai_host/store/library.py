@@ -1,0 +1,250 @@
+"""What a store holds: looked up, and changed but by those who are at a conversation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, tuple_, update
+from sqlalchemy.engine import Row
+
+from genai_host.api import Codec
+from genai_host.api.json_text import read_json
+from genai_host.errors import InvalidData, NotFound, ReplayError
+from genai_host.record import Entry, Record, retell
+from genai_host.store.blobs import Blobs
+from genai_host.store.database import Database
+from genai_host.store.documents import Documents
+from genai_host.store.exporting import exported, imported
+from genai_host.store.indexer import Indexer
+from genai_host.store.presence import Presence
+from genai_host.store.search import having
+from genai_host.store.stored_record import Written, read
+from genai_host.store.summary import Found, Status, StoredTry, Summary
+from genai_host.store.tables import conversations, entries, messages, tries
+from genai_host.telling import shown
+from genai_host.transcript import as_markdown
+
+_STEPS = ("step_started", "step_ended")
+Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
+
+
+class Library:
+    """Does what `Store` says under the same names: that is where the words are.
+
+    create   makes a conversation of entries and of what is known of it: gives its id
+    now      seconds since 1970
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        presence: Presence,
+        owner: str,
+        create: Create,
+        now: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._presence = presence
+        self._owner = owner
+        self._create = create
+        self._now = now
+        self._indexer = Indexer(database)
+
+    def record(self, id: str, codec: Codec) -> tuple[str, int, tuple[Entry, ...]]:
+        id = self.find(id)
+        mine = entries.c.conversation == id
+        last = select(func.max(entries.c.turn)).where(mine).scalar_subquery()
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(entries.c.body)
+                .where(mine, or_(entries.c.kind.not_in(_STEPS), entries.c.turn == last))
+                .order_by(entries.c.number)
+            )
+            bodies = list(rows.scalars())
+            number = connection.execute(select(func.max(entries.c.number)).where(mine)).scalar()
+        return id, 0 if number is None else number + 1, read(bodies, codec, self._database.place)
+
+    def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
+        id = self.find(id)
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(entries.c.body)
+                .where(entries.c.conversation == id)
+                .order_by(entries.c.number)
+            )
+            return read(list(rows.scalars()), codec, self._database.place)
+
+    def find(self, id: str) -> str:
+        if not re.fullmatch("[0-9a-z]{1,18}", id):
+            raise NotFound(f"there is no conversation {shown(id)}")
+        begins = conversations.c.id.startswith(id)
+        with self._database.reading() as connection:
+            found = (
+                connection.execute(
+                    select(conversations.c.id).where(self._mine(), begins).order_by("id").limit(6)
+                )
+                .scalars()
+                .all()
+            )
+        if id in found:
+            return id
+        if not found:
+            raise NotFound(f"there is no conversation {id}")
+        if len(found) > 1:
+            raise NotFound(
+                f"several conversations begin with {id}",
+                hint=f"give more of it: {', '.join(found[:5])}{', ...' * (len(found) > 5)}",
+            )
+        return str(found[0])
+
+    def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
+        self._indexer.catch_up()
+        chosen = select(conversations).where(self._mine())
+        if after is not None:
+            chosen = chosen.where(_comes_after(self.find(after)))
+        columns = conversations.c
+        chosen = chosen.order_by(columns.updated.desc(), columns.id.desc()).limit(limit)
+        return self._summaries(chosen)
+
+    def summary(self, id: str) -> Summary:
+        id = self.find(id)
+        self._indexer.catch_up()
+        found = self._summaries(select(conversations).where(conversations.c.id == id))
+        if not found:
+            raise NotFound(f"there is no conversation {id}")
+        return found[0]
+
+    def tries(self, id: str) -> list[StoredTry]:
+        id = self.find(id)
+        self._indexer.catch_up()
+        wanted = [column for column in tries.c if column is not tries.c.conversation]
+        chosen = select(*wanted).where(tries.c.conversation == id)
+        with self._database.reading() as connection:
+            rows = connection.execute(chosen.order_by(tries.c.started, tries.c.number))
+            return [StoredTry(**row._mapping) for row in rows]
+
+    def search(self, words: str, *, limit: int = 20) -> list[Found]:
+        self._indexer.catch_up()
+        columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
+        chosen = (
+            select(*columns, conversations.c.name, conversations.c.title)
+            .join(conversations)
+            .where(self._mine(), having(words, self._database.engine.dialect.name))
+            .order_by(messages.c.id.desc())
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            return [
+                Found(row.conversation, row.name or row.title, row.turn, row.role, row.text)
+                for row in connection.execute(chosen)
+            ]
+
+    def rename(self, id: str, name: str) -> None:
+        id = self.find(id)
+        with self._database.writing() as connection:
+            connection.execute(
+                update(conversations).where(conversations.c.id == id).values(name=name or None)
+            )
+
+    def delete(self, id: str) -> None:
+        id = self.find(id)
+        with self._database.writing() as connection:
+            connection.execute(delete(conversations).where(conversations.c.id == id))
+        self.blobs().forget(id)
+
+    def purge(self, *, days: float | None = None, number: int | None = None) -> int:
+        oldest = None if days is None else self._now() - days * 86400
+        deleted = 0
+        for place, each in enumerate(self.conversations(limit=None)):
+            old = oldest is not None and each.updated < oldest
+            if each.status != "running" and (old or (number is not None and place >= number)):
+                self.delete(each.id)
+                deleted += 1
+        return deleted
+
+    def fork(self, id: str, *, turn: int | None = None) -> str:
+        id = self.find(id)
+        rows = self._rows(id)
+        begun = {row.turn: n for n, row in enumerate(rows) if row.kind == "turn_started"}
+        ended = {row.turn: n for n, row in enumerate(rows) if row.kind == "turn_ended"}
+        if turn is not None and turn not in begun:
+            raise NotFound(f"{id} has no turn {turn}")
+        last = max(begun, key=begun.__getitem__, default=None) if turn is None else turn
+        if last in begun and last not in ended:
+            rows = rows[: begun[last]]
+        elif turn is not None:
+            rows = rows[: ended[turn] + 1]
+        return self._create(rows, {"forked_from": id, "name": self._name(id)})
+
+    def export(self, id: str) -> dict[str, Any]:
+        id = self.find(id)
+        return exported(id, self._name(id), self._rows(id))
+
+    def load(self, data: Mapping[str, Any], codec: Codec) -> str:
+        name, rows = imported(data)
+        try:
+            retell(Record.from_json((read_json(row.body) for row in rows), codec).entries)
+        except ReplayError as error:
+            raise InvalidData(f"this makes no conversation: {error}") from error
+        return self._create(rows, {"name": name})
+
+    def markdown(self, id: str, codec: Codec) -> str:
+        summary = self.summary(id)
+        title = " ".join(summary.title.split()) or summary.id
+        history = retell(self.entries(summary.id, codec)).history
+        return f"# {title}\n\n{as_markdown(history)}".rstrip() + "\n"
+
+    def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
+        owned = None if conversation is None else self.find(conversation)
+        return Documents(self._database, self._owner, collection, owned)
+
+    def blobs(self) -> Blobs:
+        return Blobs(self._database, self._owner, self._now)
+
+    def _rows(self, id: str) -> list[Written]:
+        columns = (entries.c[name] for name in Written._fields)
+        chosen = select(*columns).where(entries.c.conversation == id).order_by(entries.c.number)
+        with self._database.reading() as connection:
+            return [Written(*row) for row in connection.execute(chosen)]
+
+    def _name(self, id: str) -> str | None:
+        chosen = select(conversations.c.name).where(conversations.c.id == id)
+        with self._database.reading() as connection:
+            return connection.execute(chosen).scalar()
+
+    def _mine(self) -> ColumnElement[bool]:
+        return conversations.c.owner == self._owner
+
+    def _summaries(self, chosen: Select[Any]) -> list[Summary]:
+        with self._database.reading() as connection:
+            rows = connection.execute(chosen).all()
+        there = self._presence.there() if any(row.status == "open" for row in rows) else set()
+        return [_summary(row, there) for row in rows]
+
+
+def _comes_after(id: str) -> ColumnElement[bool]:
+    """In the order of `Store.conversations`."""
+    columns = conversations.c
+    this = select(columns.updated, columns.id).where(columns.id == id).subquery()
+    return tuple_(columns.updated, columns.id) < select(this).scalar_subquery()
+
+
+def _summary(row: Row[Any], there: Collection[int]) -> Summary:
+    status: Status = row.status
+    if row.status == "open":
+        status = "running" if row.writer in there else "interrupted"
+    return Summary(
+        id=row.id,
+        title=row.name or row.title,
+        feature=row.feature,
+        created=row.created,
+        updated=row.updated,
+        status=status,
+        turns=row.turns,
+        entries=row.entries,
+        models=json.loads(row.models),
+        forked_from=row.forked_from or "",
+    )
