@@ -109,11 +109,12 @@ class ModelSuite(PluginSuite):
                 assert offering.lacks <= CAPABILITIES.keys(), offering.model
                 model = host.catalog.models[offering.model]
                 for name in offering.dialects or ():
-                    assert not model.dialects or name in model.dialects, offering.model
-                for name in model.dialects:
-                    _must_be_variants(
-                        host.registry.dialects[name], offering.variant, offering.model
-                    )
+                    assert name in {*model.dialects, *host.registry.dialects}, offering.model
+                for name in offering.dialects or model.dialects:
+                    if name in host.registry.dialects:  # the model may speak others' as well
+                        _must_be_variants(
+                            host.registry.dialects[name], offering.variant, offering.model
+                        )
                 if offering.window and model.window:
                     assert offering.window <= model.window, offering.model
 
