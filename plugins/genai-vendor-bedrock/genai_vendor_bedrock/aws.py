@@ -142,13 +142,13 @@ def _is_there(variable: str) -> bool:
 
 def _told(act: Callable[[], R]) -> R:
     """What the library gives. Raises what its errors mean, without what they quote."""
-    from botocore.exceptions import BotoCoreError, ProfileNotFound
+    from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
     try:
         return act()
     except ProfileNotFound as error:
         raise ConfigurationError(f"AWS: {error}", hint="see ~/.aws/config") from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ClientError, OSError, ValueError) as error:
         raise AuthenticationFailed(
             f"the credentials for AWS cannot be had: {type(error).__name__}",
             hint="sign in again, as with aws sso login",
