@@ -67,13 +67,13 @@ def framed(data: bytes) -> bytes:
     return exception(kind, payload["message"]) if "xception" in kind else event(kind, payload)
 
 
-def body(content: Sequence[Any], reason: str = "end_turn", **fields: Any) -> dict[str, Any]:
+def body(content: Sequence[Any], reason: str = "end_turn", /, **fields: Any) -> dict[str, Any]:
     """A whole reply of Converse."""
     output = {"message": {"role": "assistant", "content": [*content]}}
     return {"output": output, "stopReason": reason, "metrics": {"latencyMs": 1}, **fields}
 
 
-def events(content: Sequence[Any], reason: str = "end_turn", **usage: Any) -> list[Any]:
+def events(content: Sequence[Any], reason: str = "end_turn", /, **usage: Any) -> list[Any]:
     """The same in pieces, texts by their letters."""
     found: list[Any] = [{"messageStart": {"role": "assistant", "p": "abcd"}}]
     for index, block in enumerate(content):

@@ -248,7 +248,12 @@ def test_ids_of_other_vendors_are_made_to_fit(id: str) -> None:
 
 def test_signed_thoughts_go_back_and_words_do_not() -> None:
     block = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}
-    parts = [Reasoning("hm"), Opaque("bedrock-converse", block), Opaque("other", {"a": 1}), "so"]
+    parts: list[Part] = [
+        Reasoning("hm"),
+        Opaque("bedrock-converse", block),
+        Opaque("other", {"a": 1}),
+        Text("so"),
+    ]
     body = written("a", Message("assistant", parts), "b")
     assert body["messages"][1]["content"] == [block, {"text": "so"}]
 
