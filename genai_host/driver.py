@@ -28,6 +28,7 @@ from genai_host.api import (
     Codec,
     Completion,
     Delta,
+    Detail,
     Embed,
     Feature,
     Moderate,
@@ -148,14 +149,14 @@ class Driver:
         alarm = self._limit_time()
         try:
             answer = yield from self._follow(story)
-            state = self._recordable_state(answer)
+            answer = self._recordable(answer)
         finally:
             story.close()
             if alarm is not None:
                 alarm.release()
         account = self._account
         details = [*account.details, *answer.details]
-        return evolve(answer, details=details, usage=account.usage, state=state)
+        return evolve(answer, details=details, usage=account.usage)
 
     def _story(self) -> Story:
         story = self._feature.respond(self._turn)
@@ -200,14 +201,16 @@ class Driver:
             number += not isinstance(step, Progress)
             self._account.close()
 
-    def _recordable_state(self, answer: Answer) -> Any:
-        """Its state as the next turn will find it, whether reopened or not."""
+    def _recordable(self, answer: Answer) -> Answer:
+        """The answer with its state and details as they will be when they are read again."""
         if answer.state is None and answer.data is None and not (answer.details or answer.adds):
-            return None  # as most are: there is nothing but text
+            return answer  # as most are: there is nothing but text
         try:
-            return plain(answer, self._codec).get("state")
+            form = plain(answer, self._codec)
         except InvalidData as error:
             raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
+        details = [Detail(**each) for each in form.get("details", ())]
+        return evolve(answer, state=form.get("state"), details=details)
 
     def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
         """Do a step, or give what is on record of it."""

@@ -183,6 +183,9 @@ def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
     """An entry as JSON, tagged with `entry`."""
     if type(entry) is StepEnded and entry.error is None and not entry.tries:
         return _form_of_result(entry)
+    if type(entry) is TurnEnded and entry.answer is not None and entry.error is None:
+        answer = _form_of_answer(entry.answer, codec)
+        return {"entry": _TAGS[TurnEnded], "turn": entry.turn, "answer": answer}
     return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
 
 
@@ -190,6 +193,22 @@ def _form_of_result(entry: StepEnded) -> dict[str, Any]:
     """Without the codec: its result is JSON already."""
     form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
     return form if entry.result is None else {**form, "result": entry.result}
+
+
+def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
+    """As the codec has it, but for what is JSON already: the data of details."""
+    form: dict[str, Any] = {"summary": answer.summary}
+    if answer.details:
+        form["details"] = [
+            {"kind": each.kind, "title": each.title, **({"data": each.data} if each.data else {})}
+            for each in answer.details
+        ]
+    for name in ("data", "adds", "state"):
+        value = getattr(answer, name)
+        if value is not None:
+            form[name] = codec.to_json(value)
+    usage = codec.to_json(answer.usage)
+    return {**form, "usage": usage} if usage else form
 
 
 def _entry(item: object, codec: Codec) -> Entry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from genai_host.api import Codec, Message, Part, Reasoning, Text, ToolCall, ToolResult
@@ -41,11 +41,16 @@ def _for_the_user_alone(path: str, flags: int) -> int:
     return descriptor
 
 
-def as_markdown(messages: Iterable[Message]) -> str:
-    """Messages as Markdown, each under the name of who speaks."""
-    return "\n".join(
-        f"## {message.role}\n\n{content_as_markdown(message)}\n" for message in messages
+def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> str:
+    """Messages as Markdown, each under the name of who speaks.
+
+    said   when, for some of them, by their numbers
+    """
+    heads = (
+        (f"{message.role}, {said[number]}" if number in said else message.role, message)
+        for number, message in enumerate(messages)
     )
+    return "\n".join(f"## {head}\n\n{content_as_markdown(message)}\n" for head, message in heads)
 
 
 def content_as_markdown(message: Message) -> str:

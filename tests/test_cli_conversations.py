@@ -17,6 +17,7 @@ from support import Terminal
 
 from genai_host import Message
 from genai_host.api import Answer
+from genai_host.cli.times import local
 from genai_host.errors import Unavailable
 from genai_host.record import Entry, Opened, Record, Rewound, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
@@ -128,8 +129,9 @@ class TestShow:
         ]
 
     def test_every_turn_is_there_with_what_became_of_it(self, terminal: Terminal) -> None:
-        id = made(*self.entries(), history=(Message("user", "before"),))
+        id = made(*self.entries(), history=(Message("user", "before"),), at=1_700_000_000.25)
         shown = listed(terminal, "show", id[:15])
+        assert {each["at"] for each in shown["turns"]} == {"2023-11-14T22:13:20.250+00:00"}
         assert shown["id"] == id
         assert shown["status"] == "interrupted"
         assert [each["content"][0]["text"] for each in shown["history"]] == [
@@ -156,15 +158,16 @@ class TestShow:
         assert "turn 0: mock@script, " in out
 
     def test_it_can_be_read(self, terminal: Terminal) -> None:
-        made(*self.entries(), history=(Message("user", "before"),), name="my title")
+        made(*self.entries(), history=(Message("user", "before"),), name="my title", at=1000.0)
+        when = local(1000.0)
         code, out, err = terminal("conversations", "show", "last")
         assert (code, err) == (0, "")
         assert "title:    my title\n" in out
         assert "\n## user\n\nbefore\n" in out
-        assert "\n## user\n\none\n\n## assistant\n\nfirst\n" in out
+        assert f"\n## user, {when}\n\none\n\n## assistant\n\nfirst\n" in out
         assert "\n## assistant (turn 1, replaced)\n\nsecond\n" in out
-        assert "\n## user (turn 3, failed)\n\nthree\n\nerror: nobody is there\n" in out
-        assert "\n## user (turn 5, unfinished)\n\nfive\n" in out
+        assert f"\n## user, {when} (turn 3, failed)\n\nthree\n\nerror: nobody is there\n" in out
+        assert f"\n## user, {when} (turn 5, unfinished)\n\nfive\n" in out
 
     def test_what_is_behind_answers_can_be_seen(self, terminal: Terminal) -> None:
         terminal("ask", "-p", "mock", "hi")
@@ -335,9 +338,10 @@ class TestExport:
             assert Record.from_json(data["entries"]).entries == store.entries(id, CODEC)
 
     def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
-        made(*turn(0, "one", "first"), *turn(1, "two", "second"), Rewound(2, 1))
+        turns = (*turn(0, "one", "first"), *turn(1, "two", "second"))
+        made(*turns, Rewound(2, 1), history=(Message("user", "before"),), at=1000.0)
         out = terminal("conversations", "export", "last", "--format", "markdown")[1]
-        assert out == "# one\n\n## user\n\none\n\n## assistant\n\nfirst\n"
+        assert out == ("# one\n\n## user\n\nbefore\n\n## user, 1970-01-01 00:16 UTC\n\none\n")
 
     @pytest.mark.parametrize(("name", "begins"), [("a.md", "# q"), ("a.json", "{"), ("a", "{")])
     def test_a_file_is_for_the_user_alone(

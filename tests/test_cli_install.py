@@ -495,3 +495,18 @@ def test_an_installer_that_is_interrupted_is_waited_for(
 )
 def test_passwords_of_addresses_are_not_shown(word: str, shown: str) -> None:
     assert _shown([word]) == [shown]
+
+
+@pytest.mark.parametrize("command", ["install", "upgrade", "uninstall"])
+def test_where_the_configuration_is_read_only_nothing_is_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def run(*_: object) -> None:
+        pytest.fail("it was run")
+
+    monkeypatch.setattr("genai_host.cli.installing._run", run)
+    monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
+    code, out, err = terminal(command, "genai-vendor-mock")
+    assert (code, out) == (1, "")
+    assert err == "error: the configuration is read-only: GENAI_HOST_READ_ONLY is set\n"
+    assert terminal(command, "genai-vendor-mock", "--dry-run")[0] == 0

@@ -25,6 +25,7 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_PLUGINS__ALLOWED": "z",
         "GENAI_HOST_PLUGINS__STRICT": "TRUE",
         "GENAI_HOST_CONVERSATIONS__RECORD": "no",
+        "GENAI_HOST_CONVERSATIONS__STORE": "~/talks.db",
     }
     assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
     assert read_config(environ=environ) == Config(
@@ -37,6 +38,7 @@ def test_each_key_has_a_variable() -> None:
         remember=True,
         read_only=True,
         record=False,
+        store="~/talks.db",
     )
 
 

@@ -75,6 +75,12 @@ def test_messages_of_one_role_are_one() -> None:
     assert [block["type"] for block in last["content"]] == ["tool_result", "tool_result", "text"]
 
 
+def test_a_message_of_its_own_is_written_alike_whatever_follows() -> None:
+    """So that what the service has in its cache is met again."""
+    alone = written(user("hi"), said("hello"))["messages"]
+    assert written(user("hi"), said("hello"), user("a"), user("b"))["messages"][:2] == alone
+
+
 @pytest.mark.parametrize("nothing", ["", " \n"])
 def test_texts_that_show_nothing_are_left_out(nothing: str) -> None:
     """The service refuses them, and some of what models say is such."""

@@ -788,6 +788,23 @@ class TestWaiting:
         assert conversation.resume("yes").text == "one: yes"
 
 
+def test_details_of_a_feature_are_as_they_will_be_when_they_are_read_again(
+    make_host: Callable[..., Host],
+) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        yield from Now()
+        return Answer("so", details=[Detail("note", "t", {"said": (Message("user", "hi"),)})])
+
+    host = make_host(story=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    conversation = host.open("f")
+    detail = conversation.say("hi").details[-1]
+    said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+    assert detail == Detail("note", "t", {"said": [said]})
+    assert isinstance(conversation.record, Record)
+    ended = conversation.record.to_json()[-1]
+    assert ended["answer"]["details"][-1]["data"] == detail.data
+
+
 def test_a_feature_without_models_uses_none(make_host: Callable[..., Host]) -> None:
     def respond(turn: Turn[NoSettings]) -> Story:
         assert turn.roles == frozenset()

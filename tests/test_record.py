@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from genai_host import Host, Message, Record
-from genai_host.api import Answer, Part
+from genai_host.api import Answer, Codec, Detail, Part, Usage
 from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
 from genai_host.record import (
     SCHEMA,
@@ -22,6 +22,7 @@ from genai_host.record import (
     StepStarted,
     TurnEnded,
     TurnStarted,
+    form_of,
     retell,
 )
 from genai_host.testing import MadePlugin
@@ -91,6 +92,22 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
     assert conversation.say(again=True).text == "hi"
     conversation.undo()
     assert not conversation.history
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("plain"),
+        Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
+        Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4)),
+        Answer("empty", adds=()),
+    ],
+)
+def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:
+    codec = Codec()
+    entry = TurnEnded(7, answer)
+    assert form_of(entry, codec) == {"entry": "turn_ended", **codec.to_json(entry)}
+    assert Record.from_json([form_of(entry, codec)], codec).entries == (entry,)
 
 
 def test_it_round_trips_through_json(host: Host) -> None:

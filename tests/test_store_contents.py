@@ -18,6 +18,7 @@ from genai_host.api import Answer
 from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
 from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted, retell
 from genai_host.store import Store
+from genai_host.store.documents import Document, _document
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -36,6 +37,11 @@ def converse(store: Store, *turns: tuple[str, str | None], **given: Any) -> str:
     return record.id
 
 
+def found(store: Store) -> set[str]:
+    words = ("before", "zero", "one", "two", "three", "four", "five")
+    return {hit.text for word in words for hit in store.search(word)}
+
+
 class TestSearch:
     @pytest.mark.parametrize(
         ("words", "found"),
@@ -51,6 +57,7 @@ class TestSearch:
             ("oslo AND", []),
             ("", []),
             ("* ' \\ & | ! <-> :*", []),
+            ("EARLIER Said", ["said earlier"]),
         ],
     )
     def test_it_finds_messages_that_have_all_the_words(
@@ -65,6 +72,85 @@ class TestSearch:
         hits = store.search(words)
         assert sorted(hit.text for hit in hits) == sorted(found)
         assert all((hit.conversation, hit.title) == (id, "What of Norway?") for hit in hits)
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ("日本", ["日本語の本"]),
+            ("日", ["日本語の本"]),
+            ("本語", ["日本語の本"]),
+            ("日本本", []),
+            ("日本 の本", ["日本語の本"]),
+            ("京都", ["東京都", "東京と京都"]),
+            ("東京都", ["東京都"]),
+            ("python", ["Pythonと入門"]),
+            ("入門", ["Pythonと入門"]),
+            ("pyth*", ["Pythonと入門"]),
+            ("pyth", []),
+            ("入*", ["Pythonと入門"]),
+            ("ไทย", ["ภาษาไทย"]),
+            ("ภาษา", ["ภาษาไทย"]),
+            ("%", []),
+            ("หนังสือ", []),
+            ("हिन्दी", ["हिन्दी भाषा"]),
+            ("हिन्द", []),
+            ("ecole CAFÉ", ["École, cafe\u0301"]),
+            ("a_b", ["a_b"]),
+            ("a", []),
+            ("배우다", ["한국어를 배우다"]),
+        ],
+    )
+    def test_words_are_what_they_are_in_their_script(
+        self, store: Store, words: str, found: list[str]
+    ) -> None:
+        converse(
+            store,
+            ("日本語の本", "東京都"),
+            ("東京と京都", "Pythonと入門"),
+            ("ภาษาไทย", "हिन्दी भाषा"),
+            ("École, cafe\u0301", "한국어를 배우다"),
+            ("a_b", "x"),
+        )
+        assert sorted(hit.text for hit in store.search(words)) == sorted(found)
+
+    def test_a_message_of_any_length_is_found_by_how_it_begins(self, store: Store) -> None:
+        text = "first " + " ".join(f"word{n}" for n in range(120_000)) + "語" * 400_000
+        converse(store, (text, "x" * 5000))
+        assert len(store.search("first word77")) == 1
+        assert len(store.search("x" * 5000)) == 1
+
+    def test_however_much_is_asked_for_it_is_looked_for(self, store: Store) -> None:
+        text = " ".join(f"word{n}" for n in range(3000)) + "".join(map(chr, range(0x4E00, 0x6000)))
+        converse(store, (text, "x"))
+        assert len(store.search(text)) == 1
+        assert store.search(f"{text} y") == []
+        assert store.search(text.replace("\u5000", "\u6000")) == []
+
+    def test_what_was_taken_back_is_not_found(self, store: Store) -> None:
+        id = converse(
+            store,
+            ("zero", "said"),
+            ("one", None),
+            ("two", "said"),
+            ("three", "said"),
+            history=(Message("user", "before"),),
+        )
+        assert found(store) == {"before", "zero", "one", "two", "three"}
+        record, _ = store.record(id, CODEC)
+        record.append(Rewound(5, 2))
+        assert found(store) == {"before", "zero", "one", "two"}
+        record.append(TurnStarted(4, Message("user", "four"), "1", 3, again=True))
+        record.append(StepStarted(4, (0,), "prompt", "d"))
+        assert found(store) == {"before", "zero", "one", "two", "four"}
+        record.append(TurnEnded(4, Answer("said")))
+        assert found(store) == {"before", "zero", "one", "four"}
+        record.append(TurnStarted(5, Message("user", "five"), "1", 3))
+        record.append(TurnEnded(5, error=Cancelled("dropped")))
+        record.append(Rewound(5, 2))
+        assert found(store) == {"before", "zero", "one", "four"}
+        record.append(Rewound(0, 0))
+        assert found(store) == set()
+        assert {hit.text for hit in store.search("said")} == set()
 
     def test_what_comes_later_is_found_later(self, store: Store) -> None:
         converse(store, ("one", "two"))
@@ -156,11 +242,14 @@ class TestExport:
         with Store(tmp_path / "x.db") as store, pytest.raises(InvalidData):
             store.load(data, CODEC)
 
-    def test_as_markdown_it_can_be_read(self, store: Store) -> None:
+    def test_as_markdown_it_can_be_read(self, make_store: MakeStore) -> None:
+        store = make_store(now=lambda: 1_700_000_000.25)
         id = converse(store, ("one", "**a**"), ("two", None), ("three", "c"))
         record, _ = store.record(id, CODEC)
         record.append(Rewound(2, 1))
-        assert store.markdown(id, CODEC) == ("# one\n\n## user\n\none\n\n## assistant\n\n**a**\n")
+        assert store.markdown(id, CODEC) == (
+            "# one\n\n## user, 2023-11-14 22:13 UTC\n\none\n\n## assistant\n\n**a**\n"
+        )
 
 
 class TestRetention:
@@ -253,6 +342,88 @@ class TestDocuments:
         assert [each.id for each in documents.list(where={"odd": True})] == ["n3", "n1"]
         with pytest.raises(NotFound):
             documents.list(after="x")
+
+    @pytest.mark.parametrize(
+        ("where", "found"),
+        [
+            ({"a": 1}, ["int", "float", "both"]),
+            ({"a": 1.0}, ["int", "float", "both"]),
+            ({"a": True}, ["true"]),
+            ({"a": False}, []),
+            ({"a": None}, ["null", "none", "list"]),
+            ({"a": "1"}, ["text"]),
+            ({"a": 0.1}, ["tenth"]),
+            ({"a": [1, {"b": 2}]}, ["items"]),
+            ({"a": {"b": [1]}}, ["object"]),
+            ({"a": "x\0y"}, ["nul"]),
+            ({"a": "x"}, ["odd"]),
+            ({"a": "ä\ud800"}, ["half"]),
+            ({"a": "ä"}, ["umlaut"]),
+            ({"a": 2**70}, ["large"]),
+            ({"a": 2**53 + 1}, ["exact"]),
+            ({"a": 1, "b.c": "x"}, ["both"]),
+            ({"b.c": "x"}, ["both"]),
+            ({"ä": 1}, ["list"]),
+            ({'"': 1}, ["list"]),
+            ({"": 1}, ["list"]),
+            ({"'; --": 1}, []),
+            ({"a": "' OR 1=1 --"}, []),
+            ({"half": 1}, ["half"]),
+        ],
+        ids=repr,
+    )
+    def test_those_that_have_a_value_are_found_in_either_database(
+        self, store: Store, where: dict[str, Any], found: list[str]
+    ) -> None:
+        documents = store.documents("notes")
+        values: dict[str, dict[str, Any]] = {
+            "int": {"a": 1},
+            "float": {"a": 1.0},
+            "both": {"a": 1, "b.c": "x"},
+            "true": {"a": True},
+            "null": {"a": None},
+            "none": {"b": {"c": "x"}},
+            "text": {"a": "1"},
+            "tenth": {"a": 0.1},
+            "items": {"a": [1, {"b": 2}]},
+            "object": {"a": {"b": [1]}},
+            "nul": {"a": "x\0y"},
+            "odd": {"a": "x", "more": "\0\x1f\ud800"},
+            "half": {"a": "ä\ud800", "half": 1},
+            "umlaut": {"a": "ä"},
+            "large": {"a": 2**70},
+            "exact": {"a": 2**53 + 1},
+            "list": {"ä": 1, '"': 1, "": 1},
+        }
+        for id, value in values.items():
+            documents.put(id, value)
+        listed = documents.list(where=where, newest_first=False)
+        assert [each.id for each in listed] == found
+
+    def test_of_those_that_have_a_value_there_are_pages(self, store: Store) -> None:
+        documents = store.documents("notes")
+        for number in range(50):
+            documents.put(f"n{number}", {"odd": bool(number % 2)})
+        pages = [documents.list(where={"odd": True}, limit=10)]
+        while len(pages[-1]) == 10:
+            pages.append(documents.list(where={"odd": True}, limit=10, after=pages[-1][-1].id))
+        assert [each.id for page in pages for each in page] == [f"n{n}" for n in range(49, 0, -2)]
+
+    def test_it_is_the_database_that_leaves_the_others_out(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        documents = store.documents("notes")
+        for number in range(50):
+            documents.put(f"n{number}", {"number": number})
+        read: list[Any] = []
+
+        def counted(row: Any) -> Document:
+            read.append(row.id)
+            return _document(row)
+
+        monkeypatch.setattr("genai_host.store.documents._document", counted)
+        assert [each.id for each in documents.list(where={"number": 7})] == ["n7"]
+        assert read == ["n7"]
 
     def test_owners_and_collections_are_apart(self, store: Store, make_store: MakeStore) -> None:
         store.documents("notes").put("x", {})

@@ -31,6 +31,7 @@ from genai_host.api import (
     Services,
     StreamEvent,
     about,
+    http_provider,
 )
 from genai_host.errors import Unavailable
 from genai_host.testing import MadePlugin
@@ -246,3 +247,16 @@ class TestModelsWithWrongParameters(ModelSuite):
         "test_their_providers_are_there",
         "test_offerings_fit_their_models",
     }
+
+
+class TestAnOfferingInOneDialectOfSeveral(ModelSuite):
+    """Its variants are those of that dialect; others need not be installed."""
+
+    plugin = MadePlugin(
+        providers=[http_provider("acme", "https://acme.invalid", {"openai-chat": Serve()})],
+        offerings=[
+            Offering("m", "acme", "m-1", dialects=["openai-chat"], variant={"strict": True})
+        ],
+    )
+    beside = {"models": MadePlugin(models=[Model("m", ["openai-chat", "plain", "morse"])])}
+    fails: ClassVar[set[str]] = set()

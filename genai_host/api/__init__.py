@@ -24,6 +24,8 @@ schema      class to JSON Schema
 checker     values against a JSON Schema
 codec       objects to JSON and back
 json_text   JSON values to text and back
+reply_fields   the fields of replies in JSON, each of the kind that it has to be
+reply_vectors  the embeddings in replies
 """
 
 from genai_host.api.calls import (

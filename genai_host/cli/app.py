@@ -3,6 +3,7 @@ end."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -50,12 +51,16 @@ class App:
     @property
     def store(self) -> Store:
         """Where the user's conversations are kept. Most commands do without: it takes its
-        time to import."""
+        time to import. Raises `ConfigurationError` if it is not known where."""
         if self._store is None:
+            from genai_host.config import read_config
+
+            config = read_config() if self._host is None else self._host.config
             from genai_host.store import Store
 
             self._begin_log()
-            self._store = Store(patience=PATIENCE)
+            where = os.path.expanduser(config.store) if config.store else None
+            self._store = Store(where, patience=PATIENCE)
         return self._store
 
     def instance(self, name: str) -> Instance:

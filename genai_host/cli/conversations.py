@@ -111,21 +111,23 @@ def models_of(summary: Summary) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: every turn, and the history.")
 @pass_app
 def show(app: App, id: str, details: bool, as_json: bool) -> None:
-    """Show what was said, turn by turn: those that failed or were taken back as well.
+    """Show what was said, and when, turn by turn: those that failed or were taken back as
+    well.
 
-    JSON has what `list` has, with history (the messages that hold now), turns (turn,
+    JSON has what `list` has, with history (the messages that hold now), turns (turn, at,
     outcome, message, answer, partial, error) and tries (each call of a model).
     """
     summary = found(app, id)
     codec = app.host.codec
     entries = app.store.entries(summary.id, codec)
     history, turns = retell(entries).history, turns_of(entries)
+    times = app.store.times(summary.id)
     if as_json:
         echo_json(
             {
                 **row_of(summary),
                 "history": codec.to_json(history),
-                "turns": [turn_row(turn, codec) for turn in turns],
+                "turns": [turn_row(turn, times[turn.number], codec) for turn in turns],
                 "tries": [try_row(each) for each in app.store.tries(summary.id)],
             }
         )
@@ -134,7 +136,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
         echo(f"{name + ':':<10}{value}", dim=True)
     opened = entries[0]
     assert isinstance(opened, Opened)  # as it was retold
-    show_transcript(opened.history, turns, details=details)
+    show_transcript(opened.history, turns, times, details=details)
     if details:
         echo("")
         show_tries(app.store.tries(summary.id))
@@ -186,8 +188,9 @@ def resume(
 def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List the messages that have all these WORDS, the latest first.
 
-    Case does not matter; wor* stands for words that begin so. JSON has conversation (its
-    id), title, turn, role and text.
+    Case and accents do not matter; wor* stands for words that begin so. Chinese, Japanese,
+    Thai and the like are found by any part. Turns that were taken back are left out. JSON
+    has conversation (its id), title, turn, role and text.
     """
     import attrs
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from genai_host import __version__, paths
+from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, note
 
 if TYPE_CHECKING:
@@ -22,24 +23,35 @@ class Check(NamedTuple):
 
     status   `ok`, `warning` or `failed`
     fix      what to do about it
+    facts    more of what was found, for programs
     """
 
     what: str
     status: str
     found: str
     fix: str = ""
+    facts: Mapping[str, Any] = {}
+
+    def row(self) -> dict[str, Any]:
+        """In JSON."""
+        row = self._asdict()
+        del row["facts"]
+        return {**row, **self.facts}
 
 
 @click.command(name="doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> int:
+@pass_app
+def command(app: App, as_json: bool) -> int:
     """Check that everything is in order, and say what is not.
 
-    Exits with 1 if something does not work.
+    Exits with 1 if something does not work. JSON is a list of checks with what, status (ok,
+    warning or failed), found and fix; that of the store, where conversations are kept, has
+    place, bytes, version and conversations as well, which are null where there is none yet.
     """
-    checks = list(_checks())
+    checks = list(_checks(app))
     if as_json:
-        echo_json([check._asdict() for check in checks])
+        echo_json([check.row() for check in checks])
     else:
         rows = [check[:3] for check in checks]
         echo_table(("what", "status", "found"), rows)
@@ -49,7 +61,7 @@ def command(as_json: bool) -> int:
     return int(any(check.status == "failed" for check in checks))
 
 
-def _checks() -> Iterator[Check]:
+def _checks(app: App) -> Iterator[Check]:
     yield Check("genai-host", "ok", f"{__version__} on Python {platform.python_version()}")
     yield from _check_folders()
     from genai_host.config import Config, read_config
@@ -63,6 +75,7 @@ def _checks() -> Iterator[Check]:
         yield Check("configuration", "ok", found + (", read-only" if config.read_only else ""))
     except GenaiError as error:
         yield Check("configuration", "failed", str(error), error.hint)
+    yield _check_store(app)
     from genai_host.host import Host
 
     with Host(config=config._replace(strict=False)) as host:
@@ -81,6 +94,33 @@ def _check_folders() -> Iterator[Check]:
             yield Check(
                 what, "warning", f"{folder} cannot be written", "set GENAI_HOST_HOME to a folder"
             )
+
+
+def _check_store(app: App) -> Check:
+    from genai_host.errors import GenaiError
+
+    try:
+        store = app.store
+        health = store.health()
+    except GenaiError as error:
+        return Check("store", "failed", str(error), error.hint)
+    facts: dict[str, Any] = {
+        "place": store.place, "bytes": None, "version": None, "conversations": None,
+    }  # fmt: skip
+    if health is None:
+        return Check("store", "ok", f"{store.place}: none yet", facts=facts)
+    facts |= {
+        "bytes": health.size,
+        "version": health.version,
+        "conversations": health.conversations,
+    }
+    told = [f"{health.size / 1e6:.1f} MB", f"version {health.version}"]
+    if health.conversations is not None:
+        told.insert(0, f"{health.conversations} conversations")
+    if not health.faults:
+        return Check("store", "ok", f"{store.place}: {', '.join(told)}, in order", facts=facts)
+    found = "; ".join([f"{store.place}: {', '.join(told)}", *health.faults])
+    return Check("store", "failed", found, health.fix, facts)
 
 
 def _nearest(folder: str) -> str:

@@ -98,7 +98,7 @@ def perform(
     wanted   what was asked for, as far as it is to be there afterwards
 
     What the installer writes is shown as it writes it, on standard error: the output is
-    what changed.
+    what changed. Raises `ConfigurationError` if the configuration is read-only.
     """
     if dry_run:
         if as_json:
@@ -107,8 +107,10 @@ def perform(
             for command in commands:
                 echo(shlex.join(_shown(command)))
         return 0
+    from genai_host.config import must_be_writable
     from genai_host.installed import installed_distributions
 
+    must_be_writable()
     plugins, before = _listed_anew(), installed_distributions()
     code = 0
     for command in commands:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Codec, Message
 from genai_host.cli.ask import answer_row, show_details
 from genai_host.cli.terminal import echo
-from genai_host.cli.times import utc
+from genai_host.cli.times import local, utc
 from genai_host.record import added
 from genai_host.transcript import content_as_markdown
 from genai_host.turns import TurnTold
@@ -40,10 +39,14 @@ def title_of(summary: Summary) -> str:
     return " ".join(summary.title.split())
 
 
-def turn_row(turn: TurnTold, codec: Codec) -> dict[str, Any]:
-    """A turn in JSON."""
+def turn_row(turn: TurnTold, at: float, codec: Codec) -> dict[str, Any]:
+    """A turn in JSON.
+
+    at   when it was begun, in seconds since 1970
+    """
     return {
         "turn": turn.number,
+        "at": utc(at),
         "outcome": turn.outcome,
         "message": codec.to_json(turn.message),
         "answer": None if turn.answer is None else answer_row(turn.answer, codec),
@@ -73,7 +76,9 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
 def show_found(found: Found, id: str, words: str) -> None:
     """Print one message that was searched for, on one line: the text around the words,
     which are marked at a terminal."""
-    sought = _sought(words)
+    from genai_host.store.words import pattern_for
+
+    sought = pattern_for(words)
     line = " ".join(found.text.split())
     first = sought.search(line)
     begin = max(0, (first.start() if first else 0) - _AROUND)
@@ -88,23 +93,22 @@ def show_found(found: Found, id: str, words: str) -> None:
     echo(excerpt[end:] + (" ..." if begin + len(excerpt) < len(line) else ""))
 
 
-def _sought(words: str) -> re.Pattern[str]:
-    """As `Store.search` reads them."""
-    each = [re.escape(word).replace(r"\*", r"\w*") for word in re.findall(r"\w+\*?", words)]
-    return re.compile(rf"\b(?:{'|'.join(each)})\b" if each else "(?!)", re.IGNORECASE)
-
-
 def show_transcript(
-    began: Iterable[Message], turns: Iterable[TurnTold], *, details: bool = False
+    began: Iterable[Message],
+    turns: Iterable[TurnTold],
+    times: Mapping[int, float],
+    *,
+    details: bool = False,
 ) -> None:
     """Print what was said.
 
     began   messages that the conversation began with
+    times   when each turn was begun, in seconds since 1970
     """
     _show_messages(began)
     for turn in turns:
         mark = "" if turn.outcome == "answered" else f" (turn {turn.number}, {turn.outcome})"
-        _show_messages([turn.message], mark)
+        _show_messages([turn.message], f", {local(times[turn.number])}{mark}")
         if turn.answer is not None:
             _show_messages(_answers(turn), mark)
             if details:

@@ -22,6 +22,7 @@ environment, which comes before it.
 
     [conversations]
     record = true                    # whether the command line keeps them
+    store = "/data/mine.db"          # where; or postgresql://user@host/database
 
     [providers.my-llama]             # a named instance
     type = "local"

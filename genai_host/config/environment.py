@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from genai_host.config.keys import KEYS, MODELS, hint_for, read_value
+from genai_host.config.keys import KEYS, MODELS, hint_for, read_value, wrong_with_store
 from genai_host.config.values import Config, InstanceConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import PLAIN_NAME, VARIABLES
@@ -72,6 +72,10 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
         for key, variable in found.items()
         if key in KEYS
     }
+    what, hint = wrong_with_store(values.get("conversations.store", ""))
+    if what:
+        variable = found["conversations.store"]
+        raise ConfigurationError(f"the environment variable {variable} {what}", hint=hint)
     models = dict(config.models)
     for name, operation in MODELS.items():
         if f"defaults.{name}" in values:

@@ -35,6 +35,9 @@ KEYS: dict[str, Key] = {
     "plugins.allowed": Key(list, None, "the only plugins to load; all if it is not set"),
     "plugins.strict": Key(bool, False, "whether a broken plugin is an error"),
     "conversations.record": Key(bool, True, "whether the command line keeps conversations"),
+    "conversations.store": Key(
+        str, "", "where: a file, or postgresql://user@host/database; the usual file if not set"
+    ),
 }
 """By their place in the file, with a dot between table and name."""
 
@@ -54,6 +57,25 @@ def hint_for(name: str, known: Iterable[str]) -> str:
     known = list(known)
     near = nearest(name, known)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def wrong_with_store(place: str) -> tuple[str, str]:
+    """Why conversations cannot be kept there, and what to do; empty if they can. What is
+    wrong is not said in the words of the user: it may be a password."""
+    if not place:
+        return "", ""
+    import os
+    import re
+    from urllib.parse import parse_qsl
+
+    if "://" not in place:
+        is_whole = os.path.isabs(os.path.expanduser(place))
+        return ("", "") if is_whole else ("is no whole path", "begin it with / or ~")
+    asked = {name.lower() for name, _ in parse_qsl(place.partition("?")[2])}
+    # as SQLAlchemy reads it: a password may have any character but @
+    if re.match("[^/]*://[^:/]*:[^@]*@", place) or asked & {"password", "sslpassword"}:
+        return "has a password in it", "leave it out: PGPASSWORD is to have it, or ~/.pgpass"
+    return "", ""
 
 
 def read_value(owner: str, text: str, kind: type) -> Any:

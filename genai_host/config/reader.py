@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from genai_host.config import toml_text
-from genai_host.config.keys import KEYS, MODELS, OF_INSTANCES, hint_for, names_in
+from genai_host.config.keys import KEYS, MODELS, OF_INSTANCES, hint_for, names_in, wrong_with_store
 from genai_host.config.values import Config, InstanceConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import ALIAS, PLAIN_NAME
@@ -39,6 +39,7 @@ class Reader:
             remember=found["defaults.remember"],
             read_only=found["read_only"],
             record=found["conversations.record"],
+            store=self._store(found["conversations.store"]),
             file=self._path,
         )
 
@@ -80,6 +81,12 @@ class Reader:
             if model in aliases or not model:
                 raise self._wrong(("aliases", name), "stands for no model, but for an alias")
         return aliases
+
+    def _store(self, place: str) -> str:
+        what, hint = wrong_with_store(place)
+        if what:
+            raise self._wrong(("conversations", "store"), what, hint)
+        return place
 
     def _of_key(self, data: dict[str, Any], key: str) -> Any:
         known = KEYS[key]

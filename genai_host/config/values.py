@@ -42,6 +42,7 @@ class Config(NamedTuple):
     aliases     the user's own names of models, to what each stands for
     read_only   whether no command may change anything
     record      whether the command line keeps conversations
+    store       where: a file, or the address of a database; empty for the usual file
     file        where it stands, for errors; empty if in no file
     """
 
@@ -56,6 +57,7 @@ class Config(NamedTuple):
     remember: bool = False
     read_only: bool = False
     record: bool = True
+    store: str = ""
     file: str = ""
 
     def blocks(self, plugin: str, distribution: str) -> str:

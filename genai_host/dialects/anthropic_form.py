@@ -49,20 +49,31 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[Encoded]:
 
     mark   a field for the last block of it, as `"name":value`
     """
-    said = [each for each in remember_each(call.messages, NAME, _said_in) if each[0]]
-    roles = [role for role, _ in said]
+    said = remember_each(call.messages, NAME, _said_in)
+    roles = [role for role, _ in said if role]
     if not mark and all(map(ne, roles, roles[1:])):  # as they usually are
-        return call.written((NAME, "message"), _write)
-    turns = [
-        (role, [blocks for _, blocks in each])
-        for role, each in groupby(said, key=lambda said: said[0])
+        return call.written(_WRITTEN, _write)
+    spoken = [
+        (message, *each) for message, each in zip(call.messages, said, strict=True) if each[0]
     ]
+    turns = [list(turn) for _, turn in groupby(spoken, key=lambda each: each[1])]
+    wires = [_turn([message for message, *_ in turn]) for turn in turns]
     if mark and turns:
-        blocks = turns[-1][1]
-        blocks[-1] = blocks[-1][:-1] + b"," + mark + b"}"  # they end with an object
-    return [Encoded(_MESSAGE % (role, b",".join(blocks))) for role, blocks in turns]
+        role = turns[-1][0][1]
+        blocks = b",".join(blocks for *_, blocks in turns[-1])
+        wires[-1] = _MESSAGE % (role, blocks[:-1] + b"," + mark + b"}")  # they end with an object
+    return [Encoded(wire) for wire in wires]
 
 
+def _turn(messages: list[Message]) -> bytes:
+    """What one role said at once. A message of its own is written as it always is."""
+    if len(messages) == 1:
+        return messages[0].remember(_WRITTEN, _write)
+    said = [message.remember(NAME, _said_in) for message in messages]
+    return _MESSAGE % (said[0][0], b",".join(blocks for _, blocks in said))
+
+
+_WRITTEN = (NAME, "message")
 _MESSAGE = b'{"role":"%b","content":[%b]}'
 _TEXT_MESSAGE = b'{"role":"%b","content":%b}'
 
@@ -90,14 +101,19 @@ def _blocks(message: Message) -> Iterator[Block]:
     for part in message.content:
         if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
             continue
-        if isinstance(part, Opaque) and isinstance(part.data, Mapping) and "type" not in part.data:
-            citations = part.data  # of the text that follows
+        if isinstance(part, Opaque) and _is_of_text(part.data):
+            citations = {"citations": part.data["citations"]}
         elif isinstance(part, Text) and message.role != "tool":
             if _shows(part):
                 yield {"type": "text", "text": part.text, **citations}
             citations = {}
         else:
             yield _block(part, message)
+
+
+def _is_of_text(data: Any) -> bool:
+    """Whether it is what belongs to the text that follows."""
+    return isinstance(data, Mapping) and "citations" in data and "type" not in data
 
 
 def _block(part: Part, message: Message) -> Block:

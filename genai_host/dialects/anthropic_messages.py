@@ -155,7 +155,12 @@ def _thinking(given: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str,
     if effort == "none" or not thinking:
         for name in ("thinking_budget", "thinking_display"):
             if name in given:
-                raise InvalidParameter(f"{name}: the model is not to think", parameter=name)
+                other = "reasoning_effort" if effort == "none" else "thinking_budget"
+                raise InvalidParameter(
+                    f"{name} says nothing where the model does not think",
+                    parameter=name,
+                    hint=f"{other} lets it",
+                )
     if display is not None:
         thinking["display"] = display
     stale = variant["stale_thinking"] if variant["bound_thinking"] else ""

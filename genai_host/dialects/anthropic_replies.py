@@ -25,7 +25,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.json_text import read_json
-from genai_host.dialects.fields import (
+from genai_host.api.reply_fields import (
     count_in,
     list_in,
     malformed,

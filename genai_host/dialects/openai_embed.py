@@ -15,9 +15,9 @@ from genai_host.api import (
     Serve,
     Vectors,
 )
+from genai_host.api.reply_vectors import decode_vector, must_be_vectors, read_vector
 from genai_host.dialects.openai_form import explain_error, read_object
 from genai_host.dialects.openai_replies import read_usage
-from genai_host.dialects.vectors import decode_vector, must_be_vectors, read_vector
 from genai_host.errors import GenaiError, MalformedReply
 
 

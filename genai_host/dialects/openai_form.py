@@ -12,7 +12,7 @@ from typing import Any
 
 from genai_host.api import ChatCall, File, Image, ProviderReply, ToolCall, ToolSchema
 from genai_host.api.json_text import read_json, write_json
-from genai_host.dialects.fields import malformed, one_line
+from genai_host.api.reply_fields import malformed, one_line
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,

@@ -24,7 +24,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.dialects.fields import (
+from genai_host.api.reply_fields import (
     count_in,
     list_in,
     malformed,

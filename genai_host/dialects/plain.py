@@ -27,7 +27,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.parameters import STANDARD
-from genai_host.dialects.vectors import must_be_vectors
+from genai_host.api.reply_vectors import must_be_vectors
 from genai_host.errors import IncompleteReply, InvalidData, MalformedReply
 
 

@@ -3,10 +3,12 @@
     Store            store.py           conversations: create, reopen, list, delete ...
     StoredRecord     stored_record.py   the record of one of them, entry by entry
     Writer           writer.py          adds entries; threads that come at once share a commit
+    Attached         attached.py        bytes of images and files, which are kept as blobs
     Library          library.py         looks up and changes what is there
     Indexer          indexer.py         what is derived from entries: lists, messages, tries
     Database         database.py        connections, and errors as `StoreError`
     migrations.py    tables.py          its schema
+    Health           health.py          how it is, looked at without changing it
 
 The entries are the truth, each on disk before its `append` returns; all else is derived
 from them when somebody asks, so that a crash leaves nothing to repair. To write to

@@ -8,6 +8,7 @@ that all who share the database have them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -15,13 +16,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select, text
 
 from genai_host.errors import NotFound
 from genai_host.store.database import Database
-from genai_host.store.tables import blob_pieces, blob_uses, blobs
+from genai_host.store.tables import blob_pieces, blob_uses, blobs, conversations
 
 _PIECE = 256 * 1024  # bytes
+_LOCK = 0x67656E616962  # "genaib": the number of a lock on PostgreSQL
 
 
 class Blobs:
@@ -60,6 +62,18 @@ class Blobs:
                     os.unlink(file.name)
         return digest.hexdigest()
 
+    def use(self, id: str, conversation: str) -> bool:
+        """Keep bytes for a conversation as well if they are here already, whoever put them;
+        whether they are."""
+        with self._database.reading() as connection:
+            if connection.execute(select(exists().where(self._use(id, conversation)))).scalar():
+                return self._has_bytes(id)
+        with self._writing() as connection:
+            there = self._is_entered(connection, id) and self._has_bytes(id)
+            if there:
+                self._enter_use(connection, id, conversation)
+            return there
+
     def get(self, id: str) -> Iterator[bytes]:
         """The bytes, in pieces. Raises `NotFound`."""
         if not re.fullmatch("[0-9a-f]{64}", id) or not self._is_used(id):
@@ -68,27 +82,60 @@ class Blobs:
 
     def remove(self, id: str) -> None:
         """Have no more use for bytes, but for what conversations have."""
-        self._forget(and_(blob_uses.c.digest == id, blob_uses.c.conversation == ""))
+        with self._writing() as connection:
+            self._forget_in(connection, self._use(id, ""))
 
-    def forget(self, conversation: str) -> None:
-        """A conversation is gone: so is its use of blobs."""
-        self._forget(blob_uses.c.conversation == conversation)
+    def forget(self, conversation: str, connection: Connection, *, lost: str) -> None:
+        """A conversation is deleted, in this transaction: so is its use of blobs.
+
+        lost   the uses of conversations whose ids come before this one, and which are not
+               there, go as well: who was to make them has ended before that
+        """
+        used = blob_uses.c.conversation
+        is_there = exists().where(conversations.c.id == used)
+        self._alone(connection)
+        self._forget_in(
+            connection, or_(used == conversation, and_(used != "", used < lost, ~is_there))
+        )
 
     def _enter(self, file: IO[bytes], id: str, size: int, conversation: str) -> None:
-        """While one process writes, no other removes what it finds there already."""
-        with self._database.writing() as connection:
-            if not connection.execute(select(exists().where(blobs.c.digest == id))).scalar():
+        """What has lost its bytes gets them back."""
+        with self._writing() as connection:
+            is_entered = self._is_entered(connection, id)
+            if not is_entered:
                 connection.execute(insert(blobs).values(digest=id, size=size, created=self._now()))
+            if not is_entered or not self._has_bytes(id):
                 self._store(connection, file, id)
-            use = {"digest": id, "owner": self._owner, "conversation": conversation}
-            same = and_(*(blob_uses.c[name] == value for name, value in use.items()))
-            if not connection.execute(select(exists().where(same))).scalar():
-                connection.execute(insert(blob_uses).values(**use))
+            self._enter_use(connection, id, conversation)
+
+    def _is_entered(self, connection: Connection, id: str) -> bool:
+        return bool(connection.execute(select(exists().where(blobs.c.digest == id))).scalar())
+
+    def _enter_use(self, connection: Connection, id: str, conversation: str) -> None:
+        if not connection.execute(select(exists().where(self._use(id, conversation)))).scalar():
+            connection.execute(
+                insert(blob_uses).values(digest=id, owner=self._owner, conversation=conversation)
+            )
+
+    def _use(self, id: str, conversation: str) -> ColumnElement[bool]:
+        columns = blob_uses.c
+        return and_(
+            columns.digest == id,
+            columns.owner == self._owner,
+            columns.conversation == conversation,
+        )
+
+    def _has_bytes(self, id: str) -> bool:
+        """Of one that is entered: a file may have been removed by somebody else."""
+        return self._folder is None or os.path.exists(self._file(id))
 
     def _store(self, connection: Connection, file: IO[bytes], id: str) -> None:
         if self._folder is not None:
-            os.makedirs(os.path.dirname(self._file(id)), mode=0o700, exist_ok=True)
+            folder = os.path.dirname(self._file(id))
+            os.makedirs(folder, mode=0o700, exist_ok=True)
             os.replace(file.name, self._file(id))
+            for changed in (folder, self._folder, os.path.dirname(self._folder)):
+                _sync_folder(changed)
             return
         file.seek(0)
         for number, data in enumerate(iter(lambda: file.read(_PIECE), b"")):
@@ -112,19 +159,43 @@ class Blobs:
                 return
             yield bytes(data)
 
-    def _forget(self, uses: ColumnElement[bool]) -> None:
+    def _forget_in(self, connection: Connection, uses: ColumnElement[bool]) -> None:
+        mine = and_(blob_uses.c.owner == self._owner, uses)
+        connection.execute(delete(blob_uses).where(mine))
         unused = ~exists().where(blob_uses.c.digest == blobs.c.digest)
+        for id in connection.execute(select(blobs.c.digest).where(unused)).scalars().all():
+            connection.execute(delete(blobs).where(blobs.c.digest == id))
+            connection.execute(delete(blob_pieces).where(blob_pieces.c.digest == id))
+            if self._folder is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._file(id))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
         with self._database.writing() as connection:
-            connection.execute(
-                delete(blob_uses).where(blob_uses.c.owner == self._owner).where(uses)
-            )
-            for id in connection.execute(select(blobs.c.digest).where(unused)).scalars().all():
-                connection.execute(delete(blobs).where(blobs.c.digest == id))
-                connection.execute(delete(blob_pieces).where(blob_pieces.c.digest == id))
-                if self._folder is not None:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(self._file(id))
+            self._alone(connection)
+            yield connection
+
+    def _alone(self, connection: Connection) -> None:
+        """Until the transaction ends, no other process removes what this one finds here
+        already. On SQLite there is one that writes, anyway."""
+        if not self._database.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
     def _file(self, id: str) -> str:
         assert self._folder is not None
         return os.path.join(self._folder, id[:2], id)
+
+
+def _sync_folder(folder: str) -> None:
+    """A file that was renamed into it is there after power loss as well."""
+    if os.name == "nt":  # it has no such call, and needs none
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot
+            raise
+    finally:
+        os.close(descriptor)

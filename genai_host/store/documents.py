@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
-from sqlalchemy import ColumnElement, and_, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import IntegrityError
 
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import Conflict, NotFound
 from genai_host.store.database import Database
 from genai_host.store.tables import documents
+
+_PLAIN = r"[A-Za-z0-9_ .-]+"  # names that stand in JSON and in a path as they are
+_EXACT = 2**53  # integers up to it are the same as floats
 
 
 @frozen
@@ -92,7 +111,8 @@ class Documents:
         """In the order in which they were made.
 
         after   the id of a document: those that come after it
-        where   values that fields of a document must have
+        where   values that fields of a document must have; None also stands for a field that
+                it has not. True and 1 are two, 1 and 1.0 are one
 
         Raises `NotFound` if there is no document `after`.
         """
@@ -105,17 +125,35 @@ class Documents:
                 raise self._not_found(after)
             chosen = chosen.where(number < last if newest_first else number > last)
         chosen = chosen.order_by(number.desc() if newest_first else number)
+        if not where:
+            chosen = chosen.limit(limit)
+        for name, wanted in (where or {}).items():
+            chosen = chosen.where(self._may_have(name, wanted))
         found: list[Document] = []
-        with self._database.reading() as connection:
-            for row in connection.execute(chosen if where else chosen.limit(limit)):
+        chosen = chosen.execution_options(stream_results=True)
+        with self._database.reading() as connection, connection.execute(chosen) as rows:
+            for row in rows:
                 document = _document(row)
-                if all(
-                    document.value.get(name) == wanted for name, wanted in (where or {}).items()
-                ):
+                if _has(document.value, where or {}):
                     found.append(document)
                 if len(found) == limit:
                     break
         return found
+
+    def _may_have(self, name: str, wanted: Any) -> ColumnElement[bool]:
+        """True of each document that has that value, and of few others: databases read less
+        JSON than we write, and compare it in other ways."""
+        if not re.fullmatch(_PLAIN, name) or not _is_comparable(wanted):
+            return true()
+        value = documents.c.value
+        if self._database.is_sqlite:
+            field = func.json_extract(value, f'$."{name}"')
+            return or_(func.json_valid(value) == 0, field == wanted)
+        in_jsonb = cast(value, JSONB)[name]
+        return case(
+            (func.strpos(value, "\\u") > 0, true()),  # not all of these are read
+            else_=in_jsonb == cast(literal(write_json(wanted).decode(), Text), JSONB),
+        )
 
     def _mine(self) -> ColumnElement[bool]:
         columns = documents.c
@@ -134,6 +172,20 @@ class Documents:
         return Conflict(
             f"{id} among {self._collection} has changed since it was read", hint="read it again"
         )
+
+
+def _is_comparable(wanted: Any) -> bool:
+    """Whether the databases compare it as Python does."""
+    if isinstance(wanted, str):
+        return wanted.isprintable()
+    return isinstance(wanted, int) and abs(wanted) <= _EXACT
+
+
+def _has(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    return all(
+        value.get(name) == wanted and isinstance(value.get(name), bool) == isinstance(wanted, bool)
+        for name, wanted in where.items()
+    )
 
 
 def _document(row: Any) -> Document:

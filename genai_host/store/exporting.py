@@ -7,14 +7,18 @@ from typing import Any
 
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData
+from genai_host.store.attached import Attached
 from genai_host.store.stored_record import Written
 
 FORM = 1
 
 
-def exported(id: str, name: str | None, rows: Iterable[Written]) -> dict[str, Any]:
-    """A conversation as JSON: all its entries, each with the time when it came."""
-    entries = [{"at": row.at, **read_json(row.body)} for row in rows]
+def exported(
+    id: str, name: str | None, rows: Iterable[Written], attached: Attached
+) -> dict[str, Any]:
+    """A conversation as JSON: all its entries with what is attached, each with the time
+    when it came. Raises `StoreError` for bytes that are missing."""
+    entries = [{"at": row.at, **attached.put_back(read_json(row.body))} for row in rows]
     return {"form": FORM, "id": id, "name": name, "entries": entries}
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
 from genai_host.store.database import Database
 from genai_host.store.tables import conversations, entries, messages, tries
+from genai_host.store.words import words_of
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
@@ -28,6 +29,7 @@ _TOKENS = {
     "cached_input": "cached_tokens",
     "reasoning": "reasoning_tokens",
 }
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 _NO_TRY = {"code": None, "http_status": None, **dict.fromkeys(_TOKENS.values())}
 
 
@@ -85,6 +87,8 @@ class _Derived:
         self.summary: dict[str, Any] = {"title": before.title, "turns": before.turns}
         self._messages: list[dict[str, Any]] = []
         self._tries: list[dict[str, Any]] = []
+        self._again: dict[int, bool] = {}
+        self._takes_back = False
 
     def add(self, row: Row[Any]) -> None:
         self.summary.update(entries=row.number + 1, updated=row.at, writer=row.writer)
@@ -93,7 +97,7 @@ class _Derived:
             return
         try:
             derive(self, read_json(row.body), row)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except _UNREADABLE as error:
             # the conversation is listed all the same, and says what is wrong when it is opened
             _log.warning("entry %d of %s cannot be read: %s", row.number, self._id, error)
 
@@ -102,6 +106,27 @@ class _Derived:
             connection.execute(insert(messages), self._messages)
         if self._tries:
             connection.execute(insert(tries), self._tries)
+        if self._takes_back:
+            self._remove_what_was_taken_back(connection)
+
+    def _remove_what_was_taken_back(self, connection: Connection) -> None:
+        rows = connection.execute(
+            select(entries.c.body)
+            .where(
+                entries.c.conversation == self._id,
+                entries.c.kind.in_(_STANDING),
+                entries.c.number < self.summary["entries"],
+            )
+            .order_by(entries.c.number)
+        )
+        try:
+            turns = _taken_back(map(read_json, rows.scalars()))
+        except _UNREADABLE as error:
+            _log.warning("what was taken back in %s cannot be read: %s", self._id, error)
+            return
+        named = messages.c.turn.in_([turn for turn in turns if turn is not None])
+        gone = or_(named, messages.c.turn.is_(None)) if None in turns else named
+        connection.execute(delete(messages).where(messages.c.conversation == self._id, gone))
 
     def _opened(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["feature"] = form["feature"]
@@ -115,6 +140,7 @@ class _Derived:
     def _turn_started(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "open"
         self.summary["turns"] = row.turn + 1
+        self._again[row.turn] = form.get("again") is True
         text = self._said(row.turn, form["message"])
         if not self.summary["title"]:
             self.summary["title"] = " ".join(text.split())[:_TITLE]
@@ -140,6 +166,8 @@ class _Derived:
             self.summary["status"] = "failed"
             return
         self.summary["status"] = "idle"
+        # of one that began with entries before these, it is not known
+        self._takes_back |= self._again.get(row.turn, True)
         if answer.get("adds") is None:
             self._add(row.turn, "assistant", answer["summary"])
             return
@@ -149,6 +177,7 @@ class _Derived:
 
     def _rewound(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "idle"
+        self._takes_back = True
 
     def _said(self, turn: int | None, message: Mapping[str, Any]) -> str:
         text = "\n".join(_texts(message.get("content", ())))
@@ -157,8 +186,15 @@ class _Derived:
 
     def _add(self, turn: int | None, role: str, text: str) -> None:
         if text:
+            storable = _storable(text)
             self._messages.append(
-                {"conversation": self._id, "turn": turn, "role": role, "text": _storable(text)}
+                {
+                    "conversation": self._id,
+                    "turn": turn,
+                    "role": role,
+                    "text": storable,
+                    "words": words_of(storable),
+                }
             )
 
 
@@ -171,6 +207,33 @@ _DERIVES: Mapping[str, Callable[[_Derived, Mapping[str, Any], Row[Any]], None]] 
     "turn_ended": _Derived._turn_ended,
     "rewound": _Derived._rewound,
 }
+
+
+_STANDING = ("turn_started", "turn_ended", "rewound")
+
+
+def _taken_back(forms: Iterable[Mapping[str, Any]]) -> set[int | None]:
+    """The turns of which nothing holds any more, from the entries that tell; None for the
+    messages that the conversation began with. See `turns.turns_of`."""
+    gone: set[int | None] = set()
+    begun: list[int] = []
+    standing: list[int] = []
+    again = False
+    for form in forms:
+        if form["entry"] == "turn_started":
+            begun.append(form["turn"])
+            again = form.get("again") is True
+        elif form["entry"] == "rewound":
+            if form["history"] == 0:
+                gone.update([None, *begun])
+            first = [*standing[form["turns"] :], *begun[-1:]][0]
+            gone.update(turn for turn in begun if turn >= first)
+            del standing[form["turns"] :]
+        elif form.get("answer") is not None:
+            if again and standing:
+                gone.add(standing.pop())
+            standing.append(form["turn"])
+    return gone
 
 
 def _is_route(route: Any) -> bool:

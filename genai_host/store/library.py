@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,12 @@ from genai_host.api import Codec
 from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
 from genai_host.record import Entry, Record, retell
+from genai_host.store.attached import Attached
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database
 from genai_host.store.documents import Documents
 from genai_host.store.exporting import exported, imported
+from genai_host.store.ids import new_id
 from genai_host.store.indexer import Indexer
 from genai_host.store.presence import Presence
 from genai_host.store.search import having
@@ -28,6 +31,7 @@ from genai_host.telling import shown
 from genai_host.transcript import as_markdown
 
 _STEPS = ("step_started", "step_ended")
+_DAY = 86400.0  # seconds
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
@@ -65,7 +69,7 @@ class Library:
             )
             bodies = list(rows.scalars())
             number = connection.execute(select(func.max(entries.c.number)).where(mine)).scalar()
-        return id, 0 if number is None else number + 1, read(bodies, codec, self._database.place)
+        return id, 0 if number is None else number + 1, self._read(bodies, codec)
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         id = self.find(id)
@@ -75,7 +79,16 @@ class Library:
                 .where(entries.c.conversation == id)
                 .order_by(entries.c.number)
             )
-            return read(list(rows.scalars()), codec, self._database.place)
+            bodies = list(rows.scalars())
+        return self._read(bodies, codec)
+
+    def times(self, id: str) -> dict[int, float]:
+        id = self.find(id)
+        begun = select(entries.c.turn, entries.c.at).where(
+            entries.c.conversation == id, entries.c.kind == "turn_started"
+        )
+        with self._database.reading() as connection:
+            return {row.turn: row.at for row in connection.execute(begun)}
 
     def find(self, id: str) -> str:
         if not re.fullmatch("[0-9a-z]{1,18}", id):
@@ -153,10 +166,10 @@ class Library:
         id = self.find(id)
         with self._database.writing() as connection:
             connection.execute(delete(conversations).where(conversations.c.id == id))
-        self.blobs().forget(id)
+            self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 
     def purge(self, *, days: float | None = None, number: int | None = None) -> int:
-        oldest = None if days is None else self._now() - days * 86400
+        oldest = None if days is None else self._now() - days * _DAY
         deleted = 0
         for place, each in enumerate(self.conversations(limit=None)):
             old = oldest is not None and each.updated < oldest
@@ -181,7 +194,7 @@ class Library:
 
     def export(self, id: str) -> dict[str, Any]:
         id = self.find(id)
-        return exported(id, self._name(id), self._rows(id))
+        return exported(id, self._name(id), self._rows(id), self._attached())
 
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
         name, rows = imported(data)
@@ -194,8 +207,9 @@ class Library:
     def markdown(self, id: str, codec: Codec) -> str:
         summary = self.summary(id)
         title = " ".join(summary.title.split()) or summary.id
-        history = retell(self.entries(summary.id, codec)).history
-        return f"# {title}\n\n{as_markdown(history)}".rstrip() + "\n"
+        retold, times = retell(self.entries(summary.id, codec)), self.times(summary.id)
+        said = {mark.history: _minute(times[mark.started.turn]) for mark in retold.marks}
+        return f"# {title}\n\n{as_markdown(retold.history, said)}".rstrip() + "\n"
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
         owned = None if conversation is None else self.find(conversation)
@@ -215,6 +229,12 @@ class Library:
         with self._database.reading() as connection:
             return connection.execute(chosen).scalar()
 
+    def _read(self, bodies: list[str], codec: Codec) -> tuple[Entry, ...]:
+        return read(bodies, codec, self._database.place, self._attached())
+
+    def _attached(self) -> Attached:
+        return Attached(self.blobs, self._database.place)
+
     def _mine(self) -> ColumnElement[bool]:
         return conversations.c.owner == self._owner
 
@@ -223,6 +243,10 @@ class Library:
             rows = connection.execute(chosen).all()
         there = self._presence.there() if any(row.status == "open" for row in rows) else set()
         return [_summary(row, there) for row in rows]
+
+
+def _minute(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(moment))
 
 
 def _comes_after(id: str) -> ColumnElement[bool]:

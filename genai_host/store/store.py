@@ -9,7 +9,6 @@ with Store() as store, Host(store=store) as host:
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,9 @@ from genai_host import paths
 from genai_host.api import Codec
 from genai_host.once import once
 from genai_host.record import Entry, Opened
+from genai_host.store.attached import kept, may_hold_bytes, may_refer
 from genai_host.store.database import Database
+from genai_host.store.ids import new_id
 from genai_host.store.presence import Presence
 from genai_host.store.stored_record import StoredRecord, Written, written
 from genai_host.store.writer import Addition, Row, Writer
@@ -27,10 +28,9 @@ from genai_host.store.writer import Addition, Row, Writer
 if TYPE_CHECKING:  # see `engines`
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
+    from genai_host.store.health import Health
     from genai_host.store.library import Library
     from genai_host.store.summary import Found, StoredTry, Summary
-
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: none looks like another
 
 
 class Store:
@@ -85,6 +85,13 @@ class Store:
 
         return Library(self._database, self._presence, self._owner, self._create, self._now)
 
+    def health(self) -> Health | None:
+        """How the store is; None if there is none yet. Nothing is made or changed. Raises
+        `StoreError` if it cannot be read, or holds something else."""
+        from genai_host.store.health import examine
+
+        return examine(self._opened)
+
     def create(self, opened: Opened, codec: Codec) -> StoredRecord:
         """The record of a new conversation, with its first entry."""
         id = self._create([written(opened, codec, self._now())], {"feature": opened.feature})
@@ -104,6 +111,10 @@ class Store:
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         """All entries of a conversation. Raises `NotFound`."""
         return self._library.entries(id, codec)
+
+    def times(self, id: str) -> dict[int, float]:
+        """When each turn was begun, in seconds since 1970. Raises `NotFound`."""
+        return self._library.times(id)
 
     def find(self, id: str) -> str:
         """The whole id of the conversation whose id begins so. Raises `NotFound` if there
@@ -126,8 +137,9 @@ class Store:
         return self._library.tries(id)
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
-        """The messages that have all these words, latest first; `wor*` stands for words
-        that begin so."""
+        """The messages that have all these words, latest first, but for turns that were
+        taken back. `wor*` stands for words that begin so; what is in a script without
+        spaces, as in Chinese, Japanese or Thai, is found by any part."""
         return self._library.search(words, limit=limit)
 
     def rename(self, id: str, name: str) -> None:
@@ -153,7 +165,8 @@ class Store:
         return self._library.fork(id, turn=turn)
 
     def export(self, id: str) -> dict[str, Any]:
-        """A conversation as JSON, for `load` here or elsewhere. Raises `NotFound`."""
+        """A conversation as JSON, with all that is attached, for `load` here or elsewhere.
+        Raises `NotFound`."""
         return self._library.export(id)
 
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
@@ -162,7 +175,8 @@ class Store:
         return self._library.load(data, codec)
 
     def markdown(self, id: str, codec: Codec) -> str:
-        """A conversation to be read: the history that holds now. Raises `NotFound`."""
+        """A conversation to be read: the history that holds now, and when each turn was
+        begun. Raises `NotFound`."""
         return self._library.markdown(id, codec)
 
     def documents(self, collection: str, *, conversation: str | None = None) -> Documents:
@@ -172,6 +186,11 @@ class Store:
     def blobs(self) -> Blobs:
         """Bytes by their digest, as of files that are attached."""
         return self._library.blobs()
+
+    def without_bytes(self, entry: Written, conversation: str) -> Written:
+        """An entry as it is to be stored for a conversation: the bytes of its images and
+        files are in blobs when this returns."""
+        return entry._replace(body=kept(entry.body, self.blobs(), conversation))
 
     def close(self) -> None:
         with self._lock:
@@ -192,8 +211,11 @@ class Store:
         known   what is known of it already, as `tables.conversations` has it
         """
         now = self._now()
-        id = _new_id(now)
-        rows = [Row(id, number, *each) for number, each in enumerate(entries)]
+        id = new_id(now)
+        rows = [
+            Row(id, number, *(self.without_bytes(each, id) if _has_bytes(each) else each))
+            for number, each in enumerate(entries)
+        ]
         values = {"id": id, "owner": self._owner, "created": now, "updated": now, **known}
         self._writer.add(Addition(rows, values))
         return id
@@ -202,22 +224,13 @@ class Store:
         return StoredRecord(self, self._writer, id, number, codec, self._now)
 
 
+def _has_bytes(entry: Written) -> bool:
+    return may_hold_bytes(entry.body) or may_refer(entry.body)
+
+
 def _place_of(where: str | os.PathLike[str] | None) -> str:
     """A file, with its folders, or an address."""
     named = os.fspath(where) if where is not None else ""
     if "://" in named:
         return named
     return os.path.abspath(named or os.path.join(paths.data_dir("store"), "conversations.db"))
-
-
-def _new_id(now: float) -> str:
-    """Ids sort by time: milliseconds in nine digits, and as many by chance."""
-    return _digits(int(now * 1000), 9) + _digits(secrets.randbits(45), 9)
-
-
-def _digits(number: int, length: int) -> str:
-    found = []
-    for _ in range(length):
-        number, digit = divmod(number, 32)
-        found.append(_DIGITS[digit])
-    return "".join(reversed(found))

@@ -13,6 +13,7 @@ from genai_host.api import Codec, Secret
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, StoreError
 from genai_host.record import Changed, Entry, Opened, Record, TurnStarted, form_of
+from genai_host.store.attached import Attached, may_hold_bytes
 from genai_host.store.writer import Addition, Row, Writer
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class StoredRecord:
         then, nothing has been done that could be told of.
         """
         form = written(entry, self._codec, self._now())
+        if may_hold_bytes(form.body):
+            form = self._store.without_bytes(form, self.id)
         with self._lock:
             if isinstance(entry, TurnStarted):
                 self._held = (form,)
@@ -97,11 +100,14 @@ def written(entry: Entry, codec: Codec, at: float) -> Written:
     return Written(form.get("turn"), form["entry"], at, body.decode())
 
 
-def read(bodies: list[str], codec: Codec, place: str) -> tuple[Entry, ...]:
-    """Entries from their JSON. Raises `StoreError` for what is none."""
+def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tuple[Entry, ...]:
+    """Entries from their JSON, with what is attached. Raises `StoreError` for what is none,
+    and for bytes that are missing."""
     try:
-        forms: list[Any] = [read_json(body) for body in bodies]
+        forms: list[Any] = [attached.put_back(read_json(body)) for body in bodies]
         return Record.from_json(forms, codec).entries
+    except StoreError:
+        raise
     except (ValueError, GenaiError) as error:
         raise StoreError(
             f"{place} holds an entry that cannot be read: {error}",

@@ -71,7 +71,8 @@ entries = Table(
     Column("body", Text, nullable=False),
 )
 
-# What was said, to be searched; see `search`.
+# What was said, and was not taken back, to be searched; see `search`. `words` has each of
+# its words once, with spaces between them; see `words`.
 messages = Table(
     "messages",
     metadata,
@@ -80,6 +81,7 @@ messages = Table(
     Column("turn", Integer),
     Column("role", Text, nullable=False),
     Column("text", Text, nullable=False),
+    Column("words", Text, nullable=False, server_default=""),
 )
 
 # Every try of every call of a model. `code` is that of its error; null if it succeeded.

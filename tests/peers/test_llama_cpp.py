@@ -1,4 +1,5 @@
-"""llama.cpp's own HTTP server, with a real model, as a counterpart of `openai-compatible`.
+"""llama.cpp's own HTTP server, with a real model, as a counterpart of `openai-compatible` and
+of `anthropic`.
 
 What the model says is its own affair: it is small. That it says something, in the form
 that was asked for, is ours.
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import genai_vendor_anthropic
 import genai_vendor_openai
 import pytest
 import xllamacpp
@@ -128,8 +130,8 @@ PLUGIN = MadePlugin(
 
 @pytest.fixture
 def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Host]:
-    """Makes hosts with instances `chat` and `responses` of a server, each of which serves
-    that dialect: `host_for(server)`."""
+    """Makes hosts with instances `chat`, `responses` and `messages` of a server, each of
+    which serves that dialect: `host_for(server)`."""
 
     def make(server: Any, *, key: str = KEY, path: str = "/v1") -> Host:
         monkeypatch.setenv("LLAMA_KEY", key)
@@ -144,9 +146,19 @@ def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[.
             )
             for name in ("chat", "responses", "embed")
         }
+        instances["messages"] = InstanceConfig(
+            "anthropic",
+            settings={
+                "base_url": f"{server.listening_address}{path.removesuffix('/v1')}",
+                "api_key": {"env": "LLAMA_KEY"},
+                "version": "2023-06-01",
+                "lacks": ["schema"],
+            },
+        )
         return make_host(
             config=Config(providers=instances),
             patience=Patience(shortest=0.05),  # it drops a connection soon after a stream
+            anthropic=genai_vendor_anthropic,
             openai=genai_vendor_openai,
             llama=PLUGIN,
         )
@@ -159,7 +171,7 @@ def host(host_for: Callable[..., Host], server: Any) -> Host:
     return host_for(server)
 
 
-each_dialect = pytest.mark.parametrize("dialect", ["chat", "responses"])
+each_dialect = pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
 
@@ -215,8 +227,9 @@ def test_it_uses_a_tool(host: Host, dialect: str, streamed: bool) -> None:
     assert [call["at"] in ("sky", "sea") for call in answer.data] == [True]
 
 
-def test_it_lists_its_models(host: Host) -> None:
-    listed = list(host.instances["chat"].provider.list_models(Cancellation()))
+@pytest.mark.parametrize("instance", ["chat", "messages"])
+def test_it_lists_its_models(host: Host, instance: str) -> None:
+    listed = list(host.instances[instance].provider.list_models(Cancellation()))
     assert listed == [Listed("smollm2")]
 
 

@@ -4,17 +4,16 @@ here."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Set
-from fnmatch import fnmatch
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from fixtures import MakeHost
 from openai_service import chat, embeddings, responses
 from peers.conversations import CHAT_TOOLS, CONVERSATIONS, LOOK, RESPONSE_TOOLS, Said, user
-from peers.ways import OWN, WAYS, Clients, Sides, Way, telling, way_named
+from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
+from peers.sides import Clients, clients, service, telling
+from peers.ways import OWN, WAYS, OpenAISides, Way, way_named
 
 from genai_host.api import (
     Answer,
@@ -31,22 +30,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = pytest.mark.peers
-
-
-class Absent:
-    def __repr__(self) -> str:
-        return "absent"
-
-
-ABSENT = Absent()
-
-
-class Difference(NamedTuple):
-    """A field of a body, what it is here, and what it is with the SDK."""
-
-    field: str
-    ours: Any
-    theirs: Any
+__all__ = ["clients", "service"]
 
 
 FIELDS: Mapping[Difference, str] = {
@@ -91,80 +75,12 @@ FIELDS: Mapping[Difference, str] = {
 """All that may differ in a body, and why; the order of keys and the spelling of JSON say
 nothing in any case."""
 
-HEADERS: Mapping[str, str] = {
-    "accept": "a service answers in JSON, or in events if asked to by `stream`",
-    "accept-encoding": "streamed replies are not to be held back by compression",
-    "connection": "a connection is kept unless a side says otherwise",
-    "content-length": "follows the body",
-    "user-agent": "each says its own name",
-    "x-stainless-*": "the SDK tells of its platform, its retries and its time-out",
-}
-"""The headers that may differ, and why."""
-
-
-def differing(ours: Received, theirs: Received, besides: Set[str] = frozenset()) -> set[Difference]:
-    """What differs between two bodies, field by field; all else is equal.
-
-    besides   further headers that may differ
-    """
-    assert (ours.method, ours.path) == (theirs.method, theirs.path)
-    may_differ = HEADERS.keys() | besides
-    assert _headers(ours, may_differ) == _headers(theirs, may_differ)
-    here, there = dict(_leaves(_read(ours))), dict(_leaves(_read(theirs)))
-    return {
-        Difference(re.sub(r"\[\d+\]", "[]", place), *both)
-        for place in here.keys() | there.keys()
-        if (both := (here.get(place, ABSENT), there.get(place, ABSENT)))[0] != both[1]
-    }
-
-
-def _headers(request: Received, but: Set[str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in request.headers.items()
-        if not any(fnmatch(name, pattern) for pattern in but)
-    }
-
-
-def _read(request: Received) -> Any:
-    return json.loads(request.body, object_pairs_hook=_once) if request.body else None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """No key may stand there twice."""
-    assert len({key for key, _ in pairs}) == len(pairs)
-    return dict(pairs)
-
-
-def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{place}.{key}" if place else key)
-    elif isinstance(value, list) and value:
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{place}[{index}]")
-    else:
-        yield place, repr(value) if isinstance(value, (dict, list)) else value
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def clients(service: FakeService) -> Iterator[Clients]:
-    made = Clients(service.url)
-    yield made
-    made.close()
-
 
 @pytest.fixture
 def sides(
     service: FakeService, clients: Clients, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
-) -> Sides:
-    return Sides(service, clients, make_host, monkeypatch)
+) -> OpenAISides:
+    return OpenAISides(service, clients, make_host, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -185,16 +101,20 @@ ANSWER = '{"name": "Oslo", "people": null}'
 
 
 @pytest.mark.parametrize("name", TELLINGS)
-def test_both_send_the_same(sides: Sides, noted: dict[str, set[Difference]], name: str) -> None:
+def test_both_send_the_same(
+    sides: OpenAISides, noted: dict[str, set[Difference]], name: str
+) -> None:
     noted[name] = said_by_both(sides, *TELLINGS[name])
     assert noted[name] <= FIELDS.keys()
 
 
-def said_by_both(sides: Sides, way: Way, said: Said, streamed: bool) -> set[Difference]:
+def said_by_both(sides: OpenAISides, way: Way, said: Said, streamed: bool) -> set[Difference]:
     return differing(*sent_by_both(sides, way, said, streamed))
 
 
-def sent_by_both(sides: Sides, way: Way, said: Said, streamed: bool) -> tuple[Received, Received]:
+def sent_by_both(
+    sides: OpenAISides, way: Way, said: Said, streamed: bool
+) -> tuple[Received, Received]:
     sides.set_up(way.environment)
     replies = [(chat if way.dialect == "chat" else responses)(ANSWER, streamed=streamed)]
     conversation = sides.host(telling(said.prompt), "chat").open("tell", way.model)
@@ -273,12 +193,12 @@ def _use_tools_by_responses(client: Any, id: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])
-def test_both_use_tools_alike(sides: Sides, way: Way) -> None:
+def test_both_use_tools_alike(sides: OpenAISides, way: Way) -> None:
     for found in tools_used_by_both(sides, way):
         assert found <= FIELDS.keys()
 
 
-def tools_used_by_both(sides: Sides, way: Way) -> list[set[Difference]]:
+def tools_used_by_both(sides: OpenAISides, way: Way) -> list[set[Difference]]:
     sides.set_up(way.environment)
     conversation = sides.host(_use_tools, "chat").open("tell", way.model)
     use = _use_tools_by_chat if way.dialect == "chat" else _use_tools_by_responses
@@ -303,13 +223,13 @@ PLACES = [
 @pytest.mark.parametrize(("way", "model", "id"), PLACES, ids=[way for way, *_ in PLACES])
 @pytest.mark.parametrize("parameters", [{}, {"dimensions": 2}], ids=["all", "two"])
 def test_both_embed_alike(
-    sides: Sides, way: str, model: str, id: str, parameters: Mapping[str, Any]
+    sides: OpenAISides, way: str, model: str, id: str, parameters: Mapping[str, Any]
 ) -> None:
     assert embedded_by_both(sides, way_named(way), model, id, parameters) <= FIELDS.keys()
 
 
 def embedded_by_both(
-    sides: Sides, way: Way, model: str, id: str, parameters: Mapping[str, Any]
+    sides: OpenAISides, way: Way, model: str, id: str, parameters: Mapping[str, Any]
 ) -> set[Difference]:
     sides.set_up(way.environment)
     texts = ["a", "é"]
@@ -322,7 +242,7 @@ def embedded_by_both(
     return differing(ours, theirs)
 
 
-def test_both_ask_for_moderation_alike(sides: Sides) -> None:
+def test_both_ask_for_moderation_alike(sides: OpenAISides) -> None:
     sides.set_up(OWN)
     tell = telling(Moderate("é", role="main"))
     conversation = sides.host(tell, "moderate").open("tell", "omni-moderation@openai")
@@ -335,7 +255,7 @@ def test_both_ask_for_moderation_alike(sides: Sides) -> None:
     assert differing(ours, theirs) == set()
 
 
-def test_both_list_models_alike(sides: Sides) -> None:
+def test_both_list_models_alike(sides: OpenAISides) -> None:
     sides.set_up(OWN)
     provider = sides.host(telling(Prompt([])), "chat").instances["openai"].provider
     replies = [json_reply({"object": "list", "data": [{"id": "m", "object": "model"}]})]
@@ -346,7 +266,9 @@ def test_both_list_models_alike(sides: Sides) -> None:
     assert differing(ours, theirs, {"content-type"}) == set()  # which says nothing here
 
 
-def test_no_difference_is_listed_in_vain(sides: Sides, noted: dict[str, set[Difference]]) -> None:
+def test_no_difference_is_listed_in_vain(
+    sides: OpenAISides, noted: dict[str, set[Difference]]
+) -> None:
     for name, telling_ in TELLINGS.items():
         if name not in noted:
             noted[name] = said_by_both(sides, *telling_)
@@ -358,8 +280,6 @@ def test_no_difference_is_listed_in_vain(sides: Sides, noted: dict[str, set[Diff
     assert found == FIELDS.keys()
 
 
-def test_no_header_is_listed_in_vain(sides: Sides) -> None:
+def test_no_header_is_listed_in_vain(sides: OpenAISides) -> None:
     ours, theirs = sent_by_both(sides, *TELLINGS["openai, chat: plain, streamed"])
-    differ = {name for name, _ in ours.headers.items() ^ theirs.headers.items()}
-    in_vain = [each for each in HEADERS if not any(fnmatch(name, each) for name in differ)]
-    assert in_vain == []
+    assert headers_in_vain(ours, theirs, HEADERS) == []

@@ -7,17 +7,12 @@ from typing import Any, Literal
 
 import genai_vendor_openai
 import openai
-import pytest
 from attrs import frozen
-from fixtures import MakeHost
 from openai_service import KEY
 from peers.conversations import Kind, Said
+from peers.sides import Sides
 
-from genai_host import Config, Host
-from genai_host.api import Answer, Feature, NoSettings, Operation, Step, Story, Turn
 from genai_host.config import InstanceConfig
-from genai_host.testing import MadePlugin
-from genai_host.testing.fake_service import FakeService, Received, Reply
 
 
 @frozen
@@ -125,77 +120,13 @@ def way_named(name: str) -> Way:
     return next(way for way in WAYS if way.name == name)
 
 
-class Clients:
-    """The SDK's clients for one service, each made once, as that takes long."""
+class OpenAISides(Sides):
+    variables = VARIABLES
+    plugins = {"openai": genai_vendor_openai}
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._made: dict[Any, Any] = {}
-
-    def of(self, way: Way) -> Any:
-        """To be called while the way's environment is set up."""
-        key = (way.client, *way.environment.items())
-        if key not in self._made:
-            self._made[key] = way.client(self._url)
-        return self._made[key]
-
-    def close(self) -> None:
-        for client in self._made.values():
-            client.close()
-
-
-class Sides:
-    """Lets both sides speak to one service, and gives what it was sent."""
-
-    def __init__(
-        self,
-        service: FakeService,
-        clients: Clients,
-        make_host: MakeHost,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        self.clients = clients
-        self._service = service
-        self._make_host = make_host
-        self._monkeypatch = monkeypatch
-
-    def set_up(self, environment: Mapping[str, str]) -> None:
-        for name in VARIABLES:
-            self._monkeypatch.delenv(name, raising=False)
-            self._monkeypatch.delenv(name.lower(), raising=False)
-        for name, value in environment.items():
-            self._monkeypatch.setenv(name, value.format(url=self._service.url))
-
-    def host(self, tell: Callable[[Turn[NoSettings]], Story], operation: Operation) -> Host:
-        """A host whose feature `tell` tells this story, with a model for this operation."""
-        feature = Feature("tell", NoSettings, tell, roles={"main": operation})
-        mine = InstanceConfig("azure-openai", models=DEPLOYMENTS)
-        gate = InstanceConfig(
-            "openai-compatible",
-            settings={
-                "base_url": f"{self._service.url}/v1",
-                "api_key": {"env": "OPENAI_API_KEY"},
-            },
-        )
-        return self._make_host(
-            config=Config(providers={"mine": mine, "gate": gate}),
-            openai=genai_vendor_openai,
-            tell=MadePlugin(features=[feature]),
-        )
-
-    def sent(self, replies: list[Reply], speak: Callable[[], object]) -> list[Received]:
-        """The requests that come while one side speaks."""
-        self._service.requests.clear()
-        self._service.replies[:] = replies
-        speak()
-        return list(self._service.requests)
-
-
-def telling(step: Step[Any]) -> Callable[[Turn[NoSettings]], Story]:
-    """A feature that takes this one step."""
-
-    def tell(turn: Turn[NoSettings]) -> Story:
-        yield from step
-        return Answer("")
-
-    return tell
+    def instances(self, url: str) -> Mapping[str, InstanceConfig]:
+        gate = {"base_url": f"{url}/v1", "api_key": {"env": "OPENAI_API_KEY"}}
+        return {
+            "mine": InstanceConfig("azure-openai", models=DEPLOYMENTS),
+            "gate": InstanceConfig("openai-compatible", settings=gate),
+        }

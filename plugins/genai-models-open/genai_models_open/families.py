@@ -8,6 +8,8 @@ from typing import Any
 from genai_host.api import Model
 
 _K = 1024
+_CHAT = ("openai-chat", "ollama-chat", "ollama-generate")
+_EMBED = ("openai-embed", "ollama-embed")
 _TEXT = {"schema"}
 _TOOLS = {"schema", "tools"}
 _SEES = {"schema", "images"}
@@ -26,7 +28,7 @@ def _chat(
 ) -> Model:
     return Model(
         name,
-        dialects=["openai-chat"],
+        dialects=_CHAT,
         aliases=aliases,
         capabilities=capabilities,
         window=window,
@@ -35,7 +37,7 @@ def _chat(
 
 
 def _embed(name: str, window: int, *aliases: str) -> Model:
-    return Model(name, dialects=["openai-embed"], aliases=aliases, window=window, operation="embed")
+    return Model(name, dialects=_EMBED, aliases=aliases, window=window, operation="embed")
 
 
 CHAT: Sequence[Model] = (

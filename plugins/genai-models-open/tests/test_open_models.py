@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 
 import genai_models_open
+import genai_vendor_ollama
 import pytest
 from fixtures import MakeHost
 from genai_models_open import CHAT, EMBED
@@ -18,7 +19,9 @@ from genai_host.dialects import genai_dialects
 from genai_host.errors import NoRoute
 
 MODELS = list(genai_models_open.genai_models())
-DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}
+DIALECTS = {
+    dialect.name: dialect for dialect in (*genai_dialects(), *genai_vendor_ollama.genai_dialects())
+}
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import genai_models_open
+import genai_vendor_ollama
 
 from genai_host.testing.suites import ModelSuite
 
 
 class TestOpenModels(ModelSuite):
     plugin = genai_models_open
+    beside = {"ollama": genai_vendor_ollama}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from attrs import field, frozen
 
@@ -68,7 +68,8 @@ class AnthropicSettings:
 
 
 class AnthropicProvider(HttpProvider):
-    """A key comes before a token, as with Anthropic's own clients."""
+    """A key comes before a token, as with Anthropic's own clients. Servers elsewhere may
+    want neither."""
 
     default_models = {"chat": "claude-opus-5-5"}
     bounds = PATIENT
@@ -100,8 +101,9 @@ class AnthropicProvider(HttpProvider):
         }
 
     def missing(self) -> str | None:
+        lacks_key = _is_own(self.base_url) and not self.has_key
         return super().missing() or (
-            None if self.has_key else self.services.no_key("ANTHROPIC_API_KEY")
+            self.services.no_key("ANTHROPIC_API_KEY") if lacks_key else None
         )
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:
@@ -113,6 +115,11 @@ class AnthropicProvider(HttpProvider):
             if not page.get("has_more") or not isinstance(last, str):
                 return
             query["after_id"] = last
+
+
+def _is_own(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
 def _listed(page: Any) -> Iterator[Listed]:

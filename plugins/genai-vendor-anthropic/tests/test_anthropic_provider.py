@@ -12,7 +12,7 @@ from fixtures import MakeHost
 from openai_service import LOOKING
 
 from genai_host import Config, Host
-from genai_host.api import File, Image, Listed, Message, Usage
+from genai_host.api import File, Image, Listed, Message, Offering, Serve, Usage, http_provider
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
@@ -27,6 +27,7 @@ from genai_host.errors import (
     Unavailable,
     UnexpectedFinish,
 )
+from genai_host.testing import MadePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
 VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
@@ -268,8 +269,48 @@ def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
         make_host(anthropic=genai_vendor_anthropic).open("chat", "claude-opus-5-5")
 
 
+def test_a_server_elsewhere_needs_no_key(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
+    service.replies = [claude("hello")]
+    assert ask(make_host(anthropic=genai_vendor_anthropic), "anthropic/qwen") == "hello"
+    assert not {"authorization", "x-api-key"} & service.requests[0].headers.keys()
+
+
 def test_it_is_patient_with_models_that_think(host: Host) -> None:
     assert host.instances["anthropic"].provider.bounds["first_token"] >= 300
+
+
+def test_a_cloud_is_served_by_what_it_says_of_itself(
+    make_host: MakeHost, service: FakeService
+) -> None:
+    """As those do that have the model in the path, and the version in the body."""
+    cloud = http_provider(
+        "cloud",
+        service.url,
+        {
+            "anthropic-messages": Serve(
+                "/model/{model}/invoke",
+                stream_path="/model/{model}/invoke-with-response-stream",
+                add={"anthropic_version": "bedrock-2023-05-31"},
+                drop=["model", "stream"],
+                variant={"cache": "blocks"},
+            )
+        },
+    )
+    offered = Offering("claude-opus-5-5", "cloud", "anthropic.claude-opus-5-5")
+    host = make_host(
+        anthropic=genai_vendor_anthropic, cloud=MadePlugin(providers=[cloud], offerings=[offered])
+    )
+    for streamed, path in ((False, "invoke"), (True, "invoke-with-response-stream")):
+        service.replies = [claude("hello", streamed=streamed)]
+        assert ask(host, "claude-opus-5-5@cloud", streamed) == "hello"
+        sent = service.requests[-1]
+        assert sent.path == f"/model/anthropic.claude-opus-5-5/{path}"
+        body = sent.json()
+        assert body.keys() == {"max_tokens", "system", "messages", "anthropic_version"}
+        assert body["anthropic_version"] == "bedrock-2023-05-31"
 
 
 # its models

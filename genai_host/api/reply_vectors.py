@@ -22,15 +22,15 @@ def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
 
 
 def read_vector(numbers: Any) -> list[float]:
-    """Raises `MalformedReply` for what is no list of finite numbers."""
+    """Raises `MalformedReply` for what is no list of finite numbers, and for none."""
     if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
         raise MalformedReply("an embedding is no list of numbers")
     try:
         vector = [float(each) for each in numbers]
     except OverflowError:
         vector = [math.inf]
-    if not all(map(math.isfinite, vector)):
-        raise MalformedReply("an embedding has a number that is too large")
+    if not vector or not all(map(math.isfinite, vector)):
+        raise MalformedReply("an embedding is empty, or has a number that is too large")
     return vector
 
 

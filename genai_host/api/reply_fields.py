@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import ToolCall
 from genai_host.api.json_text import read_json
+from genai_host.api.messages import ToolCall
 from genai_host.errors import MalformedReply
 
 _LONGEST_MESSAGE = 1000

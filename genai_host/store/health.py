@@ -1,0 +1,144 @@
+"""How a store is: looked at without making or changing it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.errors import StoreError
+from genai_host.store.database import VERSION, Database
+from genai_host.store.tables import metadata
+
+Ask = Callable[[str], list[Any]]
+"""Gives the first column of what a query finds."""
+
+_FAULTS = 5  # that are told
+_TABLES_ON_POSTGRESQL = (
+    "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = ANY (current_schemas(false))"
+)
+
+
+@frozen
+class Health:
+    """
+    size            bytes, with what is attached to conversations
+    version         of its schema
+    conversations   how many there are, of all owners; None if they cannot be counted
+    faults          what is wrong with it; on PostgreSQL, that is for the server to find
+    fix             what can be done about it
+    """
+
+    size: int
+    version: int
+    conversations: int | None = None
+    faults: tuple[str, ...] = ()
+    fix: str = ""
+
+
+def examine(database: Database) -> Health | None:
+    """None if there is no store yet. Raises `StoreError` if it cannot be read, or holds
+    something else."""
+    if not database.is_sqlite:
+        with database.reading() as connection:
+            return _examine_on_postgresql(
+                database, lambda query: list(connection.exec_driver_sql(query).scalars())
+            )
+    if not os.path.exists(database.file):
+        return None
+    with _for_reading(database) as ask:
+        return _examine_file(database, ask)
+
+
+@contextlib.contextmanager
+def _for_reading(database: Database) -> Iterator[Ask]:
+    """SQLite makes no file then, and changes none."""
+    with database.failing():
+        address = f"{Path(database.file).as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            yield lambda query: [row[0] for row in connection.execute(query)]
+
+
+def _examine_file(database: Database, ask: Ask) -> Health | None:
+    tables = ask("SELECT name FROM sqlite_master WHERE type = 'table'")
+    version = _version(database, tables, ask)
+    if not version:
+        return None
+    folder = f"{database.file}.blobs"
+    size = sum(
+        os.path.getsize(file)
+        for file in (database.file, f"{database.file}-wal", *_files(folder))
+        if os.path.exists(file)
+    )
+    if version > VERSION:
+        return _too_new(size, version)
+    wrong = [each for each in ask(f"PRAGMA quick_check({_FAULTS})") if each != "ok"]
+    if wrong:
+        return Health(
+            size,
+            version,
+            faults=tuple(" ".join(str(each).split()) for each in wrong),
+            fix=f"keep a copy of {database.file}, and restore a backup, or save what can be "
+            f'read: sqlite3 {database.file} .recover | sqlite3 "the new file"',
+        )
+    count = ask("SELECT count(*) FROM conversations")[0]
+    lost = [
+        each
+        for each in ask("SELECT digest FROM blobs ORDER BY digest")
+        if not os.path.exists(os.path.join(folder, each[:2], each))
+    ]
+    if lost:
+        return Health(
+            size,
+            version,
+            count,
+            (f"{len(lost)} of the files in {folder} are missing",),
+            f"restore {folder} from a backup, or attach the same files again: "
+            + ", ".join(lost[:_FAULTS]),
+        )
+    return Health(size, version, count)
+
+
+def _examine_on_postgresql(database: Database, ask: Ask) -> Health | None:
+    tables = ask(_TABLES_ON_POSTGRESQL)
+    version = _version(database, tables, ask)
+    if not version:
+        return None
+    sizes = " + ".join(f"pg_total_relation_size('{name}')" for name in metadata.tables)
+    size = int(ask(f"SELECT {sizes}")[0])
+    if version > VERSION:
+        return _too_new(size, version)
+    return Health(size, version, ask("SELECT count(*) FROM conversations")[0])
+
+
+def _version(database: Database, tables: list[Any], ask: Ask) -> int:
+    """0 if there is no store yet."""
+    if not tables:
+        return 0
+    found = ask("SELECT value FROM meta WHERE name = 'schema'") if "meta" in tables else []
+    if found and str(found[0]).isdecimal():
+        return int(found[0])
+    raise StoreError(
+        f"{database.place} holds something else",
+        file=database.place,
+        hint="it was not changed: name another file or database",
+    )
+
+
+def _too_new(size: int, version: int) -> Health:
+    return Health(
+        size,
+        version,
+        faults=(f"it has version {version}, this host knows {VERSION}",),
+        fix="upgrade genai-host: pip install --upgrade genai-host",
+    )
+
+
+def _files(folder: str) -> Iterator[str]:
+    for where, _, names in os.walk(folder):
+        yield from (os.path.join(where, name) for name in names)

@@ -1,0 +1,34 @@
+"""Ollama: open-weight models on this machine, on another, or at ollama.com.
+
+provider `ollama`
+dialects `ollama-chat`, `ollama-generate`, `ollama-embed`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Dialect, Offering, ProviderType, hookimpl
+from genai_vendor_ollama.chat import OllamaChat
+from genai_vendor_ollama.embed import OllamaEmbed
+from genai_vendor_ollama.generate import OllamaGenerate
+from genai_vendor_ollama.offerings import offerings
+from genai_vendor_ollama.provider import OllamaProvider, OllamaSettings
+
+__all__ = ["OllamaChat", "OllamaEmbed", "OllamaGenerate", "OllamaProvider", "OllamaSettings"]
+
+
+@hookimpl
+def genai_providers() -> Iterable[ProviderType[Any]]:
+    yield ProviderType("ollama", OllamaSettings, OllamaProvider)
+
+
+@hookimpl
+def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    return (OllamaChat(), OllamaGenerate(), OllamaEmbed())
+
+
+@hookimpl
+def genai_offerings() -> Iterable[Offering]:
+    return offerings()

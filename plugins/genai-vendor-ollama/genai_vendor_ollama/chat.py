@@ -1,0 +1,184 @@
+"""Ollama's chat, `/api/chat`.
+
+Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
+
+Opaque parts of other dialects are left out of what is sent. The texts of a message are
+joined, and its pictures stand beside them: the format has one text and a list of pictures
+for each. `replies` reads what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Dialect,
+    Image,
+    Message,
+    Opaque,
+    ProviderReply,
+    ProviderRequest,
+    Reasoning,
+    Serve,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError, InvalidParameter
+from genai_vendor_ollama.form import (
+    PARAMETERS,
+    VARIANT,
+    add_parameters,
+    explain_error,
+    unsupported,
+    wire_image,
+)
+from genai_vendor_ollama.replies import OllamaDecoder, read_completion
+
+_NAME = "ollama-chat"
+
+
+class OllamaChat(Dialect[ChatCall, Completion]):
+    """variant: see `form.VARIANT`."""
+
+    name = _NAME
+    endpoint = Serve(path="/api/chat")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
+    parameters = PARAMETERS
+    variant = VARIANT
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        form = _Form(_names_of_results(call))
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "messages": call.written((self.name, form), form.write),
+        }
+        tools = _offered(call)
+        if tools:
+            body["tools"] = [_wire_tool(tool) for tool in tools]
+        if call.schema is not None:
+            body["format"] = call.schema
+        add_parameters(body, call, {**self.variant, **call.variant})
+        body["stream"] = call.stream
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        return read_completion(call, reply, "content")
+
+    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+        return OllamaDecoder(call, "content")
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+_TEXT_MESSAGE = b'{"role":"%b","content":%b}'
+
+
+class _Form(NamedTuple):
+    """How messages are written.
+
+    names   of the tools whose results do not say it themselves, by the id of the call
+    """
+
+    names: tuple[tuple[str, str], ...]
+
+    def write(self, message: Message) -> bytes:
+        content = message.content
+        if len(content) == 1 and type(content[0]) is Text and message.role != "tool":
+            return _TEXT_MESSAGE % (message.role.encode(), write_json(content[0].text))
+        return b",".join(write_json(each) for each in self._messages(message))
+
+    def _messages(self, message: Message) -> Iterator[dict[str, Any]]:
+        """A tool message is one on the wire for each result that it holds."""
+        if message.role == "tool":
+            for part in message.content:
+                if not isinstance(part, ToolResult):
+                    raise unsupported(part, "in a tool message", _NAME)
+                yield self._result(part)
+        else:
+            yield _wire_message(message)
+
+    def _result(self, result: ToolResult) -> dict[str, Any]:
+        """Newer servers pair it with its call by the id, older ones by the tool's name."""
+        text = "".join(part.text for part in result.content if isinstance(part, Text))
+        wire: dict[str, Any] = {
+            "role": "tool",
+            "content": f"error: {text}" if result.error else text,
+            "tool_name": result.name or dict(self.names).get(result.id, ""),
+            "tool_call_id": result.id,
+        }
+        images = [part for part in result.content if isinstance(part, Image)]
+        if images:
+            wire["images"] = [wire_image(image, _NAME) for image in images]
+        return wire
+
+
+def _names_of_results(call: ChatCall) -> tuple[tuple[str, str], ...]:
+    nameless = {
+        part.id
+        for message in call.messages
+        if message.role == "tool"
+        for part in message.content
+        if isinstance(part, ToolResult) and not part.name
+    }
+    if not nameless:
+        return ()
+    calls = [each for message in call.messages for each in message.tool_calls]
+    return tuple((each.id, each.name) for each in calls if each.id in nameless)
+
+
+def _wire_message(message: Message) -> dict[str, Any]:
+    texts, thoughts, images, calls = [], [], [], []
+    for part in message.content:
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, Image) and message.role != "system":
+            images.append(wire_image(part, _NAME))
+        elif isinstance(part, ToolCall) and message.role == "assistant":
+            calls.append(_wire_tool_call(part))
+        elif isinstance(part, Reasoning):
+            thoughts.append(part.text)
+        elif not isinstance(part, Opaque):
+            raise unsupported(part, f"in a message of role {message.role}", _NAME)
+    wire: dict[str, Any] = {"role": message.role, "content": "".join(texts)}
+    if thoughts and message.role == "assistant":
+        wire["thinking"] = "".join(thoughts)
+    if images:
+        wire["images"] = images
+    if calls:
+        wire["tool_calls"] = calls
+    return wire
+
+
+def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
+    """Arguments are an object there: what a model wrote that is none stands inside of one."""
+    arguments = {"malformed": call.malformed} if call.malformed else call.arguments
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+
+
+def _offered(call: ChatCall) -> tuple[ToolSchema, ...]:
+    """The format cannot say that a tool has to be used. Raises `InvalidParameter` for that."""
+    if call.tools and call.tool_choice not in (None, "auto", "none"):
+        raise InvalidParameter(
+            f"{_NAME} cannot make a model use a tool: tool_choice {call.tool_choice!r}",
+            parameter="tool_choice",
+            valid=("auto", "none"),
+            hint="leave the choice to the model, with auto",
+        )
+    return () if call.tool_choice == "none" else tuple(call.tools)
+
+
+def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": {"type": "object", "properties": {}, **tool.parameters},
+    }
+    return {"type": "function", "function": function}

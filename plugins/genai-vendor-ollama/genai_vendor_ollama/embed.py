@@ -1,0 +1,75 @@
+"""Ollama's embeddings, `/api/embed`.
+
+Source: Ollama's `docs/api.md`, `docs/openapi.yaml` and `api/types.go`, of August 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genai_host.api import (
+    Dialect,
+    EmbedCall,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    Usage,
+    Vectors,
+)
+from genai_host.api.reply_fields import count_in, list_in, string_in
+from genai_host.api.reply_vectors import must_be_vectors, read_vector
+from genai_host.errors import GenaiError
+from genai_vendor_ollama.form import (
+    KEEP_ALIVE,
+    OPTIONS,
+    TRUNCATE,
+    VARIANT,
+    add_parameters,
+    explain_error,
+    read_object,
+)
+
+_LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap")
+
+
+class OllamaEmbed(Dialect[EmbedCall, Vectors]):
+    """variant: those of `form.VARIANT`, and
+
+    query      what is put before the text of a search query, with models that want it
+    document   the same for a document
+    """
+
+    name = "ollama-embed"
+    operation = "embed"
+    endpoint = Serve(path="/api/embed")
+    parameters = {
+        "dimensions": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "size of the vectors, where the model can shorten them",
+        },
+        **{name: OPTIONS[name] for name in _LOADING},
+        "keep_alive": KEEP_ALIVE,
+        "truncate": TRUNCATE,
+    }
+    variant = {**VARIANT, "query": "", "document": ""}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        before = variant[call.purpose]
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": [f"{before}{text}" for text in call.texts],
+        }
+        add_parameters(body, call, variant)
+        return ProviderRequest("embed", self.name, call.model_id, body)
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        data = read_object(reply.body)
+        vectors = [read_vector(each) for each in list_in(data, "embeddings")]
+        must_be_vectors(vectors, len(call.texts))
+        usage = Usage(input=count_in(data, "prompt_eval_count"))
+        return Vectors(vectors, string_in(data, "model"), usage)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)

@@ -1,0 +1,183 @@
+"""What Ollama's formats have in common: objects, errors, options, pictures.
+
+Source: Ollama's documentation of its API (`docs/api.md`, `docs/openapi.yaml`), and the
+types of its own client (`api/types.go`), of August 2026.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import Call, Image, Part, ProviderReply, standard
+from genai_host.api.json_text import read_json
+from genai_host.api.reply_fields import malformed, one_line
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    UnsupportedPart,
+    error_of_status,
+)
+
+
+def _option(type: str, description: str, **more: Any) -> Mapping[str, Any]:
+    return {"type": type, **more, "description": description}
+
+
+OPTIONS: Mapping[str, Any] = {
+    **standard("temperature", "top_p", "top_k", "max_tokens", "stop", "seed"),
+    **standard("presence_penalty", "frequency_penalty"),
+    "min_p": _option(
+        "number",
+        "choose among tokens that have at least this part of the likeliest one's probability",
+        minimum=0,
+        maximum=1,
+    ),
+    "typical_p": _option(
+        "number", "leave out tokens that are less typical than this", minimum=0, maximum=1
+    ),
+    "repeat_penalty": _option(
+        "number", "above 1: the model repeats itself less", exclusiveMinimum=0, default=1.1
+    ),
+    "repeat_last_n": _option(
+        "integer", "how many tokens back that looks; -1 for the whole window", minimum=-1
+    ),
+    "num_ctx": _option(
+        "integer", "tokens that prompt and answer share; another number loads the model anew",
+        minimum=1,
+    ),
+    "num_keep": _option(
+        "integer", "tokens of the beginning that are kept when the window overflows", minimum=-1
+    ),
+    "num_batch": _option("integer", "tokens of a prompt that are read at once", minimum=1),
+    "num_gpu": _option("integer", "layers of the model that the GPUs get; -1: as fit", minimum=-1),
+    "main_gpu": _option("integer", "number of the GPU that does what is not shared", minimum=0),
+    "num_thread": _option("integer", "threads; 0: as many as suit the machine", minimum=0),
+    "use_mmap": _option("boolean", "whether the weights are mapped into memory, not read"),
+    "draft_num_predict": _option(
+        "integer", "tokens that a draft model writes ahead, where the model has one", minimum=0
+    ),
+}  # fmt: skip
+"""The parameters that are sent in `options`."""
+
+KEEP_ALIVE: Mapping[str, Any] = {
+    "type": ["string", "number"],
+    "description": "how long the model stays loaded: 10m, seconds, 0, or -1 for ever",
+}
+TRUNCATE: Mapping[str, Any] = {
+    "type": "boolean",
+    "description": "whether Ollama may leave out, unasked, what is too long for the window",
+}
+PARAMETERS: Mapping[str, Any] = {
+    **OPTIONS,
+    "think": {
+        "anyOf": [
+            {"type": "boolean"},
+            {"type": "string", "enum": ["low", "medium", "high", "max"]},
+        ],
+        "description": "whether the model thinks before it answers, or how much",
+    },
+    "keep_alive": KEEP_ALIVE,
+    "truncate": TRUNCATE,
+}
+"""The parameters of both formats for chat."""
+
+VARIANT: Mapping[str, Any] = {"options": {}, "keep_alive": "", "truncate": False}
+"""What an instance sets for all of its calls; their parameters come first.
+
+options      further options, by Ollama's names
+keep_alive   as the parameter; empty to leave it to the service
+truncate     as the parameter
+"""
+
+_WIRE_NAMES: Mapping[str, str] = {"max_tokens": "num_predict"}
+_NO_STATUS = 500
+_QUOTED_MODEL = re.compile(r"""["']([\w.:/-]{1,200})["']""", re.ASCII)
+_OVERFLOWS = ("context length", "context size")
+
+
+def add_parameters(body: dict[str, Any], call: Call, variant: Mapping[str, Any]) -> None:
+    """Add the parameters of a call to a request, each where it has its place."""
+    options = dict(variant["options"])
+    beside = {"keep_alive": variant["keep_alive"], "truncate": variant["truncate"]}
+    for name, value in call.parameters.items():
+        if name in OPTIONS:
+            options[_WIRE_NAMES.get(name, name)] = value
+        else:
+            beside[name] = value
+    if options:
+        body["options"] = options
+    body.update({name: value for name, value in beside.items() if value != ""})
+
+
+def wire_image(image: Image, dialect: str) -> str:
+    """Raises `UnsupportedPart` for a picture by its address, which Ollama does not fetch."""
+    if not image.data:
+        raise unsupported(image, "by its address", dialect)
+    return base64.b64encode(image.data).decode()
+
+
+def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
+    return UnsupportedPart(
+        f"{dialect} has no place for a part of type {part.type} {where}",
+        part=part.type,
+        dialect=dialect,
+    )
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
+    found = _error_in(value)
+    if found is not None:
+        raise found
+    return value
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    return _error_in(data, reply.status) if isinstance(data, dict) else None
+
+
+def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error that an object tells of; None if it tells of none.
+
+    status   of the reply; None if it came as a success
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if isinstance(error, dict):  # as proxies have it
+        error = error.get("message") or error
+    message = one_line(str(error))
+    status = status or _status_in(data)
+    if status == 400 and any(each in message.lower() for each in _OVERFLOWS):
+        return ContextOverflow(message, status=status)  # Ollama's errors are words alone
+    found = error_of_status(status, message)
+    if status == 404:
+        found.hint = _how_to_pull(message)
+    if isinstance(found, AuthenticationFailed) and "signin_url" in data:
+        found.hint = "this model runs at ollama.com: ollama signin"
+    return found
+
+
+def _status_in(data: Mapping[str, Any]) -> int:
+    status = data.get("status")
+    return status if type(status) is int and 400 <= status < 600 else _NO_STATUS
+
+
+def _how_to_pull(message: str) -> str:
+    named = _QUOTED_MODEL.search(message)
+    return f"ollama pull {named[1]}" if named else "ollama list shows the models that are there"

@@ -1,0 +1,64 @@
+"""What Ollama says of the models that it has: all of them in short, or one at length.
+
+Source: Ollama's `docs/api.md`, "List Local Models" and "Show Model Information", and
+`api/types.go`, of August 2026; older servers leave out what the models can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import Listed
+from genai_host.errors import MalformedReply
+
+_CAPABILITIES: Mapping[str, str] = {
+    "tools": "tools",
+    "vision": "images",
+    "thinking": "reasoning",
+}
+_DIALECTS: Mapping[str, tuple[str, ...]] = {
+    "completion": ("ollama-chat", "ollama-generate"),
+    "embedding": ("ollama-embed",),
+}
+
+
+def read_list(data: Any) -> list[Listed]:
+    """The models of `/api/tags`. Raises `MalformedReply`."""
+    try:
+        return [
+            _listed(each.get("model") or each["name"], each, _details(each).get("context_length"))
+            for each in data["models"]
+        ]
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+
+
+def read_shown(id: str, data: Mapping[str, Any]) -> Listed:
+    """One model, from `/api/show`. Raises `MalformedReply`."""
+    try:
+        return _listed(id, data, _shown_window(data))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedReply(f"the reply shows no model: {error!r}") from error
+
+
+def _listed(id: str, data: Mapping[str, Any], window: Any) -> Listed:
+    window = window if type(window) is int and window > 0 else None
+    said = data.get("capabilities")
+    if said is None:
+        return Listed(id, window=window)
+    dialects = [name for can in said for name in _DIALECTS.get(can, ())]
+    able = {_CAPABILITIES[can] for can in said if can in _CAPABILITIES}
+    if "completion" in said:  # grammars hold any of them to a schema
+        able |= {"schema"}
+    return Listed(id, dialects, able, window)
+
+
+def _details(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return data.get("details") or {}
+
+
+def _shown_window(data: Mapping[str, Any]) -> Any:
+    """Its name begins with the architecture of the model, as `llama.context_length`."""
+    info = data.get("model_info") or {}
+    return next((size for name, size in info.items() if name.endswith(".context_length")), None)

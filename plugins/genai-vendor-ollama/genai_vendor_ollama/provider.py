@@ -1,0 +1,161 @@
+"""The provider `ollama`: Ollama on this machine, on another, or at ollama.com."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import evolve, field, frozen
+
+from genai_host.api import (
+    HttpProvider,
+    Limits,
+    Listed,
+    Operation,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+    Secret,
+    Serve,
+    Services,
+    about,
+)
+from genai_host.errors import GenaiError, Unavailable, error_of_status
+from genai_vendor_ollama.address import address_of, is_cloud
+from genai_vendor_ollama.form import explain_error, read_object
+from genai_vendor_ollama.listing import read_list, read_shown
+
+_CHAT = ("ollama-chat", "ollama-generate")
+_SHOW = "/api/show"
+
+
+@frozen
+class OllamaSettings:
+    base_url: str = field(
+        default="",
+        metadata=about(
+            "where it listens, as gpu-box, gpu-box:11434 or https://ollama.com; "
+            "this machine if empty",
+            env="OLLAMA_HOST",
+        ),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("its key, which ollama.com wants", env="OLLAMA_API_KEY")
+    )
+    default_model: str = field(default="", metadata=about("model to chat with where none is named"))
+    default_embed_model: str = field(
+        default="", metadata=about("model for embeddings where none is named")
+    )
+    keep_alive: str | float = field(
+        default="",
+        metadata=about("how long models stay loaded: 10m, seconds, 0, or -1 for ever"),
+    )
+    num_ctx: int | None = field(default=None, metadata=about("tokens that prompt and answer share"))
+    options: Mapping[str, Any] = field(
+        factory=dict, metadata=about("further options of all calls, by Ollama's names")
+    )
+    truncate: bool = field(
+        default=False,
+        metadata=about("whether it may leave out, unasked, what is too long for the window"),
+    )
+    ask_each: bool = field(
+        default=False,
+        metadata=about(
+            "whether each model is asked what it can do when they are listed, "
+            "as older servers do not say it in their list"
+        ),
+    )
+
+
+class OllamaProvider(HttpProvider):
+    """Opening it asks nobody whether Ollama is there: the first call finds out."""
+
+    bounds = {"first_token": 600, "idle": 300, "total": 3600}
+    """To load a large model takes minutes, in which nothing is said."""
+
+    def __init__(self, settings: OllamaSettings, services: Services) -> None:
+        super().__init__(services, address_of(settings.base_url), key=settings.api_key)
+        self._in_cloud = is_cloud(urlsplit(self.base_url).hostname)
+        self._ask_each = settings.ask_each
+        self.serves = _serves(settings, self._in_cloud)
+        self.default_models = _default_models(settings, services.instance)
+        self.window = settings.num_ctx
+
+    def missing(self) -> str | None:
+        if self._in_cloud and not self.has_key:
+            return self.services.no_key("OLLAMA_API_KEY")
+        return super().missing()
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        with self._saying_how_to_start():
+            return super().send(request, limits)
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        with self._saying_how_to_start():
+            return super().stream(request, limits)
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        with self._saying_how_to_start():
+            listed = read_list(self.get("/api/tags", limits))
+        return [self._asked(each, limits) if self._ask_each else each for each in listed]
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        """What is not there cannot be pulled to ollama.com."""
+        error = explain_error(reply)
+        if error is not None and self._in_cloud and error.status == 404:
+            error.hint = f"genai-host models --at {self.services.instance} lists what is there"
+        return error
+
+    def _asked(self, listed: Listed, limits: Limits) -> Listed:
+        """What Ollama shows of one model."""
+        body = {"model": listed.id}
+        reply = self.send(ProviderRequest("chat", "", listed.id, body, path=_SHOW), limits)
+        if reply.status >= 300:
+            raise self.explain_error(reply) or error_of_status(
+                reply.status, f"the service answered with status {reply.status}"
+            )
+        return read_shown(listed.id, read_object(reply.body))
+
+    @contextmanager
+    def _saying_how_to_start(self) -> Iterator[None]:
+        try:
+            yield
+        except Unavailable as error:
+            if not self._in_cloud:
+                error.hint = error.hint or "is Ollama running there? It is started by: ollama serve"
+            raise
+
+
+def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, Serve]:
+    """What the user sets for all calls. At ollama.com nothing holds models to a schema
+    (Ollama's documentation of structured outputs)."""
+    options = dict(settings.options)
+    if settings.num_ctx is not None:
+        options["num_ctx"] = settings.num_ctx
+    variant = {
+        "options": options,
+        "keep_alive": _duration(settings.keep_alive),
+        "truncate": settings.truncate,
+    }
+    chat = Serve(variant=variant, lacks={"schema"} if in_cloud else ())
+    return {**dict.fromkeys(_CHAT, chat), "ollama-embed": evolve(chat, lacks=())}
+
+
+def _duration(keep_alive: str | float) -> str | float:
+    """Ollama takes a number without a unit for seconds, but not as a text."""
+    try:
+        seconds = float(keep_alive)
+    except ValueError:
+        return keep_alive
+    return seconds if math.isfinite(seconds) else str(keep_alive)
+
+
+def _default_models(settings: OllamaSettings, instance: str) -> Mapping[Operation, str]:
+    named: Mapping[Operation, str] = {
+        "chat": settings.default_model,
+        "embed": settings.default_embed_model,
+    }
+    return {operation: f"{instance}/{model}" for operation, model in named.items() if model}

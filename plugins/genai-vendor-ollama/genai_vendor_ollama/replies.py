@@ -1,0 +1,143 @@
+"""Replies of Ollama's chat and generate, whole and streamed: a stream is made of the same
+objects, with a piece of the answer in each, and a whole reply is a stream of one.
+
+Source: Ollama's `docs/api.md` and `api/types.go`, of August 2026.
+The mark of a stream's end is `"done": true`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    Finish,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.reply_fields import (
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import IncompleteReply
+from genai_vendor_ollama.form import read_object
+
+_FINISHES: Mapping[str, Finish] = {
+    "": "stop",  # older servers do not say
+    "stop": "stop",
+    "length": "length",
+}
+"""All else is no end of an answer: with `load` and `unload` the model has said nothing."""
+
+
+def read_completion(call: ChatCall, reply: ProviderReply, text_field: str) -> Completion:
+    """A whole reply. Raises `MalformedReply`, and `IncompleteReply` if it does not say
+    that it is done."""
+    decoder = OllamaDecoder(call, text_field)
+    decoder.feed(StreamEvent(reply.body))
+    return decoder.finish()
+
+
+class OllamaDecoder:
+    """Puts the pieces of a streamed reply together.
+
+    text_field   `content` for a reply of chat, `response` for one of generate
+    """
+
+    def __init__(self, call: ChatCall, text_field: str) -> None:
+        self._text_field = text_field
+        self._ids = {each.id for message in call.messages for each in message.tool_calls}
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._images: list[Image] = []
+        self._calls: list[ToolCall] = []
+        self._finish = ""
+        self._usage = Usage()
+        self.done = False
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        data = read_object(event.data)
+        said = self._said(data)
+        text, reasoning = string_in(said, self._text_field), string_in(said, "thinking")
+        calls = [self._read_tool_call(each) for each in list_in(said, "tool_calls")]
+        self._images += [_read_image(each) for each in list_in(said, "images")]
+        self._calls += calls
+        if text:
+            self._text.append(text)
+        if reasoning:
+            self._reasoning.append(reasoning)
+        if data.get("done") is True:
+            self._finish = string_in(data, "done_reason")
+            self._usage = Usage(count_in(data, "prompt_eval_count"), count_in(data, "eval_count"))
+            self.done = True
+        pieces = [Delta(text, reasoning)] if text or reasoning else []
+        return [*pieces, *(Delta(tool_call=call) for call in calls)]
+
+    def finish(self) -> Completion:
+        text = "".join(self._text)
+        if not self.done:
+            raise IncompleteReply("the reply was cut before its end", text=text)
+        content: list[Part] = []
+        if self._reasoning:
+            content.append(Reasoning("".join(self._reasoning)))
+        if text:
+            content.append(Text(text))
+        content += [*self._images, *self._calls]
+        finish: Finish = _FINISHES.get(self._finish, "other")
+        if self._calls and finish == "stop":  # it has no word of its own for that
+            finish = "tool_calls"
+        return Completion(
+            Message("assistant", content), finish, self._usage, vendor_finish=self._finish
+        )
+
+    def _said(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._text_field == "content":
+            if "message" not in data:
+                raise malformed("it has no message")
+            return object_in(data, "message")
+        if self._text_field not in data:
+            raise malformed(f"it has no {self._text_field}")
+        return data
+
+    def _read_tool_call(self, data: Any) -> ToolCall:
+        if not isinstance(data, dict):
+            raise malformed("a tool call is no object")
+        function = object_in(data, "function")
+        id, name = string_in(data, "id") or self._free_id(), string_in(function, "name")
+        self._ids.add(id)
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):  # as servers have it that stand in for Ollama
+            return read_tool_call(id, name, arguments)
+        return ToolCall(id, name, object_in(function, "arguments"))
+
+    def _free_id(self) -> str:
+        """Older servers give calls no ids: then they are numbered, the whole conversation
+        through."""
+        return next(id for at in count(len(self._ids)) if (id := f"call_{at}") not in self._ids)
+
+
+def _read_image(data: Any) -> Image:
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (TypeError, ValueError, binascii.Error) as error:
+        raise malformed("a picture is no base64") from error
+    if not content:
+        raise malformed("a picture is empty")
+    return Image(content)

@@ -1,0 +1,113 @@
+"""The suites of the host, for the dialects, for the provider over HTTP and the offerings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import genai_models_open
+import genai_vendor_ollama
+import pytest
+from attrs import evolve
+from genai_vendor_ollama import OllamaChat, OllamaEmbed, OllamaGenerate
+from ollama_service import CALL, END, chat_event, generate_event
+
+from genai_host.api import Usage
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    InvalidParameter,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.testing.suites import (
+    DialectSuite,
+    EmbedDialectSuite,
+    HttpProviderSuite,
+    ModelSuite,
+)
+
+REFUSALS = [
+    (404, b'{"error": "model \'llama9\' not found"}', RequestRefused),
+    (400, b'{"error": "the input length exceeds the context length"}', ContextOverflow),
+    (400, b'{"error": "\\"m\\" does not support\\ntools"}', RequestRefused),
+    (401, b'{"error": "unauthorized", "signin_url": "https://x"}', AuthenticationFailed),
+    (429, b'{"error": "slow down"}', RateLimited),
+    (500, b'{"error": {"message": "no memory"}}', Unavailable),
+    (503, b'{"error": "server busy, please try again"}', Unavailable),
+]
+
+
+class TestChat(DialectSuite):
+    dialect = OllamaChat()
+    reply = chat_event("hello there", END)
+    stream = [chat_event("hello"), chat_event(" there"), chat_event(fields=END)]
+    usage = Usage(3, 2)
+    calls = (
+        chat_event(fields=END, tool_calls=[CALL]),
+        [chat_event(tool_calls=[CALL]), chat_event(fields=END)],
+    )
+    refusals = REFUSALS
+    departures = {
+        "test_what_it_can_do_is_written": (
+            "Ollama has no field by which a model is made to use a tool: that is an error"
+        )
+    }
+
+    def test_what_it_can_do_is_written(self) -> None:
+        call = self.call()
+        plain = self.data(evolve(call, tools=()))
+        assert self.data(call) != plain
+        assert self.data(evolve(call, tool_choice="none")) == plain
+        for choice in ("required", "weather"):
+            with pytest.raises(InvalidParameter, match="cannot make a model use a tool"):
+                self.dialect.prepare_request(evolve(call, tool_choice=choice))
+        schema = {"type": "object"}
+        assert self.data(evolve(call, tools=(), schema=schema)) == {**plain, "format": schema}
+
+
+class TestGenerate(DialectSuite):
+    dialect = OllamaGenerate()
+    reply = generate_event("hello there", END)
+    stream = [generate_event("hello"), generate_event(" there"), generate_event(fields=END)]
+    usage = Usage(3, 2)
+    refusals = REFUSALS
+
+
+class TestEmbed(EmbedDialectSuite):
+    dialect = OllamaEmbed()
+    reply = b'{"model": "m", "embeddings": [[1, 0], [0, 0.5]], "prompt_eval_count": 4}'
+    vectors = [[1, 0], [0, 0.5]]
+    usage = Usage(4)
+    refusals = REFUSALS
+
+
+class SpeaksOllamaChat:
+    """How Ollama replies in `ollama-chat`."""
+
+    dialect = "ollama-chat"
+    model_id = "model-1"
+    stream_type = "application/x-ndjson"
+    overflow: bytes | None = b'{"error": "the input length exceeds the context length"}'
+    late_error: bytes | None = b'{"error": "an error was encountered while running the model"}'
+
+    def body(self, text: str) -> bytes:
+        return chat_event(text, END)
+
+    def events(self, pieces: Sequence[str]) -> list[bytes]:
+        return [*(chat_event(piece) for piece in pieces), chat_event(fields=END)]
+
+    def frame(self, event: bytes) -> bytes:
+        return event + b"\n"
+
+
+class TestOllama(SpeaksOllamaChat, HttpProviderSuite):
+    plugin = genai_vendor_ollama
+    provider = "ollama"
+    settings = {"base_url": "{url}"}
+    keys = ["OLLAMA_API_KEY"]
+
+
+class TestOfferings(ModelSuite):
+    plugin = genai_vendor_ollama
+    beside = {"models": genai_models_open}

@@ -1,0 +1,429 @@
+"""The provider `ollama`, over sockets: what it is sent, what becomes of what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import genai_vendor_ollama
+import pytest
+from fixtures import MakeHost
+from ollama_service import KEY, chat, embeddings, failure, generate
+from openai_service import LOOKING
+
+from genai_host import Config, Host, Patience
+from genai_host.api import (
+    Answer,
+    Embed,
+    Feature,
+    Image,
+    Listed,
+    Message,
+    NoSettings,
+    ProviderReply,
+    Story,
+    Turn,
+    Usage,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    ContextOverflow,
+    GenaiError,
+    MalformedReply,
+    NoRoute,
+    RequestRefused,
+    Unavailable,
+    UnexpectedFinish,
+    UnsupportedPart,
+)
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import FakeService, Reply, json_reply
+
+ONCE = Patience(tries=1)
+
+
+def _embed(turn: Turn[NoSettings]) -> Story:
+    found = yield from Embed(["a", "b"], role="main", purpose="query")
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+EMBED = MadePlugin(features=[Feature("embed", NoSettings, _embed, roles={"main": "embed"})])
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OLLAMA_HOST", "OLLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+class Hosts:
+    """Makes hosts whose `ollama` has these settings."""
+
+    def __init__(self, make_host: MakeHost, url: str) -> None:
+        self._make_host = make_host
+        self._url = url
+
+    def __call__(self, **settings: Any) -> Host:
+        given = InstanceConfig("ollama", settings={"base_url": self._url, **settings})
+        return self._make_host(
+            config=Config(providers={"ollama": given}),
+            patience=ONCE,
+            ollama=genai_vendor_ollama,
+            look=LOOKING,
+            embed=EMBED,
+        )
+
+
+@pytest.fixture
+def hosts(make_host: MakeHost, service: FakeService) -> Hosts:
+    return Hosts(make_host, service.url)
+
+
+@pytest.fixture
+def host(hosts: Hosts) -> Host:
+    made = hosts()
+    assert made.plugins.broken == []
+    return made
+
+
+AnswerIn = Callable[..., Reply]
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+each_dialect = pytest.mark.parametrize(
+    ("model", "path", "answer"),
+    [
+        ("ollama/m:1", "/api/chat", chat),
+        ("qwen3-8b@ollama", "/api/chat", chat),
+        ("m:1@ollama+ollama-generate", "/api/generate", generate),
+    ],
+)
+
+
+def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
+    conversation = host.open(feature, model, **options)
+    if streamed:
+        return "".join(event.text for event in conversation.stream("hi"))
+    return conversation.say("hi").text
+
+
+@each_dialect
+@each_way
+def test_it_answers(
+    host: Host, service: FakeService, model: str, path: str, answer: AnswerIn, streamed: bool
+) -> None:
+    service.replies = [answer("hello é", streamed=streamed)]
+    assert ask(host, model, streamed) == "hello é"
+    (sent,) = service.requests
+    assert (sent.method, sent.path) == ("POST", path)
+    assert sent.headers["content-type"] == "application/json"
+    assert "authorization" not in sent.headers
+    assert (sent.json()["stream"], sent.json()["truncate"]) == (streamed, False)
+
+
+@each_way
+def test_a_tool_is_used(host: Host, service: FakeService, streamed: bool) -> None:
+    replies = [chat(call=True, streamed=streamed), chat("fine", streamed=streamed)]
+    service.replies = [*replies, *replies]
+    conversation = host.open("look", "ollama/m:1")
+    for _ in range(2):
+        if streamed:
+            list(conversation.stream("hi"))
+        else:
+            conversation.say("hi")
+    calls = [call.id for message in conversation.history for call in message.tool_calls]
+    assert calls == ["call_0", "call_1"]  # each is one of its own
+    assert service.requests[1].json()["messages"][1:] == [
+        {"role": "assistant", "content": "", "tool_calls": [
+            {"id": "call_0", "function": {"name": "look", "arguments": {"at": "é"}}}]},
+        {"role": "tool", "content": "é is fine", "tool_name": "look", "tool_call_id": "call_0"},
+    ]  # fmt: skip
+
+
+def test_a_schema_is_held_to(host: Host, service: FakeService) -> None:
+    city = {"type": "object", "properties": {"city": {"type": "string"}}}
+    service.replies = [chat('{"city":"Oslo"}')]
+    assert host.open("chat", "ollama/m").say("hi", returns=city).data == {"city": "Oslo"}
+    assert service.requests[0].json()["format"] == city
+
+
+@each_way
+def test_thinking_is_asked_for_and_tokens_are_counted(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [chat("hello", streamed=streamed, thinking="hm")]
+    conversation = host.open("chat", "ollama/m", parameters={"think": "high"})
+    if streamed:
+        *_, last = conversation.stream("hi")
+        answered = last.answer
+    else:
+        answered = conversation.say("hi")
+    assert answered is not None
+    assert (answered.text, answered.usage) == ("hello", Usage(3, 2))
+    assert service.requests[0].json()["think"] == "high"
+
+
+def test_a_picture_is_sent_and_one_by_its_address_is_not(host: Host, service: FakeService) -> None:
+    service.replies = [chat("a cat")]
+    conversation = host.open("chat", "ollama/m")
+    conversation.say(Message("user", ["what?", Image(b"\x89PNG", "image/png")]))
+    assert service.requests[0].json()["messages"][-1]["images"] == ["iVBORw=="]
+    with pytest.raises(UnsupportedPart):
+        conversation.say(Message("user", ["what?", Image(url="https://x.invalid/a.png")]))
+    assert len(service.requests) == 1
+
+
+def test_it_embeds(host: Host, service: FakeService) -> None:
+    service.replies = [embeddings([1, 0], [0, 1])]
+    for model in ("ollama/m", "nomic-embed-text-v1.5@ollama"):
+        assert host.open("embed", model).say("go").data == [[1.0, 0.0], [0.0, 1.0]]
+    plain, nomic = (request.json() for request in service.requests)
+    assert (plain["input"], nomic["model"]) == (["a", "b"], "nomic-embed-text:v1.5")
+    assert nomic["input"] == ["search_query: a", "search_query: b"]
+    assert {request.path for request in service.requests} == {"/api/embed"}
+
+
+def test_a_model_that_is_only_loaded_has_said_nothing(host: Host, service: FakeService) -> None:
+    end = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "load"}
+    service.replies = [json_reply(end)]
+    with pytest.raises(UnexpectedFinish) as caught:
+        ask(host, "ollama/m", streamed=False)
+    assert caught.value.reason == "load"
+
+
+# what is set
+
+
+@pytest.mark.parametrize(
+    ("keep_alive", "sent"),
+    [("10m", "10m"), ("300", 300.0), (-1, -1.0), ("0", 0.0), ("inf", "inf"), ("", None)],
+)
+def test_settings_are_those_of_all_calls(
+    hosts: Hosts, service: FakeService, keep_alive: Any, sent: Any
+) -> None:
+    host = hosts(num_ctx=64, options={"num_gpu": 1}, keep_alive=keep_alive, truncate=True)
+    service.replies = [chat("hi"), embeddings([1], [1])]
+    ask(host, "ollama/m", streamed=False, parameters={"num_gpu": 2})
+    host.open("embed", "ollama/m").say("go")
+    first, second = (request.json() for request in service.requests)
+    assert (first["options"], second["options"]) == (
+        {"num_ctx": 64, "num_gpu": 2},
+        {"num_ctx": 64, "num_gpu": 1},
+    )
+    for body in (first, second):
+        assert (body.get("keep_alive"), body["truncate"]) == (sent, True)
+    assert host.explain("ollama/m")[0].window == 64
+
+
+def test_default_models_are_those_that_are_set(hosts: Hosts, service: FakeService) -> None:
+    with pytest.raises(NoRoute):
+        hosts().open("chat", provider="ollama")
+    host = hosts(default_model="some/m:1", default_embed_model="e")
+    service.replies = [chat("hi"), embeddings([1], [1])]
+    host.open("chat", provider="ollama").say("hi")
+    host.open("embed", provider="ollama").say("go")
+    assert [each.json()["model"] for each in service.requests] == ["some/m:1", "e"]
+
+
+def test_the_address_is_read_as_ollama_reads_it(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", service.url.replace("http://127.0.0.1", "0.0.0.0"))
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    service.replies = [chat("hello")]
+    assert ask(make_host(ollama=genai_vendor_ollama), "ollama/m", streamed=False) == "hello"
+    assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_nothing_is_asked_until_something_is_said(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: Any, **__: Any) -> None:
+        raise AssertionError("it opens a connection")
+
+    monkeypatch.setattr("socket.create_connection", nothing)
+    monkeypatch.setattr("socket.socket.connect", nothing)
+    monkeypatch.setattr("socket.getaddrinfo", nothing)
+    host = make_host(ollama=genai_vendor_ollama)
+    assert host.explain("qwen3-8b@ollama")[0].runs
+    provider = host.instances["ollama"].provider
+    assert (provider.missing(), dict(provider.missing_models())) == (None, {})
+
+
+MakeCloud = Callable[..., Host]
+
+
+@pytest.fixture
+def cloud(make_host: MakeHost) -> MakeCloud:
+    """Makes hosts whose `ollama` is Ollama's own service."""
+
+    def make(**settings: Any) -> Host:
+        own = InstanceConfig("ollama", settings={"base_url": "ollama.com", **settings})
+        return make_host(config=Config(providers={"ollama": own}), ollama=genai_vendor_ollama)
+
+    return make
+
+
+def test_ollamas_own_service_wants_a_key(cloud: MakeCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoRoute, match="set OLLAMA_API_KEY"):
+        cloud().open("chat", "qwen3-8b@ollama")
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    assert all(each.runs for each in cloud().explain("qwen3-8b@ollama"))
+
+
+def test_ollamas_own_service_holds_nothing_to_a_schema(cloud: MakeCloud) -> None:
+    for found in cloud().explain("qwen3-8b@ollama"):
+        assert "schema" not in found.capabilities
+
+
+def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
+    provider = cloud().instances["ollama"].provider
+    error = provider.explain_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
+    assert error is not None
+    assert error.hint == "genai-host models --at ollama lists what is there"
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://x", "http://user:secret@x", "user:secret@x", "http://x?a=b"]
+)
+def test_what_is_no_address_is_told(make_host: MakeHost, address: str) -> None:
+    bad = InstanceConfig("ollama", settings={"base_url": address})
+    host = make_host(config=Config(providers={"ollama": bad}), ollama=genai_vendor_ollama)
+    with pytest.raises((ConfigurationError, NoRoute)) as caught:
+        host.open("chat", "ollama/m")
+    assert "secret" not in str(caught.value)
+
+
+# what goes wrong
+
+
+@each_way
+def test_a_model_that_is_not_there_is_to_be_pulled(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [failure(404, "model 'qwen3:8b' not found")]
+    with pytest.raises(RequestRefused, match="not found") as caught:
+        ask(host, "qwen3-8b@ollama", streamed)
+    assert caught.value.hint == "ollama pull qwen3:8b"
+
+
+@each_way
+def test_a_prompt_that_is_too_long_is_told(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [failure(400, "the input length exceeds the context length")]
+    with pytest.raises(ContextOverflow):
+        ask(host, "ollama/m", streamed)
+
+
+@each_way
+def test_an_ollama_that_does_not_run_is_to_be_started(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.stop()
+    with pytest.raises(Unavailable) as caught:
+        ask(host, "ollama/m", streamed)
+    assert caught.value.hint == "is Ollama running there? It is started by: ollama serve"
+
+
+# the list
+
+DETAILS: Mapping[str, Any] = {"family": "qwen3", "context_length": 40960}
+TAGS: Mapping[str, Any] = {
+    "models": [
+        {
+            "name": "qwen3:8b",
+            "model": "qwen3:8b",
+            "details": DETAILS,
+            "capabilities": ["completion", "tools", "thinking", "insert"],
+        },
+        {"name": "llava:7b", "capabilities": ["completion", "vision"], "details": None},
+        {"name": "e5", "model": "e5", "capabilities": ["embedding"]},
+        {"name": "older", "details": {"family": "llama"}},
+    ]
+}
+CHAT = ("ollama-chat", "ollama-generate")
+
+
+def listed(host: Host) -> list[Listed]:
+    return list(host.instances["ollama"].provider.list_models(Cancellation()))
+
+
+def test_the_models_that_are_there_are_listed(host: Host, service: FakeService) -> None:
+    service.replies = [json_reply(TAGS)]
+    assert listed(host) == [
+        Listed("qwen3:8b", CHAT, {"schema", "tools", "reasoning"}, 40960),
+        Listed("llava:7b", CHAT, {"schema", "images"}),
+        Listed("e5", ("ollama-embed",), ()),
+        Listed("older"),
+    ]
+    assert [(each.method, each.path) for each in service.requests] == [("GET", "/api/tags")]
+
+
+def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) -> None:
+    shown = {
+        "capabilities": ["completion"],
+        "model_info": {"general.architecture": "llama", "llama.context_length": 8192},
+    }
+    service.replies = [
+        json_reply({"models": [{"name": "a"}, {"name": "b"}]}),
+        json_reply(shown),
+        json_reply({"model_info": None}),
+    ]
+    assert listed(hosts(ask_each=True)) == [
+        Listed("a", CHAT, {"schema"}, 8192),
+        Listed("b"),
+    ]
+    assert [(each.method, each.path) for each in service.requests[1:]] == [
+        ("POST", "/api/show"),
+        ("POST", "/api/show"),
+    ]
+    assert [each.json() for each in service.requests[1:]] == [{"model": "a"}, {"model": "b"}]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [],
+        {},
+        {"models": 1},
+        {"models": [1]},
+        {"models": [{}]},
+        {"models": [{"name": 1}]},
+        {"models": [{"name": "a", "capabilities": 1}]},
+        {"models": [{"name": "a", "capabilities": [[]]}]},
+        {"models": [{"name": "a", "details": [1]}]},
+    ],
+)
+def test_what_is_no_list_is_malformed(host: Host, service: FakeService, said: Any) -> None:
+    service.replies = [json_reply(said)]
+    with pytest.raises(MalformedReply):
+        listed(host)
+
+
+@pytest.mark.parametrize("said", [[], {"model_info": [1]}, {"capabilities": 1}])
+def test_what_shows_no_model_is_malformed(hosts: Hosts, service: FakeService, said: Any) -> None:
+    service.replies = [json_reply({"models": [{"name": "a"}]}), json_reply(said)]
+    with pytest.raises(MalformedReply):
+        listed(hosts(ask_each=True))
+
+
+def test_a_list_that_is_refused_says_why(hosts: Hosts, service: FakeService) -> None:
+    service.replies = [failure(401, "unauthorized")]
+    with pytest.raises(AuthenticationFailed):
+        listed(hosts())
+    service.replies = [json_reply({"models": [{"name": "a"}]}), failure(404, "model 'a' not found")]
+    with pytest.raises(RequestRefused) as caught:
+        listed(hosts(ask_each=True))
+    assert caught.value.hint == "ollama pull a"
+    service.stop()
+    with pytest.raises(GenaiError) as gone:
+        listed(hosts())
+    assert "ollama serve" in gone.value.hint

@@ -1,0 +1,65 @@
+"""Ollama, as the tests of its provider have it: what it answers to chat, to generate and to
+embed, whole or in pieces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.testing.fake_service import Reply, json_reply, stream_reply
+
+KEY = "ollama-canary-77ab"
+END: Mapping[str, Any] = {
+    "done": True,
+    "done_reason": "stop",
+    "prompt_eval_count": 3,
+    "eval_count": 2,
+}
+CALL: Mapping[str, Any] = {"function": {"name": "look", "arguments": {"at": "é"}}}
+
+
+def event(**fields: Any) -> bytes:
+    """One object of a reply, which is the whole of one that is not streamed."""
+    return json.dumps({"model": "m-1", "done": False, **fields}, ensure_ascii=False).encode()
+
+
+def chat_event(text: str = "", fields: Mapping[str, Any] | None = None, **message: Any) -> bytes:
+    """One of a reply to chat: `fields` stand beside the message."""
+    return event(message={"role": "assistant", "content": text, **message}, **(fields or {}))
+
+
+def generate_event(text: str = "", fields: Mapping[str, Any] | None = None, **more: Any) -> bytes:
+    """The same for generate."""
+    return event(response=text, **more, **(fields or {}))
+
+
+def chat(text: str = "", *, call: bool = False, streamed: bool = False, **message: Any) -> Reply:
+    """An answer of chat."""
+    if call:
+        message["tool_calls"] = [CALL]
+    if not streamed:
+        return json_reply(json.loads(chat_event(text, END, **message)))
+    first = [chat_event(**message)] if message else []
+    return ndjson_reply([*first, *map(chat_event, text), chat_event(fields=END)])
+
+
+def generate(text: str = "", *, streamed: bool = False) -> Reply:
+    """An answer of generate."""
+    if not streamed:
+        return json_reply(json.loads(generate_event(text, END)))
+    return ndjson_reply([*map(generate_event, text), generate_event(fields=END)])
+
+
+def embeddings(*vectors: Any) -> Reply:
+    return json_reply({"model": "m-1", "embeddings": list(vectors), "prompt_eval_count": 5})
+
+
+def failure(status: int, message: str = "no", **more: Any) -> Reply:
+    return json_reply({"error": message, **more}, status)
+
+
+def ndjson_reply(events: list[bytes]) -> Reply:
+    return stream_reply(
+        [each + b"\n" for each in events], content_type="application/x-ndjson; charset=utf-8"
+    )

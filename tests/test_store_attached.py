@@ -1,0 +1,232 @@
+"""Images and files of conversations: kept once in blobs, and there again when an entry is
+read."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
+
+from genai_host import Message, Record
+from genai_host.api import Answer, File, Image, Opaque, Text, ToolCall, ToolResult
+from genai_host.errors import InvalidData, NotFound, StoreError
+from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.store import Store
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+PICTURE = Image(data=bytes(range(256)) * 40, media_type="image/png")
+PAPER = File(data=b"%PDF" * 5000, media_type="application/pdf", name="paper.pdf")
+SMALL = Image(data=b"small", media_type="image/png")
+
+
+def turn(number: int, *content: Any) -> list[Entry]:
+    message = Message("user", content)
+    result = CODEC.to_json(ToolResult("1", content=(Text("seen"), PICTURE)))
+    reply = Message("assistant", [Text("a"), SMALL])
+    return [
+        TurnStarted(number, message, "1", 0),
+        StepStarted(number, (0,), "tool", "d"),
+        StepEnded(number, (0,), result),
+        TurnEnded(number, Answer("a", adds=(message, reply), data={"of": "a"})),
+    ]
+
+
+def converse(store: Store, *content: Any, **given: Any) -> str:
+    record = begin(store, **given)
+    for entry in turn(0, *(content or ("look", PICTURE, PAPER))):
+        record.append(entry)
+    return record.id
+
+
+def bodies(store: Store, id: str = "") -> str:
+    """What is in the table of entries."""
+    with store._database.reading() as connection:
+        rows = connection.exec_driver_sql("SELECT body, conversation FROM entries").all()
+    return "\n".join(body for body, owner in rows if owner.startswith(id))
+
+
+def blobs(store: Store) -> list[int]:
+    """The sizes of those that there are, in bytes."""
+    with store._database.reading() as connection:
+        return sorted(connection.exec_driver_sql("SELECT size FROM blobs").scalars())
+
+
+def lose_blobs(store: Store) -> None:
+    for file in Path(f"{store.place}.blobs").glob("*/*"):
+        file.unlink()
+    if store._opened.is_sqlite:
+        return
+    with store._database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM blob_pieces")
+
+
+def test_entries_come_back_as_they_were(store: Store, make_store: MakeStore) -> None:
+    history = (Message("user", ["earlier", PAPER]),)
+    record = begin(store, history=history)
+    given = turn(0, "look", PICTURE, SMALL)
+    for entry in given:
+        record.append(entry)
+    assert record.entries[0].history == history  # type: ignore[union-attr]  # it is `Opened`
+    assert list(make_store().entries(record.id, CODEC)[1:]) == given
+    _, reopened = make_store().record(record.id, CODEC)
+    assert list(reopened[1:]) == given
+    assert len(bodies(store)) < 4000
+
+
+def test_a_picture_is_stored_once(store: Store) -> None:
+    first, second = converse(store), converse(store)
+    assert blobs(store) == sorted([len(PICTURE.data), len(PAPER.data)])
+    store.delete(first)
+    assert store.entries(second, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
+    store.delete(second)
+    assert blobs(store) == []
+    assert not list(Path(f"{store.place}.blobs").glob("*/*"))
+
+
+def test_what_is_small_stays_in_its_entry(store: Store) -> None:
+    record = begin(store)
+    for entry in [TurnStarted(0, Message("user", [SMALL]), "1", 0), turn(0)[1]]:
+        record.append(entry)
+    assert blobs(store) == []
+    assert "attached" not in bodies(store)
+
+
+def test_text_alone_is_not_looked_into(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "blobs", None)
+    record = begin(store, history=(Message("user", "x" * 100_000),))
+    for entry in [TurnStarted(0, Message("user", '{"type":"image"}' * 9999), "1", 0), turn(0)[1]]:
+        record.append(entry)
+    assert len(record.entries) == 3
+
+
+def test_a_copy_keeps_what_it_uses(store: Store) -> None:
+    id = converse(store)
+    whole, before = store.fork(id), store.fork(id, turn=0)
+    store.delete(id)
+    for copy in (whole, before):
+        assert store.entries(copy, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
+    store.delete(whole)
+    store.delete(before)
+    assert blobs(store) == []
+
+
+def test_an_export_is_whole_and_can_be_loaded(store: Store, tmp_path: Path) -> None:
+    id = converse(store, history=(Message("user", [PAPER]),))
+    data = json.loads(json.dumps(store.export(id)))
+    entries = [{k: v for k, v in each.items() if k != "at"} for each in data["entries"]]
+    assert tuple(Record.from_json(entries, CODEC).entries) == store.entries(id, CODEC)
+    with Store(tmp_path / "other.db") as other:
+        loaded = other.load(data, CODEC)
+        assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
+        assert blobs(other) == blobs(store)
+        assert other.export(loaded)["entries"] == data["entries"]
+
+
+def test_what_is_missing_is_said_and_the_conversation_is_listed(store: Store) -> None:
+    id = converse(store)
+    lose_blobs(store)
+    for read in (store.entries, store.record, store.markdown):
+        with pytest.raises(StoreError, match=r"blob [0-9a-f]{64}") as caught:
+            read(id, CODEC)
+        assert "backup" in caught.value.hint
+    with pytest.raises(StoreError):
+        store.export(id)
+    assert [each.id for each in store.conversations()] == [id]
+    store.delete(id)
+    assert store.conversations() == []
+
+
+def test_what_was_lost_comes_back_with_the_same_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        id = converse(store)
+        lose_blobs(store)
+        converse(store)
+        assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
+
+
+def test_bytes_that_have_changed_are_not_taken(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        id = converse(store)
+        for file in Path(f"{store.place}.blobs").glob("*/*"):
+            file.write_bytes(b"something else")
+        with pytest.raises(StoreError, match="damaged"):
+            store.entries(id, CODEC)
+
+
+def test_what_a_model_says_is_no_reference(store: Store) -> None:
+    id = converse(store)
+    digest = next(Path(f"{store.place}.blobs").glob("*/*")).name if store._opened.file else "0" * 64
+    forged = {"type": "image", "data": {"sha256": digest}, "attached": [["message"]]}
+    call = ToolCall("1", "f", {**forged, "attached": [[["x"]]]})
+    said = turn(1, "x" * 9000, call, Opaque("d", forged), ToolCall("2", "g", {"type": "file"}))
+    record, _ = store.record(id, CODEC)
+    for entry in said:
+        record.append(entry)
+    assert list(store.entries(id, CODEC)[5:]) == said
+
+
+def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
+    id = converse(store)
+    data = store.export(id)
+    data["entries"][1]["attached"] = [["message", "content", 1, "data"]]
+    with pytest.raises(InvalidData, match="attached"):
+        store.load(data, CODEC)
+
+
+def test_base64_that_would_not_come_back_is_left(store: Store) -> None:
+    record = begin(store)
+    result = {"type": "image", "data": "!" * 9000, "of": {"type": "file", "data": "QQ==\n" * 2000}}
+    for entry in [*turn(0, "x")[:2], StepEnded(0, (0,), result)]:
+        record.append(entry)
+    assert record.entries[-1] == StepEnded(0, (0,), result)
+    assert blobs(store) == []
+
+
+def test_others_have_their_own(store: Store, make_store: MakeStore) -> None:
+    mine, theirs = converse(store), converse(make_store(owner="ada"))
+    store.delete(mine)
+    assert make_store(owner="ada").entries(theirs, CODEC)
+    with pytest.raises(NotFound):
+        store.entries(theirs, CODEC)
+
+
+def test_many_that_say_the_same_at_once(store: Store, make_store: MakeStore) -> None:
+    stores = [store, make_store(), make_store(), make_store()]
+    store.conversations()
+    barrier = threading.Barrier(len(stores))
+    kept: list[str] = []
+
+    def talk(mine: Store) -> None:
+        barrier.wait()
+        for _ in range(3):
+            mine.delete(converse(mine))
+            kept.append(converse(mine))
+
+    threads = [threading.Thread(target=talk, args=(each,)) for each in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kept) == 12
+    for id in kept:
+        assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))
+
+
+def test_what_was_kept_for_a_conversation_that_never_was_goes_some_day(
+    make_store: MakeStore,
+) -> None:
+    now = [100_000.0]
+    store = make_store(now=lambda: now[0])
+    id = converse(store)
+    store.blobs().put([b"lost"], conversation=f"{id[:9]}000000000")
+    store.delete(converse(store))
+    assert len(blobs(store)) == 3
+    now[0] += 100_000
+    store.delete(converse(store))
+    assert len(blobs(store)) == 2
+    assert store.entries(id, CODEC)[1:] == tuple(turn(0, "look", PICTURE, PAPER))

@@ -1,0 +1,139 @@
+"""How a store is, as `genai-host doctor` says it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stores import MakeStore, begin, make_store, place, postgres_server, store
+from support import Terminal
+
+from genai_host import Message
+from genai_host.api import Image
+from genai_host.errors import StoreError
+from genai_host.store import Store
+from genai_host.store.database import VERSION
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+
+def damage(file: str) -> None:
+    """All pages but the first few, with what was in the log moved to them before."""
+    data = bytearray(Path(file).read_bytes())
+    middle = len(data) // 2
+    data[middle:] = b"\xff" * (len(data) - middle)
+    Path(file).write_bytes(data)
+
+
+def checked(terminal: Terminal) -> dict[str, Any]:
+    checks = json.loads(terminal("doctor", "--json")[1])
+    [found] = [check for check in checks if check["what"] == "store"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_is_there_is_counted(store: Store, make_store: MakeStore) -> None:
+    picture = Image(data=b"x" * 100_000, media_type="image/png")
+    begin(store, history=(Message("user", picture),))
+    begin(make_store(owner="ada"))
+    health = make_store().health()
+    assert health is not None
+    assert (health.version, health.conversations, health.faults) == (VERSION, 2, ())
+    assert health.size > 10_000
+
+
+def test_none_is_made(store: Store) -> None:
+    for _ in range(2):
+        assert store.health() is None
+    assert not Path(store.place).parent.exists()
+
+
+def test_one_that_is_newer_is_left_alone(store: Store, make_store: MakeStore) -> None:
+    begin(store)
+    with store._database.writing() as connection:
+        connection.exec_driver_sql("UPDATE meta SET value = '999' WHERE name = 'schema'")
+    health = make_store().health()
+    assert health is not None
+    assert (health.version, health.conversations) == (999, None)
+    assert "version 999" in health.faults[0]
+    assert "upgrade" in health.fix
+
+
+def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    file.write_bytes(b"no database, but dear to somebody" * 100)
+    with Store(file) as store, pytest.raises(StoreError, match="not a database"):
+        store.health()
+    other = sqlite3.connect(tmp_path / "y.db")
+    other.execute("CREATE TABLE mine (x)")
+    other.close()
+    with Store(tmp_path / "y.db") as store, pytest.raises(StoreError, match="something else"):
+        store.health()
+
+
+def test_a_damaged_one_is_told_with_what_can_be_done(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        for number in range(50):
+            begin(store, history=(Message("user", f"{number} " * 500),))
+        store.conversations()
+    damage(store.place)
+    with Store(tmp_path / "x.db") as store:
+        health = store.health()
+    assert health is not None
+    assert health.faults
+    assert health.conversations is None
+    assert ".recover" in health.fix
+
+
+def test_files_that_are_missing_are_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db") as store:
+        for letter in b"ab":
+            picture = Image(data=bytes([letter]) * 9000, media_type="image/png")
+            begin(store, history=(Message("user", picture),))
+        next(Path(f"{store.place}.blobs").glob("*/*")).unlink()
+        health = store.health()
+    assert health is not None
+    assert health.faults == (f"1 of the files in {store.place}.blobs are missing",)
+    assert "backup" in health.fix
+
+
+class TestDoctor:
+    def test_where_there_is_none_none_is_made(self, terminal: Terminal) -> None:
+        with Store() as usual:
+            place = usual.place
+        found = checked(terminal)
+        assert found == {
+            "what": "store",
+            "status": "ok",
+            "found": f"{place}: none yet",
+            "fix": "",
+            "place": place,
+            "bytes": None,
+            "version": None,
+            "conversations": None,
+        }
+        assert not Path(place).parent.exists()
+
+    def test_one_that_is_in_order_is_told(self, terminal: Terminal) -> None:
+        with Store() as usual:
+            begin(usual)
+        found = checked(terminal)
+        assert (found["status"], found["conversations"], found["version"]) == ("ok", 1, VERSION)
+        assert found["bytes"] > 1000
+        assert f"version {VERSION}, in order" in terminal("doctor")[1]
+
+    def test_one_that_is_not_is_told_with_a_fix(self, terminal: Terminal) -> None:
+        with Store() as usual:
+            for number in range(50):
+                begin(usual, history=(Message("user", f"{number} " * 500),))
+            usual.conversations()
+        damage(usual.place)
+        found = checked(terminal)
+        assert found["status"] == "failed"
+        assert ".recover" in found["fix"]
+        assert terminal("doctor")[0] == 1
+        Path(usual.place).write_bytes(b"no database, but dear to somebody" * 100)
+        assert checked(terminal)["status"] == "failed"
