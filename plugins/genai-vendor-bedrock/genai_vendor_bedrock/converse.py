@@ -24,6 +24,7 @@ from genai_host.api import (
     ToolSchema,
     standard,
 )
+from genai_host.api.closed_schema import asked_in_words, held_form
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_bedrock.documents import NAME
@@ -36,7 +37,6 @@ from genai_vendor_bedrock.form import (
     wire_system,
     wire_tool,
 )
-from genai_vendor_bedrock.held import asked_in_words, held_form
 from genai_vendor_bedrock.replies import ConverseDecoder, read_reply
 
 _ANSWER = "answer"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from genai_host.api import ProviderReply
 from genai_host.api.json_text import read_json
+from genai_host.api.reply_fields import one_line
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -19,7 +20,6 @@ from genai_host.errors import (
     Unavailable,
     error_of_status,
 )
-from genai_vendor_bedrock.fields import one_line
 
 _NO_STATUS = 500
 _STATUS_OF_KIND: Mapping[str, int] = {

@@ -368,7 +368,6 @@ _ITSELF = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "string", "minLength": 3},
         {"type": "object"},
         {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
         {"type": "array", "items": {}},
@@ -383,6 +382,11 @@ def test_what_is_beyond_the_subset_is_asked_in_words(schema: Any) -> None:
     body = written("hi", schema=schema)
     assert "outputConfig" not in body
     assert json.dumps(schema, separators=(",", ":")) in body["system"][0]["text"]
+
+
+def test_bounds_are_told_in_the_schema() -> None:
+    held = format_of(written("hi", schema={"type": "string", "minLength": 3}))
+    assert held == {"type": "string", "description": '{"minLength":3}'}
 
 
 def test_an_answer_may_have_to_be_given_by_a_tool() -> None:
