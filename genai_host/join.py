@@ -83,11 +83,11 @@ class Join:
         if offering is None:
             reason = f"{served.name} does not offer {model.name}"
             return [_refused(model, served, reason)]
-        speaks = model.dialects or tuple(
-            name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
-        )
-        if offering.dialects is not None:
-            speaks = tuple(name for name in speaks if name in offering.dialects)
+        speaks = offering.dialects  # who offers it knows: a place may have a dialect of its own
+        if speaks is None:
+            speaks = model.dialects or tuple(
+                name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
+            )
         shared = [name for name in speaks if name in served.serves]
         if not shared:
             reason = served.missing or (

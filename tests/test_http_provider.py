@@ -6,7 +6,7 @@ import json
 import logging
 import pickle
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from genai_host.api import (
     Message,
     Model,
     NoSettings,
+    ProviderReply,
     ProviderRequest,
     ProviderType,
     Secret,
     Serve,
     Services,
+    StreamEvent,
     http_provider,
 )
 from genai_host.api.http_provider import key_header, listed_models
@@ -43,7 +45,7 @@ from genai_host.errors import (
 )
 from genai_host.http.transport import Transport
 from genai_host.testing import MadePlugin, ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply
+from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
 
 KEY = "sk-canary-7d31"
 CHAT = {"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}
@@ -67,6 +69,23 @@ def asks(path: str = "/chat", model_id: str = "m", **fields: Any) -> ProviderReq
     return ProviderRequest(
         "chat", "openai-chat", model_id, {"model": model_id}, path=path, **fields
     )
+
+
+def test_a_provider_says_how_further_streams_are_read(
+    service: FakeService, services: Services
+) -> None:
+    class Provider(HttpProvider):
+        framings = {"application/x-words": _read_words}
+
+    service.replies = [stream_reply([b"one t", b"wo"], content_type="application/x-words")]
+    provider = Provider(services, service.url)
+    found = provider.stream(asks(), Cancellation())
+    assert not isinstance(found, ProviderReply)
+    assert [event.data for event in found] == [b"one", b"two"]
+
+
+def _read_words(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
+    return (StreamEvent(word) for word in b"".join(blocks).split())
 
 
 # a vendor in a few lines

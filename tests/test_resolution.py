@@ -204,6 +204,13 @@ class TestJoin:
             ("first", "chat-wire")
         ]
 
+    def test_an_offering_may_name_a_dialect_that_the_model_does_not(self) -> None:
+        """A place may have one for all of its models; the offering says which is best."""
+        own = Offering("llama", "first", "l", dialects=["other-wire", "chat-wire"])
+        found = catalog(FIRST, offerings=(own,)).resolve("llama")
+        assert ways(found) == [("first", "other-wire"), ("first", "chat-wire")]
+        assert {each.capabilities for each in found} == {frozenset({"stream", "tools"})}
+
     def test_capabilities_are_those_of_model_and_dialect_less_what_is_lacking(self) -> None:
         offered = Offering("claude", "second", "c", lacks={"tools"})
         found = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -27,7 +28,7 @@ from genai_host.api.exchange import (
     ProviderRequest,
     ReplyStream,
 )
-from genai_host.api.http import HttpRequest
+from genai_host.api.http import Framing, HttpRequest
 from genai_host.api.json_text import read_json
 from genai_host.api.providers import Listed, Provider, ProviderType, Services
 from genai_host.api.settings import Secret, about
@@ -53,11 +54,14 @@ class HttpProvider(Provider):
     token      a key that expires, in place of `key`: got anew in time, and once when the
                service refuses it with status 401
 
-    Override `authorize` to sign requests, `address` for addresses of another form.
+    Override `authorize` to sign requests, `address` for addresses of another form;
+    `framings` has how streamed replies of further content types are read, by their name.
 
     Raises `ConfigurationError` for a base_url that is no address, or holds a password,
     and for headers that are none.
     """
+
+    framings: Mapping[str, Framing] = {}
 
     def __init__(
         self,
@@ -92,7 +96,8 @@ class HttpProvider(Provider):
         return self._carry(self.services.http.send, self._outgoing(request), limits)
 
     def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
-        return self._carry(self.services.http.stream, self._outgoing(request), limits)
+        stream = partial(self.services.http.stream, framings=self.framings)
+        return self._carry(stream, self._outgoing(request), limits)
 
     def address(self, request: ProviderRequest) -> str:
         """Where a request goes: the base address, the path with the model's id in it,

@@ -61,7 +61,8 @@ class Offering:
     model      name of the model
     provider   provider type, or the name of one instance
     id         the model's id there
-    dialects   those it can be spoken to in there; None for all that both know
+    dialects   those it can be spoken to in there, best first, whether or not the model
+               names them; None for all that both know
     lacks      capabilities that it has elsewhere and not there
     variant    which variants the dialect is to write there
     window     its window there, if smaller

@@ -23,6 +23,7 @@ from genai_host.api import (
     Serve,
     standard,
 )
+from genai_host.api.closed_schema import asked_in_words, held_form
 from genai_host.api.json_text import write_json
 from genai_host.dialects.anthropic_form import (
     wire_choice,
@@ -37,7 +38,6 @@ from genai_host.dialects.anthropic_replies import (
     read_message,
     read_object,
 )
-from genai_host.dialects.anthropic_schema import asked_in_words, held_form
 from genai_host.errors import GenaiError, InvalidParameter
 
 _PLACED = frozenset(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import Checker, schema_of
-from genai_host.dialects.anthropic_schema import held_form
+from genai_host.api.closed_schema import held_form
 from genai_host.errors import InvalidData
 from genai_host.testing.garbage import places_in, with_other
 

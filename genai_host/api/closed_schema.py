@@ -1,10 +1,11 @@
-"""Schemas as Anthropic's service takes them to hold an answer to.
+"""Schemas as services take them that hold answers to them, Anthropic's and Amazon Bedrock.
 
-It takes a subset of JSON Schema, in which objects are closed and have no bounds on sizes
+They take a subset of JSON Schema, in which objects are closed and have no bounds on sizes
 and lengths. What it has no place for is said in words, in the description of what it
 stands in: the model may well heed it, and the host checks the answer in any case.
 
-Source: Claude API documentation, "Structured outputs", section "JSON Schema limitations".
+Source: Claude API documentation, "Structured outputs", section "JSON Schema limitations";
+Amazon Bedrock user guide, "Get validated JSON results from models".
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""Amazon Bedrock, and the models that run there.
+
+provider `bedrock`          by a key of Bedrock, or by the credentials that AWS users have
+dialect `bedrock-converse`  one format for all of its models
+models `nova-...`           Amazon's own
+and Claude, and open-weight models, where their plugins declare them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
+from genai_vendor_bedrock.bedrock import BedrockProvider, BedrockSettings
+from genai_vendor_bedrock.converse import BedrockConverse
+from genai_vendor_bedrock.models import NOVA, OFFERINGS
+
+__all__ = ["NOVA", "OFFERINGS", "BedrockConverse", "BedrockProvider", "BedrockSettings"]
+
+
+@hookimpl
+def genai_providers() -> Iterable[ProviderType[Any]]:
+    """Somebody may have credentials of AWS for other things: so it is chosen by name only."""
+    yield ProviderType("bedrock", BedrockSettings, BedrockProvider, automatic=False)
+
+
+@hookimpl
+def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    yield BedrockConverse()
+
+
+@hookimpl
+def genai_models() -> Iterable[Model]:
+    return NOVA
+
+
+@hookimpl
+def genai_offerings() -> Iterable[Offering]:
+    return OFFERINGS

@@ -1,0 +1,155 @@
+"""What Amazon's own library is for: whose credentials these are, in which region, and the
+signature of a request (Signature Version 4).
+
+It takes long to be imported, and may read files or ask other services: so all of it waits for
+the first request. Credentials that expire are got anew by it, in time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from genai_host.api import HttpRequest, Secret
+from genai_host.errors import AuthenticationFailed, ConfigurationError
+
+R = TypeVar("R")
+
+_SIGNED_FOR = "bedrock"
+_OF_MACHINE = "iam-role"  # what the library calls the look-up at the machine's own address
+_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+_FILES = {
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+    "AWS_CONFIG_FILE": "~/.aws/config",
+}
+
+
+class Aws:
+    """
+    region         empty for that of the profile
+    profile        of the user's files; empty for the usual one
+    keys           access key, secret key and session token, in place of all other ways
+    machine_role   whether to ask the machine that this runs on
+    """
+
+    def __init__(
+        self,
+        region: str = "",
+        profile: str = "",
+        keys: tuple[Secret, Secret, Secret | None] | None = None,
+        *,
+        machine_role: bool = False,
+    ) -> None:
+        self._region = region
+        self._profile = profile
+        self._keys = None if profile else keys
+        self._machine_role = machine_role
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._credentials: Any = None
+        self._secrets: tuple[bytes, ...] = ()
+
+    def missing(self) -> str | None:
+        """What there is no sign of; a look at files and the environment."""
+        if not self._region and not _is_there("AWS_CONFIG_FILE"):
+            return "no region: set AWS_REGION"
+        return None
+
+    def missing_credentials(self) -> str | None:
+        found = self._keys or self._profile or self._machine_role
+        if found or any(os.environ.get(name) for name in _VARIABLES):
+            return None
+        if any(_is_there(name) for name in _FILES):
+            return None
+        return "no credentials: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and its secret"
+
+    def region(self) -> str:
+        """Raises `ConfigurationError` if nobody says it."""
+        if not self._region:
+            self._region = _told(lambda: self._opened().get_config_variable("region")) or ""
+        if not self._region:
+            raise ConfigurationError("no region is set for Bedrock", hint="set AWS_REGION")
+        return self._region
+
+    def sign(self, request: HttpRequest) -> HttpRequest:
+        """The request with a signature, which is valid for minutes.
+
+        Raises `AuthenticationFailed` for credentials that cannot be had.
+        """
+        from botocore.auth import SigV4Auth
+        from botocore.awsrequest import AWSRequest
+
+        frozen = _told(lambda: self._found().get_frozen_credentials())
+        self._secrets = tuple(
+            value.encode() for value in (frozen.secret_key, frozen.token) if value
+        )
+        signed = AWSRequest(request.method, request.url, dict(request.headers), request.body)
+        SigV4Auth(frozen, _SIGNED_FOR, self.region()).add_auth(signed)
+        return evolve(request, headers={name: str(value) for name, value in signed.headers.items()})
+
+    def without_secrets(self, body: bytes) -> bytes:
+        """What the service says of a signature may quote the headers that it was made of."""
+        for secret in self._secrets:
+            body = body.replace(secret, b"***")
+        return body
+
+    def _found(self) -> Any:
+        with self._lock:
+            if self._credentials is None:
+                self._credentials = self._look_up()
+        if self._credentials is None:
+            raise AuthenticationFailed(
+                "no credentials for AWS were found",
+                hint="set AWS_BEARER_TOKEN_BEDROCK, or sign in: aws configure, aws sso login",
+            )
+        return self._credentials
+
+    def _look_up(self) -> Any:
+        if self._keys is not None:
+            from botocore.credentials import Credentials
+
+            access, secret, token = self._keys
+            revealed = token.reveal().strip() if token else None
+            return Credentials(access.reveal().strip(), secret.reveal().strip(), revealed)
+        return self._opened().get_credentials()
+
+    def _opened(self) -> Any:
+        if self._session is None:
+            from botocore.session import Session
+
+            session = Session(profile=self._profile or None)
+            if not self._machine_role:
+                session.get_component("credential_provider").remove(_OF_MACHINE)
+            self._session = session
+        return self._session
+
+
+def _is_there(variable: str) -> bool:
+    """Whether there is a file that a variable names, or that is where it usually is."""
+    return Path(os.environ.get(variable) or _FILES[variable]).expanduser().is_file()
+
+
+def _told(act: Callable[[], R]) -> R:
+    """What the library gives. Raises what its errors mean, without what they quote."""
+    from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
+
+    try:
+        return act()
+    except ProfileNotFound as error:
+        raise ConfigurationError(f"AWS: {error}", hint="see ~/.aws/config") from None
+    except (BotoCoreError, ClientError, OSError, ValueError) as error:
+        raise AuthenticationFailed(
+            f"the credentials for AWS cannot be had: {type(error).__name__}",
+            hint="sign in again, as with aws sso login",
+        ) from error

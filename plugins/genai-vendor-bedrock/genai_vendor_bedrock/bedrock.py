@@ -1,0 +1,214 @@
+"""The provider `bedrock`: Amazon Bedrock, by a key of its own or by signed requests.
+
+Source: Amazon Bedrock API reference and user guide, "Amazon Bedrock endpoints", "API keys",
+"Supported Regions and models for inference profiles"; AWS SDKs and Tools reference guide,
+"Service-specific endpoints"; as of November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import evolve, field, frozen
+
+from genai_host.api import (
+    HttpProvider,
+    HttpRequest,
+    Limits,
+    Listed,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+    Secret,
+    Serve,
+    Services,
+    about,
+)
+from genai_host.errors import GenaiError, MalformedReply
+from genai_vendor_bedrock.aws import Aws
+from genai_vendor_bedrock.event_stream import FRAMINGS
+from genai_vendor_bedrock.failures import explain_error
+
+_MOST_PAGES = 100
+_GLOBAL, _NEAR = "global.", "geo."
+_NEAR_OF_REGION = {"us-gov": "us-gov", "us": "us", "ca": "us", "eu": "eu", "ap": "apac"}
+
+
+@frozen
+class BedrockSettings:
+    region: str = field(
+        default="",
+        metadata=about(
+            "AWS region; empty for that of the profile", env=("AWS_REGION", "AWS_DEFAULT_REGION")
+        ),
+    )
+    profile: str = field(
+        default="",
+        metadata=about("profile of your AWS files; comes before keys in the environment"),
+    )
+    bearer_token: Secret | None = field(
+        default=None,
+        metadata=about(
+            "API key of Bedrock; comes before all other credentials",
+            env="AWS_BEARER_TOKEN_BEDROCK",
+        ),
+    )
+    access_key_id: Secret | None = field(
+        default=None, metadata=about("access key of an AWS user", env="AWS_ACCESS_KEY_ID")
+    )
+    secret_access_key: Secret | None = field(
+        default=None, metadata=about("the secret that belongs to it", env="AWS_SECRET_ACCESS_KEY")
+    )
+    session_token: Secret | None = field(
+        default=None,
+        metadata=about("token of keys that are valid for a while", env="AWS_SESSION_TOKEN"),
+    )
+    machine_role: bool = field(
+        default=False,
+        metadata=about("whether to use the role of the EC2 machine that this runs on"),
+    )
+    geography: str = field(
+        default="",
+        metadata=about(
+            "part of the world to stay in, as us, eu, apac, jp or au: its inference profiles "
+            "in place of the global ones"
+        ),
+    )
+    endpoint: str = field(
+        default="",
+        metadata=about(
+            "address of another endpoint of the service",
+            env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL"),
+        ),
+    )
+    control_endpoint: str = field(
+        default="",
+        metadata=about(
+            "the same for where its models are listed",
+            env=("AWS_ENDPOINT_URL_BEDROCK", "AWS_ENDPOINT_URL"),
+        ),
+    )
+
+
+class _Signed(HttpProvider):
+    """Part of the service at an address: with the key, or each request signed anew."""
+
+    def __init__(self, services: Services, base_url: str, key: Secret | None, aws: Aws) -> None:
+        super().__init__(services, base_url, key=key)
+        self._aws = aws
+
+    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+        return request if self.has_key else self._aws.sign(request)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+class BedrockProvider(_Signed):
+    """Where no endpoint is set, its address is known once the region is: with the first
+    request."""
+
+    framings = FRAMINGS
+    serves = {
+        "anthropic-messages": Serve(
+            "/model/{model}/invoke",
+            stream_path="/model/{model}/invoke-with-response-stream",
+            drop=["model", "stream"],
+            add={"anthropic_version": "bedrock-2023-05-31"},
+            header_to_body={"anthropic-beta": "anthropic_beta"},
+            variant={"cache": "blocks"},
+            ids="*anthropic.claude-*",
+        ),
+        "bedrock-converse": Serve(),
+    }
+    default_models = {"chat": "nova-2-lite"}
+    bounds = {"first_token": 300, "idle": 300, "total": 1800}  # as a model may think
+
+    def __init__(self, settings: BedrockSettings, services: Services) -> None:
+        access, secret = settings.access_key_id, settings.secret_access_key
+        keys = (access, secret, settings.session_token) if access and secret else None
+        aws = Aws(
+            settings.region.strip(),
+            settings.profile.strip(),
+            keys,
+            machine_role=settings.machine_role,
+        )
+        super().__init__(services, settings.endpoint, settings.bearer_token, aws)
+        self._control_url = settings.control_endpoint
+        self._geography = settings.geography.strip().rstrip(".")
+
+    def missing(self) -> str | None:
+        no_credentials = None if self.has_key else self._aws.missing_credentials()
+        needs_region = not (self.base_url and self.has_key)
+        return no_credentials or (self._aws.missing() if needs_region else None)
+
+    def wire_id(self, model_id: str) -> str:
+        """`global.` and `geo.` before an id stand for where its inference profile is to be."""
+        before, _, id = model_id.partition(".")
+        if before == _NEAR[:-1]:
+            return f"{self._geography or _geography_of(self._aws.region())}.{id}"
+        if before == _GLOBAL[:-1] and self._geography:
+            return f"{self._geography}.{id}"
+        return model_id
+
+    def address(self, request: ProviderRequest) -> str:
+        if not self.base_url:
+            self.base_url = self._url("bedrock-runtime")
+        return super().address(request)
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        return self._shown(super().send(request, limits))
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+        reply = super().stream(request, limits)
+        return self._shown(reply) if isinstance(reply, ProviderReply) else reply
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        url = self._control_url or self._url("bedrock")
+        control = _Signed(self.services, url, self._key, self._aws)
+        yield from _models(control.get("/foundation-models?byOutputModality=TEXT", limits))
+        yield from _profiles(control, limits)
+
+    def _shown(self, reply: ProviderReply) -> ProviderReply:
+        if reply.status < 400:
+            return reply
+        return evolve(reply, body=self._aws.without_secrets(reply.body))
+
+    def _url(self, service: str) -> str:
+        region = self._aws.region()
+        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+        return f"https://{service}.{region}.{domain}"
+
+
+def _geography_of(region: str) -> str:
+    """Where the inference profiles of a region are; its own beginning, if that is new."""
+    before = region.rsplit("-", 2)[0]
+    return _NEAR_OF_REGION.get(before, before)
+
+
+def _models(page: Any) -> Iterator[Listed]:
+    """Those that run without an inference profile."""
+    try:
+        for model in page["modelSummaries"]:
+            if "ON_DEMAND" in model["inferenceTypesSupported"]:
+                yield Listed(model["modelId"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise MalformedReply(f"the reply is no list of models: {error!r}") from error
+
+
+def _profiles(control: HttpProvider, limits: Limits) -> Iterator[Listed]:
+    """Inference profiles go by ids of their own."""
+    query = {"maxResults": "1000"}
+    for _ in range(_MOST_PAGES):
+        page = control.get(f"/inference-profiles?{urlencode(query)}", limits)
+        try:
+            for profile in page["inferenceProfileSummaries"]:
+                yield Listed(profile["inferenceProfileId"])
+            after = page.get("nextToken")
+        except (LookupError, TypeError, AttributeError) as error:
+            raise MalformedReply(f"the reply is no list of profiles: {error!r}") from error
+        if not isinstance(after, str) or not after:
+            return
+        query["nextToken"] = after

@@ -1,0 +1,217 @@
+"""The dialect `bedrock-converse`: one format for every model on Amazon Bedrock.
+
+Source: Amazon Bedrock API reference, "Converse" and "ConverseStream", and the user guide,
+"Prompt caching" and "Get validated JSON results from models", as of November 2026.
+
+What the model thought, signed, is kept as an opaque part and sent back as it came;
+reasoning in words, and opaque parts of other dialects, are left out of what is sent.
+`replies` reads what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Dialect,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    ToolSchema,
+    standard,
+)
+from genai_host.api.closed_schema import asked_in_words, held_form
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError, InvalidParameter
+from genai_vendor_bedrock.documents import NAME
+from genai_vendor_bedrock.failures import explain_error
+from genai_vendor_bedrock.fields import read_object
+from genai_vendor_bedrock.form import (
+    tools_before,
+    wire_choice,
+    wire_messages,
+    wire_system,
+    wire_tool,
+)
+from genai_vendor_bedrock.replies import ConverseDecoder, read_reply
+
+_ANSWER = "answer"
+_INFERENCE: Mapping[str, str] = {
+    "max_tokens": "maxTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
+_NO_TOOLS = "No tools can be used now: answer without them."
+
+
+class BedrockConverse(Dialect[ChatCall, Completion]):
+    """variant:
+
+    schema           how an answer is held to a schema: `format`, by the service; `tool`, as
+                     what a tool is given that has to be used
+    effort           where it is said how much to think: `output_config`, or, among the
+                     fields of the model's own, `reasoning_effort` or `reasoning_config`
+    streamed_tools   whether a model can ask for tools amid a stream; where it cannot, the
+                     answer comes whole
+    cached_tools     whether tools are kept in the cache as well
+    """
+
+    name = NAME
+    endpoint = Serve(path="/model/{model}/converse", stream_path="/model/{model}/converse-stream")
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard("temperature", "top_p", "max_tokens", "stop"),
+        "temperature": {**standard("temperature")["temperature"], "maximum": 1},
+        "reasoning_effort": {
+            "type": "string",
+            "enum": ["low", "medium", "high", "xhigh", "max"],
+            "description": "how much the model thinks, and says",
+        },
+        "prompt_cache": {
+            "type": "string",
+            "enum": ["5m", "1h"],
+            "description": "keep the prompt in the service's cache, and for how long",
+        },
+        "guardrail": {
+            "type": "object",
+            "properties": {
+                "guardrailIdentifier": {"type": "string"},
+                "guardrailVersion": {"type": "string"},
+                "trace": {"type": "string"},
+            },
+            "required": ["guardrailIdentifier", "guardrailVersion"],
+            "description": "the guardrail that looks at what is said",
+        },
+        "service_tier": {
+            "type": "string",
+            "enum": ["default", "priority", "flex", "reserved"],
+            "description": "how soon the service answers, and at what price",
+        },
+        "additional_fields": {
+            "type": "object",
+            "description": "fields that only this model has, as its maker calls them",
+        },
+    }
+    variant = {
+        "schema": "format",
+        "effort": "output_config",
+        "streamed_tools": True,
+        "cached_tools": True,
+    }
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        given = call.parameters
+        system = wire_system(call.messages)
+        output: dict[str, Any] = {}
+        tools, choice = [*call.tools], call.tool_choice
+        schema = None if call.schema is None else held_form(call.schema)
+        if _answers_by_tool(call, variant):
+            tools = [ToolSchema(_ANSWER, "gives the answer", call.schema or {})]
+            choice = _ANSWER
+        elif schema is not None and variant["schema"] == "format":
+            output["textFormat"] = _text_format(schema)
+        elif call.schema is not None:
+            system.append({"text": asked_in_words(call.schema)})
+        if not tools or choice == "none":
+            before = tools_before(call)
+            tools = [*call.tools, *_others(before, call.tools)] if before else []
+            if before:
+                system.append({"text": _NO_TOOLS})
+        own_fields = dict(given.get("additional_fields", {}))
+        _put_effort(given.get("reasoning_effort"), variant["effort"], output, own_fields)
+        mark = _cache_point(given.get("prompt_cache"))
+        body: dict[str, Any] = {"messages": wire_messages(call.messages, mark)}
+        if system:
+            body["system"] = system if mark is None else [*system, mark]
+        if tools:
+            body["toolConfig"] = _tool_config(
+                tools, choice, mark if variant["cached_tools"] else None
+            )
+        inference = {wire: given[name] for name, wire in _INFERENCE.items() if name in given}
+        further = {
+            "inferenceConfig": inference,
+            "outputConfig": output,
+            "additionalModelRequestFields": own_fields,
+            "guardrailConfig": given.get("guardrail"),
+        }
+        body.update({name: value for name, value in further.items() if value})
+        if "service_tier" in given:
+            body["serviceTier"] = {"type": given["service_tier"]}
+        streamed = call.stream and (variant["streamed_tools"] or not tools)
+        return ProviderRequest("chat", self.name, call.model_id, body, streamed)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        return read_reply(read_object(reply.body), self._answer_tool(call))
+
+    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+        return ConverseDecoder(self._answer_tool(call))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+    def _answer_tool(self, call: ChatCall) -> str:
+        """The tool whose use is the answer; empty if there is none."""
+        return _ANSWER if _answers_by_tool(call, {**self.variant, **call.variant}) else ""
+
+
+def _answers_by_tool(call: ChatCall, variant: Mapping[str, Any]) -> bool:
+    """Where other tools may be used as well, the answer cannot have to be one."""
+    is_object = call.schema is not None and call.schema.get("type") == "object"
+    return is_object and not call.tools and variant["schema"] == "tool"
+
+
+def _text_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    text = write_json(schema).decode()
+    return {
+        "type": "json_schema",
+        "structure": {"jsonSchema": {"name": _ANSWER, "schema": text}},
+    }
+
+
+def _others(tools: list[ToolSchema], known: Any) -> list[ToolSchema]:
+    names = {tool.name for tool in known}
+    return [tool for tool in tools if tool.name not in names]
+
+
+def _put_effort(
+    effort: str | None, place: str, output: dict[str, Any], own_fields: dict[str, Any]
+) -> None:
+    """Raises `InvalidParameter` for what has no word there."""
+    if effort is None:
+        return
+    if effort == "none":
+        raise InvalidParameter(
+            f"reasoning_effort: {NAME} has no word for none",
+            parameter="reasoning_effort",
+            hint="additional_fields has what only this model knows",
+        )
+    if place == "output_config":
+        output["effort"] = effort
+    elif place == "reasoning_config":
+        own_fields["reasoningConfig"] = {"type": "enabled", "maxReasoningEffort": effort}
+    else:
+        own_fields["reasoning_effort"] = effort
+
+
+def _cache_point(ttl: str | None) -> dict[str, Any] | None:
+    """Five minutes is what it is anyway, and not all models know the word."""
+    if ttl is None:
+        return None
+    return {"cachePoint": {"type": "default", **({} if ttl == "5m" else {"ttl": ttl})}}
+
+
+def _tool_config(
+    tools: list[ToolSchema], choice: str | None, mark: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    wire = [wire_tool(tool) for tool in tools]
+    chosen = wire_choice(choice)
+    return {
+        "tools": wire if mark is None else [*wire, mark],
+        **({} if chosen is None else {"toolChoice": chosen}),
+    }

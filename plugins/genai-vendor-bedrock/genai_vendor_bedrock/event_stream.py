@@ -1,0 +1,142 @@
+"""Amazon's event streams: from the bytes of a streamed reply to its events.
+
+Source: AWS SDKs' specification "Amazon Event Stream" (`application/vnd.amazon.eventstream`),
+and the Amazon Bedrock API reference, "ConverseStream" and "InvokeModelWithResponseStream".
+
+A message is a prelude (length of all, length of the headers, CRC of both), the headers, a
+payload, and the CRC of what stands before it; numbers are big-endian. The type of an event
+stands in a header: here its data says it, as `{"messageStop":{...}}`. What InvokeModel
+streams is wrapped once more, and is given as the model's maker wrote it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from zlib import crc32
+
+from genai_host.api import Framing, StreamEvent
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.reply_fields import malformed, object_in, string_in
+from genai_host.errors import MalformedReply
+from genai_vendor_bedrock.failures import error_of_kind
+from genai_vendor_bedrock.fields import read_object
+
+CONTENT_TYPE = "application/vnd.amazon.eventstream"
+
+_PRELUDE = struct.Struct(">III")
+_CRC = struct.Struct(">I")
+_SHORT = struct.Struct(">H")
+_LEAST = _PRELUDE.size + _CRC.size  # bytes: a message without headers and payload
+_MOST_HEADERS = 128 << 10  # bytes, as the specification has it
+_MOST = 24 << 20  # bytes, of a whole message
+_TEXT = 7  # the type of a header's value
+_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # bytes of values of other types
+_COUNTED = (6, _TEXT)  # those of bytes and of text have their length before them
+
+
+def read_events(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
+    """The events of a stream. A message that is cut by the end of the reply is left out.
+
+    Raises what an exception in the stream means, and `MalformedReply`.
+    """
+    for headers, payload in _messages(blocks):
+        event = _event(headers, payload)
+        if event is not None:
+            yield event
+
+
+FRAMINGS: Mapping[str, Framing] = {CONTENT_TYPE: read_events}
+
+
+def _messages(blocks: Iterable[bytes]) -> Iterator[tuple[Mapping[str, str], bytes]]:
+    pending = bytearray()
+    for block in blocks:
+        pending += block
+        at = 0
+        while len(pending) - at >= _PRELUDE.size:
+            size, headers_size = _sizes(pending, at)
+            if len(pending) - at < size:
+                break
+            message = bytes(pending[at : at + size])
+            at += size
+            if crc32(message[: -_CRC.size]) != _CRC.unpack_from(message, size - _CRC.size)[0]:
+                raise malformed("a message of the stream has another checksum")
+            head = message[_PRELUDE.size : _PRELUDE.size + headers_size]
+            yield _headers(head), message[_PRELUDE.size + headers_size : -_CRC.size]
+        del pending[:at]
+
+
+def _sizes(data: bytearray, at: int) -> tuple[int, int]:
+    """How long a message is, and its headers; looked at before anything is waited for."""
+    size, headers_size, checksum = _PRELUDE.unpack_from(data, at)
+    if crc32(data[at : at + _PRELUDE.size - _CRC.size]) != checksum:
+        raise malformed("the beginning of a message has another checksum")
+    if size > _MOST or headers_size > _MOST_HEADERS or size < _LEAST + headers_size:
+        raise malformed(f"a message of the stream has a length of {size} bytes")
+    return size, headers_size
+
+
+def _headers(data: bytes) -> Mapping[str, str]:
+    """The headers that are text; nothing depends on others."""
+    found: dict[str, str] = {}
+    at = 0
+    try:
+        while at < len(data):
+            name_end = at + 1 + data[at]
+            name = data[at + 1 : name_end].decode()
+            kind = data[name_end]
+            at = name_end + 1
+            if kind in _COUNTED:
+                (size,) = _SHORT.unpack_from(data, at)
+                at += _SHORT.size
+            else:
+                size = _SIZES[kind]
+            if at + size > len(data):
+                raise malformed("a header of the stream is longer than all of them")
+            if kind == _TEXT:
+                found[name] = data[at : at + size].decode()
+            at += size
+    except (struct.error, LookupError, UnicodeDecodeError) as error:
+        raise malformed("the headers of a message are malformed") from error
+    return found
+
+
+def _event(headers: Mapping[str, str], payload: bytes) -> StreamEvent | None:
+    told = headers.get(":message-type")
+    if told == "event":
+        kind = headers.get(":event-type", "")
+        if kind == "initial-response":
+            return None
+        return StreamEvent(_unwrapped(payload) if kind == "chunk" else _named(kind, payload), kind)
+    if told == "exception":
+        raise error_of_kind(headers.get(":exception-type", ""), _message(payload))
+    if told == "error":
+        raise error_of_kind(headers.get(":error-code", ""), headers.get(":error-message", ""))
+    raise malformed("a message of the stream is of no known type")
+
+
+def _unwrapped(payload: bytes) -> bytes:
+    """What stands in a chunk of InvokeModel: `{"bytes": "<base64>"}`."""
+    try:
+        return base64.b64decode(string_in(read_object(payload), "bytes"), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise malformed("a chunk of the stream is not in base64") from error
+
+
+def _named(kind: str, payload: bytes) -> bytes:
+    """An object whose only field is named as the event's type."""
+    if not kind:
+        raise malformed("an event of the stream has no type")
+    return b"{%b:%b}" % (write_json(kind), payload)
+
+
+def _message(payload: bytes) -> str:
+    """What an exception says; nothing, if it cannot be read."""
+    try:
+        data = read_json(payload)
+        return string_in(object_in({"payload": data}, "payload"), "message")
+    except (ValueError, MalformedReply):
+        return ""

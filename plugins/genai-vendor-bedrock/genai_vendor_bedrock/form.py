@@ -1,0 +1,184 @@
+"""How what is said is written in Converse: blocks, in messages of two roles.
+
+Source: Amazon Bedrock API reference, "Converse", "ContentBlock", "ToolConfiguration".
+
+What the system says stands apart, wherever in a conversation it was said. Messages of one
+role that follow each other become one, as the service asks; the results of tools are the
+user's. Texts without a character that shows, which the service refuses, say nothing and
+are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from genai_host.api.exchange import Encoded
+from genai_host.api.json_text import write_json
+from genai_host.errors import UnsupportedPart
+from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
+
+Block = Mapping[str, Any]
+_Said = tuple[str, bytes]
+
+_ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}", re.ASCII)
+_MESSAGE = b'{"role":"%b","content":[%b]}'
+
+
+def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[Encoded]:
+    """What the user and the model said.
+
+    mark   a block for the end of it
+    """
+    said = [each for each in _said(messages) if each[1]]
+    turns = [(role, [each for _, each in turn]) for role, turn in groupby(said, lambda it: it[0])]
+    if mark is not None and turns:
+        turns[-1][1].append(write_json(mark))
+    return [Encoded(_MESSAGE % (role.encode(), b",".join(blocks))) for role, blocks in turns]
+
+
+def _said(messages: Sequence[Message]) -> Iterator[_Said]:
+    """Whose each message is, and its blocks. Those with documents are not remembered: how a
+    document is called depends on all others."""
+    files = [part for each in messages for part in each.content if isinstance(part, File)]
+    names = iter(document_names(files))
+    for message in messages:
+        if any(isinstance(part, File) for part in message.content):
+            yield _said_in(message, names)
+        else:
+            yield message.remember(NAME, _without_documents)
+
+
+def _without_documents(message: Message) -> _Said:
+    return _said_in(message, iter(()))
+
+
+def _said_in(message: Message, names: Iterator[str]) -> _Said:
+    if message.role == "system":
+        return "", b""
+    role = "assistant" if message.role == "assistant" else "user"
+    return role, b",".join(write_json(block) for block in _blocks(message, names))
+
+
+def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:
+    citations: Sequence[Any] = ()
+    for part in message.content:
+        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+            continue
+        if isinstance(part, Opaque) and isinstance(part.data, Mapping) and "citations" in part.data:
+            citations = part.data["citations"]  # of the text that follows
+        elif isinstance(part, Text) and message.role != "tool":
+            if citations:
+                cited = {"content": [{"text": part.text}], "citations": citations}
+                yield {"citationsContent": cited}
+            elif shows(part):
+                yield {"text": part.text}
+            citations = ()
+        else:
+            yield _block(part, message, names)
+
+
+def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
+    role = message.role
+    if role == "user" and isinstance(part, Image):
+        return wire_image(part)
+    if role == "user" and isinstance(part, File):
+        return wire_document(part, next(names))
+    if role == "assistant" and isinstance(part, ToolCall):
+        given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
+        return {"toolUse": {"toolUseId": wire_id(part.id), "name": part.name, "input": given}}
+    if role != "tool" and isinstance(part, Opaque) and isinstance(part.data, Mapping):
+        return part.data
+    if role == "tool" and isinstance(part, ToolResult):
+        return _tool_result(part)
+    raise _unsupported(part, role)
+
+
+def _tool_result(result: ToolResult) -> Block:
+    content = [
+        {"text": part.text} if isinstance(part, Text) else wire_image(part)
+        for part in result.content
+        if not isinstance(part, Text) or shows(part)
+    ]
+    block: dict[str, Any] = {"toolUseId": wire_id(result.id), "content": content}
+    if result.error:
+        block["status"] = "error"
+    return {"toolResult": block}
+
+
+def shows(text: Text) -> bool:
+    return bool(text.text.strip())
+
+
+def wire_id(id: str) -> str:
+    """The id of a call; one of another vendor may have characters that are refused here."""
+    if _ID.fullmatch(id):
+        return id
+    return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
+
+
+def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """What the system says, as blocks."""
+    blocks: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role != "system":
+            continue
+        for part in message.content:
+            if isinstance(part, (Reasoning, Opaque)):
+                continue
+            if not isinstance(part, Text):
+                raise _unsupported(part, "system")
+            if shows(part):
+                blocks.append({"text": part.text})
+    return blocks
+
+
+def wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    described = {"description": tool.description} if tool.description else {}
+    schema = {"json": {"type": "object", **tool.parameters}}
+    return {"toolSpec": {"name": tool.name, **described, "inputSchema": schema}}
+
+
+def wire_choice(choice: str | None) -> dict[str, Any] | None:
+    """Which tools the model is to take; None if nothing is said of it, as there is no word
+    for none of them."""
+    if choice in (None, "none"):
+        return None
+    kinds = {"auto": "auto", "required": "any"}
+    return {kinds[choice]: {}} if choice in kinds else {"tool": {"name": choice}}
+
+
+def tools_before(call: ChatCall) -> list[ToolSchema]:
+    """The tools that a conversation has used: a request with such blocks has to name some,
+    though none may be used now."""
+    names = {
+        part.name: None
+        for message in call.messages
+        for part in message.content
+        if isinstance(part, ToolCall)
+    }
+    return [ToolSchema(name, "") for name in names]
+
+
+def _unsupported(part: Part, role: str) -> UnsupportedPart:
+    return UnsupportedPart(
+        f"{NAME} has no place for a part of type {part.type} in a message of role {role}",
+        part=part.type,
+        dialect=NAME,
+    )

@@ -1,0 +1,291 @@
+"""Replies of Converse, whole and streamed.
+
+Source: Amazon Bedrock API reference, "Converse", "ConverseStream", "TokenUsage".
+
+The events are `{"messageStop":{...}}` and the like, as `event_stream` gives them. The mark of
+a stream's end is the event `metadata`, which has the tokens used and comes after
+`messageStop`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    Finish,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.json_text import write_json
+from genai_host.api.reply_fields import (
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import IncompleteReply
+from genai_vendor_bedrock.documents import NAME
+from genai_vendor_bedrock.fields import read_object
+
+_FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "refusal": "content_filter",
+    "malformed_model_output": "other",
+    "malformed_tool_use": "other",
+}
+
+
+def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
+    """A whole reply. Raises `MalformedReply`.
+
+    answer_tool   the tool whose use is the answer; empty if there is none
+    """
+    message = object_in(object_in(data, "output"), "message")
+    if not isinstance(message.get("content"), list):
+        raise malformed("it has no message")
+    content: list[Part] = []
+    for at, block in enumerate(message["content"]):
+        if not isinstance(block, dict):
+            raise malformed("a block is no object")
+        content += _read_block(block, at, answer_tool)
+    reason = string_in(data, "stopReason")
+    finish: Finish = _FINISHES.get(reason, "other")
+    calls = any(isinstance(part, ToolCall) for part in content)
+    if answer_tool and finish == "tool_calls" and not calls:
+        finish = "stop"
+    elif finish == "stop" and calls:
+        finish = "tool_calls"  # as some models end
+    return Completion(
+        Message("assistant", content),
+        finish,
+        _usage(object_in(data, "usage")),
+        vendor_finish=reason,
+    )
+
+
+class ConverseDecoder:
+    """Puts the pieces of a streamed reply together, block by block.
+
+    answer_tool   as for `read_reply`
+    """
+
+    def __init__(self, answer_tool: str = "") -> None:
+        self._answer_tool = answer_tool
+        self._blocks: dict[int, _Growing] = {}
+        self._stop: Mapping[str, Any] | None = None
+        self._metadata: Mapping[str, Any] | None = None
+        self._thought_in: int | None = None
+
+    @property
+    def done(self) -> bool:
+        return self._stop is not None and self._metadata is not None
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        data = read_object(event.data)
+        if not data:
+            raise malformed("an event says nothing")
+        if "contentBlockDelta" in data:
+            return self._add_piece(object_in(data, "contentBlockDelta"))
+        if "contentBlockStart" in data:
+            begun = object_in(data, "contentBlockStart")
+            self._block(begun).begin(object_in(begun, "start"))
+        elif "contentBlockStop" in data:
+            return self._end_block(object_in(data, "contentBlockStop"))
+        elif "messageStop" in data:
+            self._stop = object_in(data, "messageStop")
+        elif "metadata" in data:
+            self._metadata = object_in(data, "metadata")
+        return ()  # as for `messageStart`, and for kinds to come
+
+    def finish(self) -> Completion:
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        if self._stop is None or self._metadata is None:
+            text = "".join(each.said(self._answer_tool) for each in blocks)
+            raise IncompleteReply("the reply was cut before its end", text=text)
+        content = [whole for each in blocks if (whole := each.whole())]
+        whole = {"output": {"message": {"content": content}}, **self._metadata, **self._stop}
+        return read_reply(whole, self._answer_tool)
+
+    def _block(self, data: Mapping[str, Any]) -> _Growing:
+        return self._blocks.setdefault(count_in(data, "contentBlockIndex"), _Growing())
+
+    def _add_piece(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        """Texts have no event before their first piece."""
+        block = self._block(data)
+        text, thought = block.add(object_in(data, "delta"), self._answer_tool)
+        if text:
+            return (Delta(text),)
+        if not thought:
+            return ()
+        index = count_in(data, "contentBlockIndex")
+        begins = self._thought_in not in (None, index)
+        self._thought_in = index
+        return (Delta(reasoning=f"\n\n{thought}" if begins else thought),)
+
+    def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
+        index = count_in(data, "contentBlockIndex")
+        whole = self._block(data).whole()
+        calls = _read_block(whole, index, self._answer_tool) if "toolUse" in whole else ()
+        return [Delta(tool_call=part) for part in calls if isinstance(part, ToolCall)]
+
+
+class _Growing:
+    """A block of which pieces come."""
+
+    def __init__(self) -> None:
+        self._start: Mapping[str, Any] = {}
+        self._texts: list[str] = []
+        self._inputs: list[str] = []
+        self._thoughts: list[str] = []
+        self._signatures: list[str] = []
+        self._redacted: list[bytes] = []
+        self._image: list[bytes] = []
+        self._results: list[Any] = []
+        self._citations: list[Any] = []
+
+    def begin(self, start: Mapping[str, Any]) -> None:
+        self._start = {kind: object_in(start, kind) for kind in start}
+
+    def add(self, delta: Mapping[str, Any], answer_tool: str) -> tuple[str, str]:
+        """What a piece shows, as text and as thought."""
+        text = string_in(delta, "text")
+        if text:
+            self._texts.append(text)
+        given = string_in(object_in(delta, "toolUse"), "input")
+        if given:
+            self._inputs.append(given)
+            if self._is_answer(answer_tool):
+                text += given
+        reasoning = object_in(delta, "reasoningContent")
+        thought = string_in(reasoning, "text")
+        self._thoughts += [thought] * bool(thought)
+        self._signatures += filter(None, [string_in(reasoning, "signature")])
+        self._redacted += filter(None, [_bytes_in(reasoning, "redactedContent")])
+        image = object_in(object_in(delta, "image"), "source")
+        self._image += filter(None, [_bytes_in(image, "bytes")])
+        self._results += list_in(delta, "toolResult")
+        citation = object_in(delta, "citation")
+        self._citations += [citation] * bool(citation)
+        return text, thought
+
+    def said(self, answer_tool: str) -> str:
+        pieces = self._inputs if self._is_answer(answer_tool) else self._texts
+        return "".join(pieces)
+
+    def whole(self) -> dict[str, Any]:
+        """The block, as a whole reply has it; empty if nothing came."""
+        for kind in ("toolUse", "toolResult", "image"):
+            if kind in self._start:
+                return {kind: {**self._start[kind], **self._grown(kind)}}
+        if self._redacted:
+            return {"reasoningContent": {"redactedContent": _base64(self._redacted)}}
+        if self._thoughts or self._signatures:
+            text, signature = "".join(self._thoughts), "".join(self._signatures)
+            signed = {"signature": signature} if signature else {}
+            return {"reasoningContent": {"reasoningText": {"text": text, **signed}}}
+        text = "".join(self._texts)
+        if self._citations:
+            return {"citationsContent": {"content": [{"text": text}], "citations": self._citations}}
+        return {"text": text} if text else {}
+
+    def _grown(self, kind: str) -> Mapping[str, Any]:
+        if kind == "toolUse":
+            return {"input": "".join(self._inputs)}
+        if kind == "toolResult":
+            return {"content": self._results}
+        return {"source": {"bytes": _base64(self._image)}}
+
+    def _is_answer(self, answer_tool: str) -> bool:
+        use = self._start.get("toolUse")
+        return bool(answer_tool) and isinstance(use, dict) and use.get("name") == answer_tool
+
+
+def _bytes_in(data: Mapping[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(string_in(data, name), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise malformed(f"{name} is not in base64") from error
+
+
+def _base64(pieces: Sequence[bytes]) -> str:
+    return base64.b64encode(b"".join(pieces)).decode()
+
+
+def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator[Any]:
+    """The parts that a block of the content becomes. What the model thought is kept as it
+    came, beside its words, to be sent back; so is what tools of the service did."""
+    if "text" in block:
+        text = string_in(block, "text")
+        if text:
+            yield Text(text)
+    elif "toolUse" in block:
+        yield from _read_tool_use(object_in(block, "toolUse"), at, answer_tool)
+    elif "reasoningContent" in block:
+        thought = object_in(object_in(block, "reasoningContent"), "reasoningText")
+        text = string_in(thought, "text")
+        if text:
+            yield Reasoning(text)
+        if string_in(thought, "signature") or not text:  # without one it need not be sent back
+            yield Opaque(NAME, dict(block))
+    elif "citationsContent" in block:
+        cited = object_in(block, "citationsContent")
+        text = "".join(
+            string_in(object_in({"content": part}, "content"), "text")
+            for part in list_in(cited, "content")
+        )
+        if text and list_in(cited, "citations"):
+            yield Opaque(NAME, {"citations": cited["citations"]})
+        if text:
+            yield Text(text)
+    elif block:
+        yield Opaque(NAME, dict(block))
+    else:
+        raise malformed("a block is empty")
+
+
+def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterator[Part]:
+    name, given = string_in(use, "name"), use.get("input")
+    if "type" in use:  # a tool of the service, which has run it
+        whole = given if not isinstance(given, str) else read_tool_call("", "", given).arguments
+        yield Opaque(NAME, {"toolUse": {**use, "input": whole}})
+        return
+    if answer_tool and name == answer_tool:
+        text = given if isinstance(given, str) else write_json(given).decode()
+        if text:
+            yield Text(text)
+        return
+    id = string_in(use, "toolUseId") or f"call_{at}"
+    if isinstance(given, str):
+        yield read_tool_call(id, name, given)
+    else:
+        yield ToolCall(id, name, object_in(use, "input"))
+
+
+def _usage(data: Mapping[str, Any]) -> Usage:
+    """What is written to the cache or read from it is not in `inputTokens`."""
+    cached = count_in(data, "cacheReadInputTokens")
+    written = count_in(data, "cacheWriteInputTokens")
+    return Usage(
+        input=count_in(data, "inputTokens") + written + cached,
+        output=count_in(data, "outputTokens"),
+        cached_input=cached,
+    )

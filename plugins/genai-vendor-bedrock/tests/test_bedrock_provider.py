@@ -1,0 +1,585 @@
+"""The provider `bedrock`, over sockets: what it is sent, by whose credentials, and what becomes
+of what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import genai_models_open
+import genai_vendor_anthropic
+import genai_vendor_bedrock
+import pytest
+from anthropic_service import claude
+from bedrock_service import CALLED, KEY, THOUGHT, chunk, converse, refusal
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from fixtures import MakeHost
+from openai_service import LOOKING
+
+from genai_host import Config, Host, Patience
+from genai_host.api import Listed, ProviderRequest, Usage
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    GenaiError,
+    MalformedReply,
+    NoRoute,
+    RateLimited,
+)
+from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply, stream_reply
+
+ACCESS, SECRET, TOKEN = "AKIDEXAMPLE", "secret-canary-9e1f", "session-canary-3c55"
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+ARN = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2"
+
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of AWS but what a test says."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+class Hosts:
+    """Makes hosts with the provider at the service: `hosts(region="eu-west-1")`."""
+
+    def __init__(
+        self, make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._make_host = make_host
+        self._service = service
+        self._monkeypatch = monkeypatch
+
+    def __call__(
+        self, *, key: str = KEY, region: str = "us-east-1", models: Any = None, **settings: Any
+    ) -> Host:
+        url = self._service.url
+        variables = {"AWS_BEARER_TOKEN_BEDROCK": key, "AWS_REGION": region, "AWS_ENDPOINT_URL": url}
+        for name, value in variables.items():
+            if value:
+                self._monkeypatch.setenv(name, value)
+        instance = InstanceConfig("bedrock", settings=settings, models=models or {})
+        made = self._make_host(
+            config=Config(providers={"bedrock": instance}),
+            bedrock=genai_vendor_bedrock,
+            claude=genai_vendor_anthropic,
+            open=genai_models_open,
+            look=LOOKING,
+            patience=Patience(jitter=lambda _: 0.0),
+        )
+        assert made.plugins.broken == []
+        return made
+
+    def signed(self, token: str = "", **settings: Any) -> Host:
+        """With keys of an AWS user."""
+        self._monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
+        self._monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        if token:
+            self._monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+        return self(key="", **settings)
+
+
+@pytest.fixture
+def hosts(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    return Hosts(make_host, service, monkeypatch)
+
+
+@pytest.fixture
+def host(hosts: Hosts) -> Host:
+    return hosts()
+
+
+def ask(host: Host, model: str, streamed: bool = False, feature: str = "chat", **more: Any) -> str:
+    conversation = host.open(feature, model, **more)
+    if streamed:
+        return "".join(event.text for event in conversation.stream("hi"))
+    return conversation.say("hi").text
+
+
+def by_claude(streamed: bool) -> Reply:
+    """What Anthropic's service says, as InvokeModel has it."""
+    if not streamed:
+        return claude("hello")
+    sent = b"".join(
+        step for step in claude("hello", streamed=True).steps if isinstance(step, bytes)
+    )
+    events = [line[6:] for line in sent.split(b"\n") if line.startswith(b"data: ")]
+    return stream_reply(
+        [chunk(event) for event in events], content_type="application/vnd.amazon.eventstream"
+    )
+
+
+# both dialects
+
+
+@pytest.mark.parametrize(
+    ("model", "id"),
+    [
+        ("nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
+        ("nova-pro", "us.amazon.nova-pro-v1:0"),
+        ("llama-3.3-70b@bedrock", "us.meta.llama3-3-70b-instruct-v1:0"),
+        ("gpt-oss-20b@bedrock", "openai.gpt-oss-20b-1:0"),
+        ("claude-sonnet-5-5@bedrock+bedrock-converse", "global.anthropic.claude-sonnet-5-5"),
+        ("bedrock/eu.of.tomorrow-v1:0", "eu.of.tomorrow-v1:0"),
+        (f"bedrock/{ARN}", ARN),
+    ],
+)
+@each_way
+def test_converse_answers(
+    host: Host, service: FakeService, model: str, id: str, streamed: bool
+) -> None:
+    service.replies = [converse("hello", streamed=streamed)]
+    assert ask(host, model, streamed) == "hello"
+    (sent,) = service.requests
+    operation = "converse-stream" if streamed else "converse"
+    assert (sent.method, sent.path) == ("POST", f"/model/{quote(id, safe='')}/{operation}")
+    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.json() == {
+        "system": [{"text": "You are a helpful assistant."}],
+        "messages": [{"role": "user", "content": [{"text": "hi"}]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "id"),
+    [
+        ("claude-sonnet-5-5@bedrock", "global.anthropic.claude-sonnet-5-5"),
+        ("claude-haiku-4-5@bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0"),
+        ("bedrock/us.anthropic.claude-of-tomorrow", "us.anthropic.claude-of-tomorrow"),
+    ],
+)
+@each_way
+def test_claude_answers_as_anthropic_has_it(
+    host: Host, service: FakeService, model: str, id: str, streamed: bool
+) -> None:
+    service.replies = [by_claude(streamed)]
+    assert ask(host, model, streamed, parameters={"prompt_cache": "5m"}) == "hello"
+    (sent,) = service.requests
+    operation = "invoke-with-response-stream" if streamed else "invoke"
+    assert sent.path == f"/model/{quote(id, safe='')}/{operation}"
+    kept = {"type": "text", "cache_control": {"type": "ephemeral", "ttl": "5m"}}
+    assert sent.json() == {
+        "anthropic_version": "bedrock-2023-05-31",
+        "max_tokens": 16_000,
+        "system": [{**kept, "text": "You are a helpful assistant."}],
+        "messages": [{"role": "user", "content": [{**kept, "text": "hi"}]}],
+    }
+
+
+@each_way
+def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [converse("hello", streamed=streamed)]
+    conversation = host.open("chat", "nova-pro")
+    if streamed:
+        *_, last = conversation.stream("hi")
+        answered = last.answer
+    else:
+        answered = conversation.say("hi")
+    assert answered is not None
+    assert answered.usage == Usage(9, 4, 3)
+
+
+@each_way
+def test_a_tool_is_used(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [converse(call=True, streamed=streamed), converse("fine", streamed=streamed)]
+    assert ask(host, "nova-pro", streamed, "look").endswith("fine")
+    first, second = (request.json() for request in service.requests)
+    assert first["toolConfig"]["toolChoice"] == {"auto": {}}
+    result = {"toolUseId": "tooluse_1", "content": [{"text": "é is fine"}]}
+    assert second["messages"][1:] == [
+        {"role": "assistant", "content": [THOUGHT, CALLED]},
+        {"role": "user", "content": [{"toolResult": result}]},
+    ]
+
+
+def test_llama_asks_for_tools_in_whole_answers_only(host: Host, service: FakeService) -> None:
+    service.replies = [converse(call=True), converse("fine")]
+    assert ask(host, "llama-3.3-70b@bedrock", True, "look").endswith("fine")
+    assert [each.path.rpartition("/")[2] for each in service.requests] == ["converse"] * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "place"),
+    [
+        ("claude-haiku-4-5@bedrock", "output_config"),
+        ("claude-haiku-4-5@bedrock+bedrock-converse", "outputConfig"),
+        ("claude-opus-5-5@bedrock", "messages"),
+        ("qwen3-32b@bedrock", "outputConfig"),
+        ("nova-pro", "toolConfig"),
+        ("llama-3.3-70b@bedrock", "system"),
+    ],
+)
+def test_a_schema_is_held_to_as_each_model_can(
+    host: Host, service: FakeService, model: str, place: str
+) -> None:
+    said = '{"city":"Oslo"}'
+    is_converse = place not in ("output_config", "messages")
+    service.replies = [converse(said) if is_converse else claude(said)]
+    assert host.open("chat", model).say("hi", returns=CITY).data == {"city": "Oslo"}
+    body = service.requests[0].json()
+    assert place in body
+    places = {"output_config", "outputConfig", "toolConfig"} & body.keys()
+    assert places <= {place}
+
+
+def test_how_much_it_thinks_is_said_as_each_model_has_it(host: Host, service: FakeService) -> None:
+    low = {"reasoning_effort": "low"}
+    service.replies = [converse("a")] * 2 + [claude("a"), converse("a")]
+    ask(host, "nova-2-lite", parameters=low)
+    ask(host, "gpt-oss-20b@bedrock", parameters=low)
+    ask(host, "claude-opus-5-5@bedrock", parameters=low)
+    ask(host, "claude-opus-5-5@bedrock+bedrock-converse", parameters=low)
+    nova, gpt, own, claude_ = (request.json() for request in service.requests)
+    assert nova["additionalModelRequestFields"]["reasoningConfig"]["maxReasoningEffort"] == "low"
+    assert gpt["additionalModelRequestFields"] == {"reasoning_effort": "low"}
+    assert own["output_config"] == {"effort": "low"}
+    assert claude_["outputConfig"] == {"effort": "low"}
+
+
+# where it is
+
+
+@pytest.mark.parametrize(
+    ("region", "geography", "model", "id"),
+    [
+        ("eu-central-1", "", "nova-pro", "eu.amazon.nova-pro-v1:0"),
+        ("ap-northeast-1", "", "nova-pro", "apac.amazon.nova-pro-v1:0"),
+        ("ca-central-1", "", "nova-pro", "us.amazon.nova-pro-v1:0"),
+        ("us-gov-west-1", "", "nova-pro", "us-gov.amazon.nova-pro-v1:0"),
+        ("eu-central-1", "", "nova-2-lite", "global.amazon.nova-2-lite-v1:0"),
+        ("eu-central-1", "eu", "nova-2-lite", "eu.amazon.nova-2-lite-v1:0"),
+        ("ap-northeast-1", "jp.", "nova-2-lite", "jp.amazon.nova-2-lite-v1:0"),
+        ("eu-central-1", "us", "qwen3-32b@bedrock", "qwen.qwen3-32b-v1:0"),
+    ],
+)
+def test_profiles_are_those_of_a_part_of_the_world(
+    hosts: Hosts, service: FakeService, region: str, geography: str, model: str, id: str
+) -> None:
+    service.replies = [converse("a")]
+    ask(hosts(region=region, geography=geography), model)
+    assert service.requests[0].path == f"/model/{quote(id)}/converse"
+
+
+def test_an_instance_may_have_ids_of_its_own(hosts: Hosts, service: FakeService) -> None:
+    service.replies = [converse("a")]
+    ask(hosts(models={"nova-pro": ARN}), "nova-pro")
+    assert service.requests[0].path == f"/model/{quote(ARN, safe='')}/converse"
+
+
+@pytest.mark.parametrize(
+    ("region", "host_name"),
+    [
+        ("eu-west-3", "bedrock-runtime.eu-west-3.amazonaws.com"),
+        ("cn-north-1", "bedrock-runtime.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_its_address_is_that_of_the_region(
+    hosts: Hosts,
+    service: FakeService,
+    monkeypatch: pytest.MonkeyPatch,
+    region: str,
+    host_name: str,
+) -> None:
+    host = hosts(region=region)
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    provider: Any = host.instances["bedrock"].provider
+    asked = ProviderRequest("chat", "bedrock-converse", "m", {}, path="/model/{model}/converse")
+    assert provider.address(asked) == f"https://{host_name}/model/m/converse"
+
+
+def test_the_region_may_be_the_profiles(hosts: Hosts, service: FakeService, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[profile work]\nregion = eu-north-1\n")
+    (tmp_path / "credentials").write_text(
+        f"[work]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\n"
+    )
+    service.replies = [converse("a")]
+    ask(hosts(key="", region="", profile="work"), "nova-pro")
+    (sent,) = service.requests
+    assert sent.path.startswith("/model/eu.amazon")
+    assert "/eu-north-1/bedrock/aws4_request" in sent.headers["authorization"]
+
+
+# credentials
+
+
+def signature(sent: Received, url: str, token: str = "") -> str:
+    """What the library of Amazon signs a request with, at the same time."""
+    request = AWSRequest(
+        sent.method, f"{url}{sent.path}", {"Content-Type": "application/json"}, sent.body
+    )
+
+    class Then(SigV4Auth):  # type: ignore[misc]  # it has no types
+        def add_auth(self, request: Any) -> None:
+            request.context["timestamp"] = sent.headers["x-amz-date"]
+            self._modify_request_before_signing(request)
+            to_sign = self.string_to_sign(request, self.canonical_request(request))
+            self._inject_signature_to_request(request, self.signature(to_sign, request))
+
+    Then(Credentials(ACCESS, SECRET, token or None), "bedrock", "us-east-1").add_auth(request)
+    return str(request.headers["Authorization"])
+
+
+@pytest.mark.parametrize("token", ["", TOKEN])
+@pytest.mark.parametrize("model", ["nova-pro", f"bedrock/{ARN}"])
+@each_way
+def test_requests_are_signed_as_the_library_of_amazon_signs_them(
+    hosts: Hosts, service: FakeService, model: str, token: str, streamed: bool
+) -> None:
+    service.replies = [converse("hello", streamed=streamed)]
+    assert ask(hosts.signed(token), model, streamed) == "hello"
+    (sent,) = service.requests
+    assert sent.headers.get("x-amz-security-token", "") == token
+    assert sent.headers["authorization"] == signature(sent, service.url, token)
+
+
+def test_each_try_is_signed_anew(hosts: Hosts, service: FakeService) -> None:
+    host = hosts.signed()
+    signed: list[Any] = []
+    provider: Any = host.instances["bedrock"].provider
+    sign = provider._aws.sign
+
+    def watched(request: Any) -> Any:
+        signed.append(request)
+        return sign(request)
+
+    provider._aws.sign = watched
+    service.replies = [refusal(503, "ServiceUnavailableException", Retry_After="0"), converse("a")]
+    assert ask(host, "nova-pro") == "a"
+    assert len(signed) == len(service.requests) == 2
+    assert "Authorization" not in signed[1].headers
+
+
+def test_a_key_of_bedrock_comes_first(hosts: Hosts, service: FakeService) -> None:
+    hosts.signed()
+    service.replies = [converse("a")]
+    ask(hosts(), "nova-pro")
+    assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_profile_comes_before_keys_in_the_environment(
+    hosts: Hosts, service: FakeService, tmp_path: Path
+) -> None:
+    (tmp_path / "credentials").write_text(
+        "[work]\naws_access_key_id = AKIDWORK\naws_secret_access_key = b\n"
+    )
+    service.replies = [converse("a")]
+    ask(hosts.signed(profile="work"), "nova-pro")
+    assert "Credential=AKIDWORK/" in service.requests[0].headers["authorization"]
+
+
+def test_credentials_are_found_where_other_tools_find_them(
+    hosts: Hosts, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "credentials").write_text(
+        "[other]\naws_access_key_id = AKIDOTHER\naws_secret_access_key = b\n"
+    )
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    service.replies = [converse("a")]
+    ask(hosts(key=""), "nova-pro")
+    assert "Credential=AKIDOTHER/" in service.requests[0].headers["authorization"]
+
+
+def test_credentials_that_expire_are_got_anew(
+    hosts: Hosts, service: FakeService, tmp_path: Path
+) -> None:
+    """Here from a program, which gives others each time, valid for too short a while."""
+    count = tmp_path / "count"
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import datetime, json, pathlib
+file = pathlib.Path({str(count)!r})
+number = int(file.read_text()) + 1 if file.exists() else 1
+file.write_text(str(number))
+end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=1)
+print(json.dumps({{"Version": 1, "AccessKeyId": f"AKID{{number}}", "SecretAccessKey": "s",
+                   "SessionToken": "t", "Expiration": end.isoformat()}}))
+""")
+    (tmp_path / "config").write_text(
+        f"[profile work]\ncredential_process = {sys.executable} {program}\n"
+    )
+    service.replies = [converse("a")]
+    host = hosts(key="", profile="work")
+    ask(host, "nova-pro")
+    ask(host, "nova-pro")
+    first, second = (each.headers["authorization"] for each in service.requests)
+    assert first.partition("/")[0] != second.partition("/")[0]
+
+
+def test_credentials_that_cannot_be_had_are_a_typed_error(
+    hosts: Hosts, service: FakeService, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text("[profile work]\ncredential_process = /does/not/exist x\n")
+    with pytest.raises(GenaiError) as caught:
+        ask(hosts(key="", profile="work"), "nova-pro")
+    assert isinstance(caught.value, AuthenticationFailed)
+    assert not service.requests
+
+
+def test_a_file_without_credentials_has_none(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[default]\nregion = us-east-1\n")
+    with pytest.raises(AuthenticationFailed, match="no credentials"):
+        ask(hosts(key=""), "nova-pro")
+
+
+def test_a_profile_that_is_not_there_is_an_error_of_the_configuration(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text("[default]\n")
+    with pytest.raises(ConfigurationError, match="nobody"):
+        ask(hosts(key="", profile="nobody"), "nova-pro")
+
+
+def test_a_region_that_nobody_says_is_one_as_well(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("[default]\n")
+    with pytest.raises(ConfigurationError, match="region"):
+        ask(hosts.signed(region=""), "nova-pro")
+
+
+@each_way
+def test_what_is_said_of_a_signature_shows_no_secret(
+    hosts: Hosts, service: FakeService, streamed: bool
+) -> None:
+    told = f"The Canonical String should have been 'x-amz-security-token:{TOKEN}' {SECRET}"
+    service.replies = [refusal(403, "InvalidSignatureException", told)]
+    with pytest.raises(AuthenticationFailed, match=r"\*\*\*") as caught:
+        ask(hosts.signed(TOKEN), "nova-pro", streamed)
+    assert TOKEN not in repr(vars(caught.value)) + str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+# what it lacks
+
+
+def test_it_says_that_it_has_no_credentials(make_host: MakeHost) -> None:
+    with pytest.raises(NoRoute, match="no credentials: set AWS_BEARER_TOKEN_BEDROCK"):
+        make_host(bedrock=genai_vendor_bedrock).open("chat", "nova-pro")
+
+
+def test_it_says_that_it_has_no_region(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
+    with pytest.raises(NoRoute, match="no region: set AWS_REGION"):
+        make_host(bedrock=genai_vendor_bedrock).open("chat", "nova-pro")
+
+
+def test_it_is_chosen_by_name_only(host: Host) -> None:
+    with pytest.raises(NoRoute):
+        host.open("chat")
+    assert host.open("chat", provider="bedrock").status == "idle"
+
+
+def test_the_library_of_amazon_waits_for_a_signature() -> None:
+    """It takes long to be imported: not for lists, nor with a key of Bedrock."""
+    program = """
+import sys
+from pathlib import Path
+import genai_vendor_bedrock, genai_feature_chat, genai_host.dialects
+from genai_host import Config, Host, Patience
+from genai_host.config import InstanceConfig
+from genai_host.discovery import Given
+
+given = {"d": genai_host.dialects, "chat": genai_feature_chat, "bedrock": genai_vendor_bedrock}
+settings = {"endpoint": sys.argv[1], "region": "us-east-1"}
+config = Config(providers={"bedrock": InstanceConfig("bedrock", settings=settings)})
+with Host(config=config, discovery=Given(given)) as host:
+    print(host.instances["bedrock"].provider.missing())
+    print(host.open("chat", "nova-pro").say("hi").text)
+print("botocore" in sys.modules)
+"""
+    environment = {**os.environ, "AWS_BEARER_TOKEN_BEDROCK": KEY, "NO_PROXY": "*"}
+    with FakeService([converse("hello")]) as service:
+        done = subprocess.run(
+            [sys.executable, "-c", program, service.url],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.stdout.split() == ["None", "hello", "False"], done.stderr
+
+
+# its models
+
+
+def test_its_models_and_profiles_are_listed(host: Host, service: FakeService) -> None:
+    service.replies = [
+        json_reply({"modelSummaries": [
+            {"modelId": "a", "inferenceTypesSupported": ["ON_DEMAND"]},
+            {"modelId": "b", "inferenceTypesSupported": ["INFERENCE_PROFILE"]}]}),
+        json_reply({"inferenceProfileSummaries": [{"inferenceProfileId": "us.b"}],
+                    "nextToken": "n/1"}),
+        json_reply({"inferenceProfileSummaries": [{"inferenceProfileId": "eu.b"}]}),
+    ]  # fmt: skip
+    listed = host.instances["bedrock"].provider.list_models(Cancellation())
+    assert list(listed) == [Listed("a"), Listed("us.b"), Listed("eu.b")]
+    assert [(each.method, each.path) for each in service.requests] == [
+        ("GET", "/foundation-models?byOutputModality=TEXT"),
+        ("GET", "/inference-profiles?maxResults=1000"),
+        ("GET", "/inference-profiles?maxResults=1000&nextToken=n%2F1"),
+    ]
+
+
+def test_lists_are_signed_as_well(hosts: Hosts, service: FakeService) -> None:
+    service.replies = [
+        json_reply({"modelSummaries": []}), json_reply({"inferenceProfileSummaries": []})
+    ]  # fmt: skip
+    assert list(hosts.signed().instances["bedrock"].provider.list_models(Cancellation())) == []
+    for sent in service.requests:
+        assert sent.headers["authorization"] == signature(sent, service.url)
+
+
+@pytest.mark.parametrize(
+    "page", [{}, {"modelSummaries": 1}, {"modelSummaries": [1]}, {"modelSummaries": [{}]}], ids=str
+)
+def test_what_is_no_list_of_models_is_malformed(
+    host: Host, service: FakeService, page: Any
+) -> None:
+    service.replies = [json_reply(page)]
+    with pytest.raises(MalformedReply):
+        list(host.instances["bedrock"].provider.list_models(Cancellation()))
+
+
+def test_a_list_without_end_is_left(host: Host, service: FakeService) -> None:
+    page = {"inferenceProfileSummaries": [], "nextToken": "n"}
+    service.replies = [json_reply({"modelSummaries": []}), json_reply(page)]
+    assert list(host.instances["bedrock"].provider.list_models(Cancellation())) == []
+
+
+# refusals
+
+
+@each_way
+def test_how_long_to_wait_is_kept(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [refusal(429, "ThrottlingException", "slow down", Retry_After="170")]
+    with pytest.raises(RateLimited, match="slow down") as caught:
+        ask(host, "nova-pro", streamed)
+    assert caught.value.retry_after == 170
+
+
+@each_way
+def test_claude_is_refused_as_amazon_refuses(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [refusal(403, "AccessDeniedException", "You don't have access.")]
+    with pytest.raises(AuthenticationFailed, match="access") as caught:
+        ask(host, "claude-opus-5-5@bedrock", streamed)
+    assert "enabled" in caught.value.hint
+    assert json.loads(service.requests[0].body)

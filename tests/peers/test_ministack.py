@@ -1,0 +1,178 @@
+"""ministack, which speaks as Amazon Bedrock does, event streams and all, in front of a service
+that speaks as OpenAI does, as a counterpart of the vendor here.
+
+It is not Bedrock in some ways, which these tests avoid: it knows the service by the scope of a
+signature, and so takes no keys of Bedrock; it checks no signature; in front of another service
+it streams what has come whole, and tells no reasons to end but of tools; what Claude is asked
+in its maker's format is passed on without its system, its tools and its parameters; it says what
+it makes up where that service fails; and it tells the kind of an error in the body alone.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_anthropic
+import genai_vendor_bedrock
+import pytest
+from fixtures import MakeHost
+from openai_service import LOOKING, chat
+
+from genai_host import Config, Host
+from genai_host.api import Answer
+from genai_host.cancellation import Cancellation
+from genai_host.config import InstanceConfig
+from genai_host.errors import GenaiError, RequestRefused
+from genai_host.testing.fake_service import FakeService
+
+pytestmark = pytest.mark.peers
+
+GREETING = 'Hello, é "you"\n\u2028 there! It is a longer text, so that it comes in pieces.'
+
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def behind() -> Iterator[FakeService]:
+    """What ministack stands in front of."""
+    with FakeService() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def url(behind: FakeService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running ministack."""
+    port = _free_port()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "BIND_HOST": "127.0.0.1",
+        "GATEWAY_PORT": str(port),
+        "IOT_MTLS_ENABLED": "0",  # which would listen as well
+        "MINISTACK_BEDROCK_PROXY_URL": behind.url,
+        "NO_PROXY": "*",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "ministack"],
+        env=environment,
+        cwd=tmp_path_factory.mktemp("ministack"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        told = []
+        try:
+            for line in process.stdout:
+                told.append(line)
+                if "Running on" in line:
+                    break
+            else:
+                pytest.fail("".join(told))
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def host(
+    url: str, behind: FakeService, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> Host:
+    behind.requests.clear()
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    environment = {
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return make_host(
+        config=Config(providers={"bedrock": InstanceConfig("bedrock")}),
+        bedrock=genai_vendor_bedrock,
+        claude=genai_vendor_anthropic,
+        look=LOOKING,
+    )
+
+
+def answer_of(host: Host, model: str, streamed: bool, feature: str = "chat", **more: Any) -> Answer:
+    conversation = host.open(feature, model, **more)
+    if not streamed:
+        return conversation.say("hi")
+    *_, last = conversation.stream("hi")
+    assert last.answer is not None
+    return last.answer
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "nova-pro",
+        "claude-sonnet-4-6@bedrock",
+        "claude-sonnet-4-6@bedrock+bedrock-converse",
+        "bedrock/arn:aws:bedrock:us-east-1:000000000000:inference-profile/us.meta.llama3-3-70b-v1:0",
+    ],
+)
+@each_way
+def test_it_answers(host: Host, behind: FakeService, model: str, streamed: bool) -> None:
+    behind.replies = [chat(GREETING)]
+    answer = answer_of(host, model, streamed)
+    assert answer.text == GREETING
+    assert answer.usage.output > 0
+    (asked,) = behind.requests
+    assert asked.json()["messages"][-1] == {"role": "user", "content": "hi"}
+
+
+def test_a_stream_comes_in_pieces(host: Host, behind: FakeService) -> None:
+    behind.replies = [chat(GREETING)]
+    pieces = [event.text for event in host.open("chat", "nova-pro").stream("hi") if event.text]
+    assert len(pieces) > 3
+    assert "".join(pieces) == GREETING
+
+
+@each_way
+def test_a_tool_is_used(host: Host, behind: FakeService, streamed: bool) -> None:
+    behind.replies = [chat(call=True), chat("fine")]
+    assert answer_of(host, "nova-pro", streamed, "look").text.endswith("fine")
+    first, second = (each.json() for each in behind.requests)
+    assert first["tools"][0]["function"]["name"] == "look"
+    assert first["tool_choice"] == "auto"
+    assert [each["role"] for each in second["messages"]] == ["user", "assistant", "tool"]
+    assert "is fine" in second["messages"][-1]["content"]
+
+
+def test_parameters_arrive(host: Host, behind: FakeService) -> None:
+    behind.replies = [chat("a")]
+    given = {"max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "stop": ["x"]}
+    answer_of(host, "nova-pro", False, parameters=given)
+    asked = behind.requests[0].json()
+    assert {name: asked[name] for name in given} == given
+
+
+def test_its_models_are_listed(host: Host) -> None:
+    listed = [each.id for each in host.instances["bedrock"].provider.list_models(Cancellation())]
+    assert any(id.startswith("anthropic.") for id in listed)
+
+
+@each_way
+def test_a_refusal_is_told_by_its_kind(host: Host, streamed: bool) -> None:
+    arn = "arn:aws:bedrock:eu-west-1:000000000000:inference-profile/x"
+    with pytest.raises(GenaiError) as caught:
+        answer_of(host, f"bedrock/{arn}", streamed)
+    assert type(caught.value) is RequestRefused
+    assert (caught.value.status, arn in caught.value.message) == (400, True)
