@@ -29,17 +29,19 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a store of this test's own may be."""
     if request.param == "sqlite":
-        return str(tmp_path / "kept" / "conversations.db")
+        yield str(tmp_path / "kept" / "conversations.db")
+        return
     import psycopg
 
     address: str = request.getfixturevalue("postgres_server")
     name = f"test_{next(_numbers)}"
     with psycopg.connect(address.format(database="postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return address.format(database=name)
+        yield address.format(database=name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # a thousand files
 
 
 @pytest.fixture

@@ -3,14 +3,44 @@ what else is read alike in formats that have little else in common."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from genai_host.api.exchange import ProviderReply
 from genai_host.api.json_text import read_json
 from genai_host.api.messages import ToolCall
-from genai_host.errors import MalformedReply
+from genai_host.errors import GenaiError, MalformedReply
 
 _LONGEST_MESSAGE = 1000
+
+
+ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
+"""Gives the error that an object tells of, None if it tells of none. It gets the status of
+the reply as well, None if that was a success."""
+
+
+def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
+    """The object that a reply is, or an event of it. An error that comes with status 200, or
+    amid a stream, is raised. Raises `MalformedReply`."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
+    found = error_in(value, None)
+    if found is not None:
+        raise found
+    return value
+
+
+def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of, if it is an object."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    return error_in(data, reply.status) if isinstance(data, dict) else None
 
 
 def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

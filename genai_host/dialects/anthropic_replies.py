@@ -27,10 +27,12 @@ from genai_host.api import (
 from genai_host.api.json_text import read_json
 from genai_host.api.reply_fields import (
     count_in,
+    explain_reply,
     list_in,
     malformed,
     object_in,
     one_line,
+    read_reply,
     read_tool_call,
     string_in,
 )
@@ -79,25 +81,12 @@ _GROWING = ("text", "thinking")
 
 def read_object(data: bytes) -> dict[str, Any]:
     """An object; an error that comes with status 200, or amid a stream, is raised."""
-    try:
-        value = read_json(data)
-    except ValueError as error:
-        raise malformed(f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise malformed(f"it is a {type(value).__name__}")
-    found = _error_in(value)
-    if found is not None:
-        raise found
-    return value
+    return read_reply(data, _error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error that a reply of status 400 or more tells of."""
-    try:
-        data = read_json(reply.body)
-    except ValueError:
-        return None
-    return _error_in(data, reply.status) if isinstance(data, dict) else None
+    return explain_reply(reply, _error_in)
 
 
 def _error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:

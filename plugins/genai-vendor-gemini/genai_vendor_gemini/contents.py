@@ -1,0 +1,220 @@
+"""Messages as Gemini's formats have them: contents of the roles `user` and `model`.
+
+Source: Gemini API reference, "Content", "Part", "FunctionResponse"; the guide to thought
+signatures; as of November 2026.
+
+What follows each other of one role is one content, and all results of tools that were asked
+for at once have to be. Names of files have no place in the format. What the model thought
+is sent back in its signatures alone.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import ne
+from typing import Any, NamedTuple
+
+from attrs import evolve
+
+from genai_host.api import (
+    ChatCall,
+    Encoded,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from genai_host.api.json_text import write_json
+from genai_host.api.messages import remember_each
+from genai_host.errors import UnsupportedPart
+from genai_vendor_gemini.replies import NAME, SIGNATURE, has_own_id
+
+_CONTENT = b'{"role":"%b","parts":[%b]}'
+_MEDIA_TYPES: Mapping[str, str] = {
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "md": "text/markdown",
+    "mov": "video/quicktime",
+    "mp3": "audio/mpeg",
+    "mp4": "video/mp4",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "txt": "text/plain",
+    "wav": "audio/wav",
+    "webm": "video/webm",
+    "webp": "image/webp",
+}
+"""Of what is named by its address: Vertex AI has to be told."""
+
+
+class Form(NamedTuple):
+    """How messages are written, as far as that is not the same everywhere.
+
+    unsigned_calls   signature for calls of tools that have none, as they came from
+                     elsewhere; empty to send them without
+    """
+
+    unsigned_calls: str
+
+    def write(self, message: Message) -> bytes:
+        role, parts = message.remember((NAME, self), self.said_in)
+        return _CONTENT % (role, parts) if parts else b""
+
+    def said_in(self, message: Message) -> tuple[bytes, bytes]:
+        """Whose message it is, and its parts; none if it says nothing here."""
+        if message.role == "system":
+            return b"", b""
+        parts = list(_joined(_wire_parts(message)))
+        calls = [each for each in parts if "functionCall" in each]
+        if calls and self.unsigned_calls:  # of several calls at once the first is signed
+            calls[0].setdefault(SIGNATURE, self.unsigned_calls)
+        role = b"model" if message.role == "assistant" else b"user"
+        return role, b",".join(map(write_json, parts))
+
+
+def wire_contents(call: ChatCall, form: Form) -> list[Encoded]:
+    """What the user and the model said. Raises `UnsupportedPart`."""
+    call = _with_names(call)
+    said = [each for each in remember_each(call.messages, (NAME, form), form.said_in) if each[1]]
+    roles = [role for role, _ in said]
+    if all(map(ne, roles, roles[1:])):  # as they usually are
+        return call.written((NAME, "content", form), form.write)
+    turns = groupby(said, key=lambda each: each[0])
+    return [
+        Encoded(_CONTENT % (role, b",".join(parts for _, parts in turn))) for role, turn in turns
+    ]
+
+
+def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
+    """What the system says, wherever it says it: it has one place in the format."""
+    parts: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system":
+            for part in message.content:
+                if isinstance(part, Text):
+                    parts.append({"text": part.text})
+                elif not isinstance(part, (Reasoning, Opaque)):
+                    raise _unsupported(part, message)
+    return {"parts": parts} if parts else None
+
+
+def _with_names(call: ChatCall) -> ChatCall:
+    """Results of tools have to name the tool."""
+    if all(result.name for message in call.messages for result in _results_in(message)):
+        return call
+    names: dict[str, str] = {}
+    messages: list[Message] = []
+    for message in call.messages:
+        names.update((each.id, each.name) for each in message.tool_calls)
+        if message.role == "tool":
+            message = Message("tool", [_named(part, names) for part in message.content])
+        messages.append(message)
+    return evolve(call, messages=messages)
+
+
+def _results_in(message: Message) -> Iterator[ToolResult]:
+    if message.role == "tool":
+        yield from (part for part in message.content if isinstance(part, ToolResult))
+
+
+def _named(part: Part, names: Mapping[str, str]) -> Part:
+    if not isinstance(part, ToolResult) or part.name:
+        return part
+    if not names.get(part.id):
+        raise UnsupportedPart(
+            f"{NAME} asks which tool a result is of, and no call has the id {part.id!r}",
+            part=part.type,
+            dialect=NAME,
+        )
+    return evolve(part, name=names[part.id])
+
+
+def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
+    for part in message.content:
+        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+            continue
+        yield _wire_part(part, message)
+
+
+def _joined(parts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """With each signature in the part that it stands behind."""
+    last: dict[str, Any] | None = None
+    for part in parts:
+        if part.keys() != {SIGNATURE}:
+            if last is not None:
+                yield last
+            last = dict(part)
+        elif last is not None and SIGNATURE not in last:
+            last.update(part)
+        else:
+            if last is not None:
+                yield last
+            last = {"text": "", **part}
+    if last is not None:
+        yield last
+
+
+def _wire_part(part: Part, message: Message) -> dict[str, Any]:
+    role = message.role
+    if isinstance(part, Opaque) and isinstance(part.data, Mapping) and part.data:
+        return dict(part.data)
+    if role == "tool":
+        if isinstance(part, ToolResult):
+            return {"functionResponse": _wire_result(part)}
+    elif isinstance(part, Text):
+        return {"text": part.text}
+    elif isinstance(part, Image):
+        return _wire_data(part, "image/png")
+    elif isinstance(part, File):
+        return _wire_data(part, "application/pdf")
+    elif isinstance(part, ToolCall) and role == "assistant":
+        # arguments that are no object have no place: they are told as what they are
+        given = {"malformed": part.malformed} if part.malformed else part.arguments
+        return {"functionCall": {**_wire_id(part.id), "name": part.name, "args": given}}
+    raise _unsupported(part, message)
+
+
+def _wire_result(result: ToolResult) -> dict[str, Any]:
+    texts = [part.text for part in result.content if isinstance(part, Text)]
+    pictures = [part for part in result.content if isinstance(part, Image)]
+    wire: dict[str, Any] = {
+        **_wire_id(result.id),
+        "name": result.name,
+        "response": {"error" if result.error else "output": "".join(texts)},
+    }
+    if pictures:
+        wire["parts"] = [_wire_data(part, "image/png") for part in pictures]
+    return wire
+
+
+def _wire_id(id: str) -> dict[str, str]:
+    return {"id": id} if has_own_id(id) else {}
+
+
+def _wire_data(part: Image | File, usual_type: str) -> dict[str, Any]:
+    if part.data:
+        data = base64.b64encode(part.data).decode()
+        return {"inlineData": {"mimeType": part.media_type or usual_type, "data": data}}
+    suffix = part.url.partition("?")[0].rpartition(".")[2].lower()
+    media_type = part.media_type or _MEDIA_TYPES.get(suffix, "")
+    return {"fileData": {**({"mimeType": media_type} if media_type else {}), "fileUri": part.url}}
+
+
+def _unsupported(part: Part, message: Message) -> UnsupportedPart:
+    return UnsupportedPart(
+        f"{NAME} has no place for a part of type {part.type} in a message of role {message.role}",
+        part=part.type,
+        dialect=NAME,
+    )

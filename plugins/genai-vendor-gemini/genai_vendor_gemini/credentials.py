@@ -1,0 +1,116 @@
+"""Access tokens for Google Cloud, by its application default credentials.
+
+Source: google-auth 2, `google.auth.default`, `google.auth.transport`. It is imported when a
+token is needed, as that takes long, and speaks HTTP through the host: with its proxies, its
+certificates and its deadlines.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import AccessToken, HttpRequest, Limits, Secret, Services
+from genai_host.errors import AuthenticationFailed, ConfigurationError, GenaiError, Unavailable
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_INSTALL = "genai-host install 'genai-vendor-gemini[vertex]'"
+
+
+class Credentials:
+    """Gets tokens; for `CachedToken`.
+
+    quota_project   project that is billed for the use of the credentials; empty as long as
+                    they have not been read, or if they do not say
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._found: Any = None
+        self.quota_project = ""
+
+    def missing(self) -> str | None:
+        """Why there can be no token; a look at what is installed."""
+        return None if _is_installed() else f"google-auth is not installed: {_INSTALL}"
+
+    def __call__(self, limits: Limits) -> AccessToken:
+        """A token, got now. Raises `AuthenticationFailed`, `Unavailable`, and what ends
+        `limits`."""
+        if not _is_installed():
+            raise ConfigurationError("google-auth is not installed", hint=_INSTALL)
+        import google.auth
+        from google.auth import exceptions
+
+        send = _transport(self._services, limits)
+        try:
+            if self._found is None:
+                self._found, _ = google.auth.default(scopes=[_SCOPE], request=send)
+            self._found.refresh(send)
+        except exceptions.DefaultCredentialsError as error:
+            raise AuthenticationFailed(
+                "there are no application default credentials of Google Cloud",
+                hint="gcloud auth application-default login",
+            ) from error
+        except exceptions.TransportError as error:
+            limits.check()
+            raise Unavailable("no token could be got from Google Cloud") from error
+        except exceptions.GoogleAuthError as error:  # what it says may hold a token
+            raise AuthenticationFailed(
+                "the application default credentials of Google Cloud give no token",
+                hint="gcloud auth application-default login",
+            ) from error
+        self.quota_project = getattr(self._found, "quota_project_id", None) or ""
+        return AccessToken(Secret(self._found.token), self._seconds())
+
+    def _seconds(self) -> float | None:
+        """For how long it is valid."""
+        end = self._found.expiry  # in UTC, and does not say so
+        if not isinstance(end, datetime.datetime):
+            return None
+        return (
+            end.replace(tzinfo=datetime.timezone.utc) - self._services.clock.now()
+        ).total_seconds()
+
+
+@frozen
+class _Reply:
+    """As `google.auth.transport.Response` has it."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+def _transport(services: Services, limits: Limits) -> Any:
+    """As `google.auth.transport.Request` has it: the host's HTTP, under the limits of the
+    call that needs a token."""
+    from google.auth import exceptions
+
+    def send(
+        url: str,
+        method: str = "GET",
+        body: str | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        **_: object,
+    ) -> _Reply:
+        data = body.encode() if isinstance(body, str) else body or b""
+        try:
+            reply = services.http.send(HttpRequest(method, url, dict(headers or {}), data), limits)
+        except GenaiError as error:
+            limits.check()  # what ends the call ends it
+            failure = exceptions.TransportError(error)  # type: ignore[no-untyped-call]  # so it is
+            raise failure from error
+        return _Reply(reply.status, reply.headers, reply.body)
+
+    return send
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("google.auth") is not None
+    except ModuleNotFoundError:  # there is nothing of Google's at all
+        return False

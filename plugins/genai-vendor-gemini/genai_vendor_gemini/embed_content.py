@@ -1,0 +1,76 @@
+"""The dialect `gemini-embed`: `batchEmbedContents`, of the Gemini API and of Vertex AI.
+
+Source: Gemini API reference, "Embeddings"; google-genai 3.4, which writes it for Vertex AI in
+another form; both as of November 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genai_host.api import (
+    Dialect,
+    EmbedCall,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    Vectors,
+)
+from genai_host.api.reply_vectors import must_be_vectors, read_vector
+from genai_host.errors import GenaiError
+from genai_vendor_gemini.failures import explain_error, objects_in, read_object
+from genai_vendor_gemini.replies import read_usage
+
+
+class EmbedContent(Dialect[EmbedCall, Vectors]):
+    """variant:
+
+    purpose   whether the model is told what the vectors are for
+    nested    whether what is asked of a text stands in an object of its own, as on
+              Vertex AI, which is not told the model with each text either
+    """
+
+    name = "gemini-embed"
+    operation = "embed"
+    endpoint = Serve(path="/models/{model}:batchEmbedContents")
+    parameters = {
+        "dimensions": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "size of the vectors, where the model can shorten them",
+        },
+        "task_type": {
+            "type": "string",
+            "enum": [
+                "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY", "CLASSIFICATION",
+                "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY",
+            ],
+            "description": "what the vectors are for, more exactly than as query or document",
+        },
+    }  # fmt: skip
+    variant = {"purpose": True, "nested": False}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        asked: dict[str, Any] = {}
+        if variant["purpose"]:
+            asked["taskType"] = f"RETRIEVAL_{call.purpose.upper()}"
+        if "task_type" in call.parameters:
+            asked["taskType"] = call.parameters["task_type"]
+        if "dimensions" in call.parameters:
+            asked["outputDimensionality"] = call.parameters["dimensions"]
+        if variant["nested"]:
+            more: dict[str, Any] = {"embedContentConfig": asked} if asked else {}
+        else:
+            more = {"model": f"models/{call.model_id}", **asked}
+        requests = [{"content": {"parts": [{"text": text}]}, **more} for text in call.texts]
+        return ProviderRequest("embed", self.name, call.model_id, {"requests": requests})
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        data = read_object(reply.body)
+        vectors = [read_vector(each.get("values")) for each in objects_in(data, "embeddings")]
+        must_be_vectors(vectors, len(call.texts))
+        return Vectors(vectors, usage=read_usage(data.get("usageMetadata")))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)

@@ -1,0 +1,109 @@
+"""What Google's services reply with: objects, and errors.
+
+Source: google.rpc.Status, ErrorInfo and RetryInfo (googleapis, `google/rpc`), and "Gemini
+API troubleshooting", as of November 2026.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import ProviderReply
+from genai_host.api.json_text import read_json
+from genai_host.api.reply_fields import list_in, malformed, one_line, read_reply
+from genai_host.errors import (
+    AuthenticationFailed,
+    ContextOverflow,
+    GenaiError,
+    error_of_status,
+)
+
+_NO_STATUS = 500
+_BAD_KEYS = frozenset({"API_KEY_INVALID", "API_KEY_EXPIRED"})  # which come with status 400
+_TOO_LONG = "exceeds the maximum number of tokens"  # the service has no word for it but this
+_STATUS_OF_WORD: Mapping[str, int] = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ABORTED": 409,
+    "ALREADY_EXISTS": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNKNOWN": 500,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """A reply, or an event of one. Raises the error that it tells of, and
+    `MalformedReply`."""
+    return read_reply(data, error_in)
+
+
+def objects_in(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A field that is a list of objects; empty if it is not there. Raises
+    `MalformedReply`."""
+    value = list_in(data, name)
+    if not all(isinstance(each, dict) for each in value):
+        raise malformed(f"{name} is no list of objects")
+    return value
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    if isinstance(data, list) and len(data) == 1:  # as streams have it that are none of events
+        data = data[0]
+    return error_in(data, reply.status) if isinstance(data, dict) else None
+
+
+def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error that an object tells of; None if it tells of none.
+
+    status   of the reply; None if it came as a success
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+    message = one_line(str(error.get("message") or error.get("status") or error))
+    details = error.get("details")
+    details = [each for each in details if isinstance(each, dict)] if type(details) is list else []
+    status = status or _status_of(error)
+    if any(str(each.get("reason")) in _BAD_KEYS for each in details):
+        return AuthenticationFailed(message, status=status)
+    if status == 400 and _TOO_LONG in message:
+        return ContextOverflow(message, status=status)
+    return error_of_status(status, message, retry_after=_retry_after(details))
+
+
+def _status_of(error: Mapping[str, Any]) -> int:
+    code, word = error.get("code"), error.get("status")
+    if type(code) is int and 400 <= code < 600:
+        return code
+    return _STATUS_OF_WORD.get(word, _NO_STATUS) if isinstance(word, str) else _NO_STATUS
+
+
+def _retry_after(details: list[dict[str, Any]]) -> float | None:
+    """Seconds, as in `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "37.5s"}`."""
+    for each in details:
+        delay = each.get("retryDelay")
+        if isinstance(delay, str) and delay.endswith("s"):
+            try:
+                seconds = float(delay[:-1])
+            except ValueError:
+                continue
+            if math.isfinite(seconds) and seconds >= 0:
+                return seconds
+    return None

@@ -1,0 +1,106 @@
+"""The provider `gemini`: Google's Gemini API.
+
+Source: Gemini API reference, "Models"; google-genai 3.4 for the environment variables; as
+of November 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import field, frozen
+
+from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api.reply_fields import malformed, string_in
+from genai_vendor_gemini.embed_content import EmbedContent
+from genai_vendor_gemini.failures import objects_in
+from genai_vendor_gemini.generate_content import GenerateContent
+
+_ADDRESS = "https://generativelanguage.googleapis.com"
+_MOST_PAGES = 100
+
+PATIENT: Mapping[str, float] = {"first_token": 300, "idle": 300, "total": 1800}
+"""A model that thinks says nothing for minutes."""
+
+_METHODS: Mapping[str, str] = {
+    "generateContent": GenerateContent.name,
+    "embedContent": EmbedContent.name,
+}
+
+
+@frozen
+class GeminiSettings:
+    base_url: str = field(
+        default=_ADDRESS,
+        metadata=about("address of the service, without its version", env="GOOGLE_GEMINI_BASE_URL"),
+    )
+    api_key: Secret | None = field(
+        default=None, metadata=about("its key", env=("GEMINI_API_KEY", "GOOGLE_API_KEY"))
+    )
+    api_version: str = field(default="v1beta", metadata=about("version of the API, as v1"))
+
+
+class GeminiProvider(HttpProvider):
+    default_models = {"chat": "gemini-3.8-flash", "embed": "gemini-embedding-2"}
+    bounds = PATIENT
+
+    def __init__(self, settings: GeminiSettings, services: Services) -> None:
+        super().__init__(
+            services, settings.base_url, key=settings.api_key, header="x-goog-api-key: {key}"
+        )
+        self._models = f"/{settings.api_version.strip('/')}/models"
+        self.serves = serves(self._models)
+
+    def missing(self) -> str | None:
+        return super().missing() or (
+            None if self.has_key else self.services.no_key("GEMINI_API_KEY")
+        )
+
+    def list_models(self, limits: Limits) -> Iterable[Listed]:
+        query = {"pageSize": "1000"}
+        for _ in range(_MOST_PAGES):
+            page = self.get(f"{self._models}?{urlencode(query)}", limits)
+            if not isinstance(page, dict):
+                raise malformed("it is no list of models")
+            yield from map(_listed, objects_in(page, "models"))
+            token = string_in(page, "nextPageToken")
+            if not token:
+                return
+            query["pageToken"] = token
+
+
+def serves(models: str, *, ids: str = "*", **embed_variant: Any) -> dict[str, Serve]:
+    """Where the dialects of Gemini are served.
+
+    models          path of the models
+    ids             pattern of the ids of models for chat
+    embed_variant   how embeddings are asked for
+    """
+    generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
+    return {
+        GenerateContent.name: Serve(
+            _below(models, generate.path), _below(models, generate.stream_path or ""), ids=ids
+        ),
+        EmbedContent.name: Serve(
+            _below(models, embed.path), ids="*embedding*", variant=embed_variant
+        ),
+    }
+
+
+def _below(models: str, path: str) -> str:
+    return models + path.removeprefix("/models")
+
+
+def _listed(model: Mapping[str, Any]) -> Listed:
+    """Of what else the service has, such as models for pictures, nothing can be used."""
+    methods = model.get("supportedGenerationMethods")
+    if not isinstance(methods, list):
+        raise malformed("a model has no methods")
+    window = model.get("inputTokenLimit")
+    return Listed(
+        string_in(model, "name").removeprefix("models/"),
+        dialects=[dialect for method, dialect in _METHODS.items() if method in methods],
+        window=window if type(window) is int and window > 0 else None,
+    )

@@ -1,0 +1,148 @@
+"""The dialect `gemini`: `generateContent`, of the Gemini API and of Vertex AI.
+
+Source: Gemini API reference, "Generating content", and the guides to function calling,
+structured outputs, thinking and safety settings; google-genai 3.4, which writes the same for
+Vertex AI; all as of November 2026. `contents` writes what is said, `replies` reads what
+comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Dialect,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    ToolSchema,
+    standard,
+)
+from genai_host.errors import GenaiError
+from genai_vendor_gemini.contents import Form, wire_contents, wire_system
+from genai_vendor_gemini.failures import explain_error
+from genai_vendor_gemini.replies import NAME, ReplyDecoder, read_completion
+
+_CONFIGURED: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+}
+_MODES: Mapping[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_MOST_STOPS = 5
+
+
+class GenerateContent(Dialect[ChatCall, Completion]):
+    """variant:
+
+    unsigned_calls   signature for calls of tools that came from another model, and so have
+                     none; later models refuse those without one
+    """
+
+    name = NAME
+    endpoint = Serve(
+        path="/models/{model}:generateContent",
+        stream_path="/models/{model}:streamGenerateContent?alt=sse",
+    )
+    capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
+    parameters = {
+        **standard(*_CONFIGURED),
+        "stop": {**standard("stop")["stop"], "maxItems": _MOST_STOPS},
+        "reasoning_effort": {
+            "type": "string",
+            "enum": ["minimal", "low", "medium", "high", "xhigh"],
+            "description": "how much the model thinks before it answers",
+        },
+        "thinking_budget": {
+            "type": "integer",
+            "minimum": -1,
+            "description": "tokens that an older model may think for; -1: as it sees fit",
+        },
+        "include_thoughts": {
+            "type": "boolean",
+            "description": "whether to show what the model thinks, in summary",
+        },
+        "safety_settings": {
+            "type": "object",
+            "additionalProperties": {
+                "enum": [
+                    "BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH",
+                    "BLOCK_NONE", "OFF",
+                ],
+            },
+            "description": "what is blocked: HARM_CATEGORY_... to how likely it has to be harm",
+        },
+    }  # fmt: skip
+    variant = {"unsigned_calls": ""}
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        body: dict[str, Any] = {"contents": wire_contents(call, Form(variant["unsigned_calls"]))}
+        system = wire_system(call.messages)
+        if system is not None:
+            body["systemInstruction"] = system
+        config = _wire_config(call)
+        if config:
+            body["generationConfig"] = config
+        if call.tools:
+            body["tools"] = [{"functionDeclarations": [_wire_tool(tool) for tool in call.tools]}]
+            if call.tool_choice is not None:
+                choice = _wire_choice(call.tool_choice)
+                body["toolConfig"] = {"functionCallingConfig": choice}
+        safety = call.parameters.get("safety_settings")
+        if safety is not None:
+            body["safetySettings"] = [
+                {"category": category, "threshold": threshold}
+                for category, threshold in safety.items()
+            ]
+        return ProviderRequest("chat", self.name, call.model_id, body, call.stream)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
+        return read_completion(call, reply.body)
+
+    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+        return ReplyDecoder(call)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _wire_config(call: ChatCall) -> dict[str, Any]:
+    given = call.parameters
+    config = {_CONFIGURED[name]: given[name] for name in given if name in _CONFIGURED}
+    thinking: dict[str, Any] = {}
+    if "include_thoughts" in given:
+        thinking["includeThoughts"] = given["include_thoughts"]
+    if "thinking_budget" in given:
+        thinking["thinkingBudget"] = given["thinking_budget"]
+    if "reasoning_effort" in given:
+        thinking["thinkingLevel"] = given["reasoning_effort"].upper()
+    if thinking:
+        config["thinkingConfig"] = thinking
+    if call.schema is not None:
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = call.schema
+    return config
+
+
+def _wire_tool(tool: ToolSchema) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parametersJsonSchema": {"type": "object", "properties": {}, **tool.parameters},
+    }
+
+
+def _wire_choice(choice: str) -> dict[str, Any]:
+    if choice in _MODES:
+        return {"mode": _MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [choice]}

@@ -1,0 +1,118 @@
+"""The Gemini models for text, and for embeddings, as the pages of the models, their
+developer's guides and the table of thinking levels had them in November 2026, in the
+documentation of the Gemini API and in that of Google Cloud.
+
+Models of the fourth generation share their window between prompt and answer, and bound the
+answer of one request; those before bound both apart. Where a model pays no heed to what
+guides the choice of tokens, that is refused here rather than left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Model, Offering, standard
+
+_WINDOW = 1_048_576
+_MAX_OUTPUT = 65_536
+_ABLE = {"tools", "schema", "images", "files", "reasoning"}
+_EFFORTS = ["minimal", "low", "medium", "high", "xhigh"]
+_GUIDES = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
+_FROM_ELSEWHERE = "skip_thought_signature_validator"  # as the guide to signatures has it
+
+
+def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: bool = True) -> Model:
+    """A model that thinks before it answers, as all do.
+
+    efforts   the least and the most of `reasoning_effort`, as `low-high`; empty if nobody
+              says
+    guides    whether it pays heed to what guides the choice of tokens
+    budget    whether it can still be told how long to think
+    """
+    return Model(
+        name,
+        dialects=["gemini"],
+        capabilities=_ABLE,
+        window=_WINDOW,
+        max_output=_MAX_OUTPUT,
+        parameters={
+            **({} if guides else dict.fromkeys(_GUIDES, False)),
+            **({} if budget else {"thinking_budget": False}),
+            **({"reasoning_effort": _effort(efforts)} if efforts else {}),
+            "max_tokens": {**standard("max_tokens")["max_tokens"], "maximum": _MAX_OUTPUT},
+        },
+        variant={"gemini": {"unsigned_calls": _FROM_ELSEWHERE}},
+        at=_at(name),
+    )
+
+
+def _embed(name: str, window: int, *, purpose: bool) -> Model:
+    """A model for embeddings.
+
+    purpose   whether it can be told what they are for
+    """
+    return Model(
+        name,
+        dialects=["gemini-embed"],
+        operation="embed",
+        window=window,
+        parameters={
+            "dimensions": {
+                "type": "integer",
+                "minimum": 128,
+                "maximum": 3072,
+                "description": "size of the vectors",
+            },
+            **({} if purpose else {"task_type": False}),
+        },
+        variant={} if purpose else {"gemini-embed": {"purpose": False}},
+        at=_at(name),
+    )
+
+
+def _at(name: str) -> Mapping[str, str]:
+    return {"gemini": name, "vertex": name}
+
+
+def _effort(efforts: str) -> Mapping[str, Any]:
+    least, _, most = efforts.partition("-")
+    return {
+        "type": "string",
+        "enum": _EFFORTS[_EFFORTS.index(least) : _EFFORTS.index(most) + 1],
+        "description": "how much the model thinks before it answers",
+    }
+
+
+CHAT: Sequence[Model] = (
+    _thinking("gemini-4-neon", "low-xhigh", budget=False),
+    _thinking("gemini-4-hydrogen", "low-xhigh", budget=False),
+    _thinking("gemini-4-carbon", "low-high", budget=False),
+    _thinking("gemini-4-argon", "low-high", budget=False),
+    _thinking("gemini-3.8-flash", "low-high"),
+    _thinking("gemini-3.7-flash", "low-high"),
+    _thinking("gemini-3.6-flash"),
+    _thinking("gemini-3.5-flash-lite", "minimal-high"),
+    _thinking("gemini-3.5-flash", "minimal-high", guides=True),
+    _thinking("gemini-3.1-flash-lite", "minimal-high", guides=True),
+    _thinking("gemini-3.1-pro-preview", "low-high", guides=True),
+)
+
+EMBED: Sequence[Model] = (
+    _embed("gemini-embedding-2", 8192, purpose=False),
+    _embed("gemini-embedding-001", 2048, purpose=True),
+)
+
+CLAUDE: Sequence[Offering] = tuple(
+    Offering(name, "vertex", f"{name}@{date}" if date else name)
+    for name, date in {
+        "claude-fable-5": "",
+        "claude-opus-5": "",
+        "claude-opus-4-6": "",
+        "claude-sonnet-4-6": "",
+        "claude-opus-4-5": "20251101",
+        "claude-sonnet-4-5": "20250929",
+        "claude-haiku-4-5": "20251001",
+    }.items()
+)
+"""Those of Anthropic's models whose ids on Vertex AI its guide "Claude on Vertex AI" has."""

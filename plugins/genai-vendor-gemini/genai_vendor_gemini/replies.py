@@ -1,0 +1,238 @@
+"""Replies of `generateContent`, whole and streamed.
+
+Source: Gemini API reference, "GenerateContentResponse", and the guides to thinking, thought
+signatures and function calling; google-genai 3.4, which has the same for Vertex AI; all as
+of November 2026.
+
+A streamed reply is made of events that look like whole ones. The mark of its end is the
+reason why the candidate ended.
+
+A part that the model signed is sent back with its signature: that is kept as an opaque part
+after it, or holds the whole part where this has nothing to show.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Delta,
+    File,
+    Finish,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    StreamEvent,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.json_text import write_json
+from genai_host.api.reply_fields import count_in, malformed, object_in, string_in
+from genai_host.errors import IncompleteReply, UnexpectedFinish
+from genai_vendor_gemini.failures import objects_in, read_object
+
+NAME = "gemini"
+SIGNATURE = "thoughtSignature"
+
+_UNNAMED = "call_without_id_"
+_FINISHES: Mapping[str, Finish] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # of one request: more can be asked for, which nobody does
+    "SAFETY": "content_filter",
+    "RECITATION": "content_filter",
+    "BLOCKLIST": "content_filter",
+    "PROHIBITED_CONTENT": "content_filter",
+    "SPII": "content_filter",
+    "IMAGE_SAFETY": "content_filter",
+    "IMAGE_PROHIBITED_CONTENT": "content_filter",
+    "IMAGE_RECITATION": "content_filter",
+    "ESCALATION": "content_filter",
+    "MODEL_ARMOR": "content_filter",
+}
+"""What is not here is another reason: LANGUAGE, OTHER, MALFORMED_FUNCTION_CALL,
+UNEXPECTED_TOOL_CALL, MISSING_THOUGHT_SIGNATURE, MALFORMED_RESPONSE ..."""
+
+
+def has_own_id(id: str) -> bool:
+    """Whether a call of a tool has an id that the service gave it, or somebody else."""
+    return not id.startswith(_UNNAMED)
+
+
+def read_completion(call: ChatCall, body: bytes) -> Completion:
+    """A whole reply. Raises `MalformedReply`, and `UnexpectedFinish` if it holds no
+    answer."""
+    reading = _Reading(call)
+    reading.add(read_object(body))
+    if not reading.answered:
+        raise UnexpectedFinish("the model gave no answer", reason="no candidates")
+    return reading.completion()
+
+
+class ReplyDecoder:
+    """Puts the pieces of a streamed reply together."""
+
+    def __init__(self, call: ChatCall) -> None:
+        self._reading = _Reading(call)
+
+    @property
+    def done(self) -> bool:
+        return bool(self._reading.finish)
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        return self._reading.add(read_object(event.data))
+
+    def finish(self) -> Completion:
+        if not self.done:
+            raise IncompleteReply("the reply was cut before its end", text=self._reading.text)
+        return self._reading.completion()
+
+
+class _Reading:
+    """What has been read of a reply.
+
+    answered   whether the model has begun to answer
+    finish     why it ended; empty as long as it has not
+    """
+
+    def __init__(self, call: ChatCall) -> None:
+        self.answered = False
+        self.finish = ""
+        self._usage = Usage()
+        self._parts: list[Part] = []
+        self._texts: list[str] = []  # pieces of the part that is read
+        self._kind: type[Text] | type[Reasoning] | None = None  # and what these are of
+        self._ids = {each.id for message in call.messages for each in message.tool_calls}
+
+    @property
+    def text(self) -> str:
+        said = [part.text for part in self._parts if isinstance(part, Text)]
+        return "".join([*said, *(self._texts if self._kind is Text else ())])
+
+    def add(self, data: Mapping[str, Any]) -> list[Delta]:
+        """Read a response. Raises `UnexpectedFinish` if the prompt was refused."""
+        if data.get("usageMetadata") is not None:  # each time the whole until then
+            self._usage = read_usage(data["usageMetadata"])
+        candidates = objects_in(data, "candidates")
+        if not candidates:
+            _must_not_be_blocked(object_in(data, "promptFeedback"))
+            return []
+        self.answered = True
+        parts = objects_in(object_in(candidates[0], "content"), "parts")
+        pieces = [piece for part in parts for piece in self._add_part(part)]
+        finish = string_in(candidates[0], "finishReason")
+        if finish != "FINISH_REASON_UNSPECIFIED":
+            self.finish = finish or self.finish
+        return pieces
+
+    def completion(self) -> Completion:
+        self._close()
+        finish: Finish = _FINISHES.get(self.finish, "other")
+        if finish == "stop" and any(isinstance(part, ToolCall) for part in self._parts):
+            finish = "tool_calls"
+        message = Message("assistant", self._parts)
+        return Completion(message, finish, self._usage, vendor_finish=self.finish)
+
+    def _add_part(self, part: Mapping[str, Any]) -> Iterator[Delta]:
+        signature = string_in(part, SIGNATURE)
+        if part.get("text") is not None:
+            text = string_in(part, "text")
+            if part.get("thought") is True:
+                self._add_text(Reasoning, text)
+                if signature:
+                    self._add(Opaque(NAME, dict(part)))
+                yield from [Delta(reasoning=text)] if text else []
+                return
+            if signature:
+                self._close()  # what is signed is not joined with what is not
+            self._add_text(Text, text)
+            yield from [Delta(text)] if text else []
+        elif part.get("functionCall") is not None:
+            call = self._read_call(object_in(part, "functionCall"))
+            self._add(call)
+            yield Delta(tool_call=call)
+        elif part.get("inlineData") is not None:
+            self._add(_read_data(object_in(part, "inlineData")))
+        elif part.keys() - {SIGNATURE, "thought"}:
+            self._add(Opaque(NAME, dict(part)))
+            return
+        if signature:
+            shows = bool(part.keys() - {SIGNATURE, "thought"}) and part.get("text") != ""
+            self._add(Opaque(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
+
+    def _add_text(self, kind: type[Text] | type[Reasoning], text: str) -> None:
+        if not text:
+            return
+        if self._kind is not kind:
+            self._close()
+            self._kind = kind
+        self._texts.append(text)
+
+    def _add(self, part: Part) -> None:
+        self._close()
+        self._parts.append(part)
+
+    def _close(self) -> None:
+        """The text that was read is whole."""
+        if self._kind is not None:
+            self._parts.append(self._kind("".join(self._texts)))
+            self._texts, self._kind = [], None
+
+    def _read_call(self, data: Mapping[str, Any]) -> ToolCall:
+        name, given = string_in(data, "name"), data.get("args")
+        id = string_in(data, "id") or self._free_id()
+        self._ids.add(id)
+        if given is None or isinstance(given, dict):
+            return ToolCall(id, name, given or {})
+        return ToolCall(id, name, malformed=write_json(given).decode())
+
+    def _free_id(self) -> str:
+        """Some services give calls no ids: then they are numbered, the whole conversation
+        through."""
+        numbered = (f"{_UNNAMED}{number}" for number in count(len(self._ids)))
+        return next(id for id in numbered if id not in self._ids)
+
+
+def _must_not_be_blocked(feedback: Mapping[str, Any]) -> None:
+    reason = string_in(feedback, "blockReason")
+    if reason:
+        raise UnexpectedFinish(
+            f"the service refused the prompt: {reason}",
+            reason=reason,
+            detail=string_in(feedback, "blockReasonMessage"),
+        )
+
+
+def _read_data(data: Mapping[str, Any]) -> Image | File:
+    try:
+        content = base64.b64decode(string_in(data, "data"), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise malformed("inlineData is no base64") from error
+    if not content:
+        raise malformed("inlineData is empty")
+    media_type = string_in(data, "mimeType")
+    kind = Image if media_type.startswith("image/") else File
+    return kind(content, media_type)
+
+
+def read_usage(data: Any) -> Usage:
+    """The tokens used, as far as a reply tells. What was thought is counted beside what
+    was said."""
+    if not isinstance(data, dict):
+        return Usage()
+    thoughts = count_in(data, "thoughtsTokenCount")
+    return Usage(
+        input=count_in(data, "promptTokenCount") + count_in(data, "toolUsePromptTokenCount"),
+        output=count_in(data, "candidatesTokenCount") + thoughts,
+        cached_input=count_in(data, "cachedContentTokenCount"),
+        reasoning=thoughts,
+    )

@@ -1,0 +1,290 @@
+"""What is said, as the dialect `gemini` writes it; it can be read back, nothing lost."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import groupby
+from typing import Any
+
+import pytest
+from attrs import evolve
+from genai_vendor_gemini import GenerateContent
+from hypothesis import given
+from sayings import conversations, images, joined, texts
+
+from genai_host.api import (
+    ChatCall,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from genai_host.errors import UnsupportedPart
+
+CALL = ToolCall("fc_1", "look", {"at": "é"})
+SIGNED = Opaque("gemini", {"thoughtSignature": "c2ln"})
+
+
+def written(*messages: Message, **more: Any) -> Any:
+    call = ChatCall(model_id="m", messages=messages, **more)
+    return json.loads(GenerateContent().prepare_request(call).data())
+
+
+def contents(*messages: Message, **more: Any) -> Any:
+    return written(*messages, **more)["contents"]
+
+
+def model(*parts: Any, **more: Any) -> Any:
+    """The parts of one message of the model, as they are written."""
+    (content,) = contents(Message("assistant", parts), **more)
+    assert content["role"] == "model"
+    return content["parts"]
+
+
+def test_what_follows_each_other_of_one_role_is_one_content() -> None:
+    said = [
+        Message("user", "a"),
+        Message("user", "b"),
+        Message("assistant", [CALL, ToolCall("fc_2", "look")]),
+        Message("tool", ToolResult("fc_1", "look", "x")),
+        Message("tool", ToolResult("fc_2", "look", "y")),
+        Message("user", "c"),
+    ]
+    first, asked, results = contents(*said)
+    assert first == {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}
+    assert asked["role"] == "model"
+    assert results == {"role": "user", "parts": [
+        {"functionResponse": {"id": "fc_1", "name": "look", "response": {"output": "x"}}},
+        {"functionResponse": {"id": "fc_2", "name": "look", "response": {"output": "y"}}},
+        {"text": "c"}]}  # fmt: skip
+
+
+def test_what_the_system_says_has_a_place_of_its_own() -> None:
+    body = written(Message("system", "a"), Message("user", "hi"), Message("system", ["b", "c"]))
+    assert body["systemInstruction"] == {"parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}
+    assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+
+
+def test_a_message_that_says_nothing_here_is_left_out() -> None:
+    said = [Message("user", "a"), Message("assistant", Reasoning("hm")), Message("user", "b")]
+    assert contents(*said) == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
+
+
+# results of tools
+
+
+def test_a_result_that_names_no_tool_is_named_by_its_call() -> None:
+    said = [Message("assistant", CALL), Message("tool", ToolResult("fc_1", content="x"))]
+    assert contents(*said)[1]["parts"][0]["functionResponse"]["name"] == "look"
+
+
+def test_a_result_of_nothing_known_is_refused() -> None:
+    with pytest.raises(UnsupportedPart, match="no call has the id 'fc_9'"):
+        written(Message("tool", ToolResult("fc_9", content="x")))
+
+
+def test_a_failure_and_pictures_are_told() -> None:
+    result = ToolResult("fc_1", "look", ["a", Image(b"PNG", "image/png"), "b"], error=True)
+    (content,) = contents(Message("tool", result))
+    assert content["parts"][0]["functionResponse"] == {
+        "id": "fc_1",
+        "name": "look",
+        "response": {"error": "ab"},
+        "parts": [{"inlineData": {"mimeType": "image/png", "data": "UE5H"}}],
+    }
+
+
+def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
+    call = ToolCall("fc_1", "look", malformed="{at")
+    assert model(call)[0]["functionCall"]["args"] == {"malformed": "{at"}
+
+
+# signatures
+
+
+def test_a_signature_goes_into_the_part_before_it() -> None:
+    assert model(Reasoning("hm"), Text("so"), SIGNED, CALL, SIGNED, Text("x")) == [
+        {"text": "so", "thoughtSignature": "c2ln"},
+        {"functionCall": {"id": "fc_1", "name": "look", "args": {"at": "é"}},
+         "thoughtSignature": "c2ln"},
+        {"text": "x"},
+    ]  # fmt: skip
+
+
+def test_a_signature_of_nothing_stands_by_itself() -> None:
+    alone = {"text": "", "thoughtSignature": "c2ln"}
+    assert model(SIGNED) == [alone]
+    assert model(Text("a"), SIGNED, SIGNED) == [{"text": "a", "thoughtSignature": "c2ln"}, alone]
+    assert model(Text("a"), Opaque("gemini", alone)) == [{"text": "a"}, alone]
+
+
+def test_parts_that_nobody_knows_are_sent_back_as_they_came() -> None:
+    part = {"executableCode": {"code": "1"}, "thoughtSignature": "c2ln"}
+    assert model(Opaque("gemini", part), Opaque("another", {"x": 1})) == [part]
+
+
+def test_calls_of_another_model_are_marked_as_such() -> None:
+    marked = {"variant": {"unsigned_calls": "skip"}}
+    other = ToolCall("fc_2", "look")
+    assert [each.get("thoughtSignature") for each in model(CALL, other, **marked)] == ["skip", None]
+    assert [each.get("thoughtSignature") for each in model(CALL, SIGNED, other, **marked)] == [
+        "c2ln",
+        None,
+    ]
+    assert model(Text("a"), **marked) == [{"text": "a"}]
+
+
+# pictures, documents, sound
+
+
+@pytest.mark.parametrize(
+    ("part", "wire"),
+    [
+        (Image(b"a"), {"inlineData": {"mimeType": "image/png", "data": "YQ=="}}),
+        (Image(b"a", "image/webp"), {"inlineData": {"mimeType": "image/webp", "data": "YQ=="}}),
+        (File(b"a"), {"inlineData": {"mimeType": "application/pdf", "data": "YQ=="}}),
+        (File(b"a", "audio/wav"), {"inlineData": {"mimeType": "audio/wav", "data": "YQ=="}}),
+        (File(url="gs://b/a.MP4?x=.y"), {"fileData": {"mimeType": "video/mp4",
+                                                      "fileUri": "gs://b/a.MP4?x=.y"}}),
+        (File(url="https://x/files/a1"), {"fileData": {"fileUri": "https://x/files/a1"}}),
+        (Image(url="https://x/a", media_type="image/gif"),
+         {"fileData": {"mimeType": "image/gif", "fileUri": "https://x/a"}}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_attached_is_of_a_type(part: Part, wire: Any) -> None:
+    assert contents(Message("user", part)) == [{"role": "user", "parts": [wire]}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("user", CALL),
+        Message("user", ToolResult("fc_1", "look", "x")),
+        Message("assistant", ToolResult("fc_1", "look", "x")),
+        Message("tool", "x"),
+        Message("system", Image(b"a")),
+        Message("assistant", Opaque("gemini", "no object")),
+    ],
+    ids=str,
+)
+def test_what_has_no_place_is_refused(message: Message) -> None:
+    with pytest.raises(UnsupportedPart):
+        written(message)
+
+
+# what is asked for
+
+
+def test_parameters_are_named_as_the_service_has_them() -> None:
+    body = written(
+        Message("user", "hi"),
+        schema={"type": "array"},
+        parameters={
+            "temperature": 0, "top_p": 1, "top_k": 2, "max_tokens": 3, "stop": ["x"], "seed": 4,
+            "presence_penalty": 0.5, "frequency_penalty": -0.5, "reasoning_effort": "xhigh",
+            "thinking_budget": -1, "include_thoughts": False,
+            "safety_settings": {"HARM_CATEGORY_HARASSMENT": "OFF"},
+        },
+    )  # fmt: skip
+    assert body["generationConfig"] == {
+        "temperature": 0, "topP": 1, "topK": 2, "maxOutputTokens": 3, "stopSequences": ["x"],
+        "seed": 4, "presencePenalty": 0.5, "frequencyPenalty": -0.5,
+        "thinkingConfig": {
+            "includeThoughts": False, "thinkingBudget": -1, "thinkingLevel": "XHIGH"},
+        "responseMimeType": "application/json", "responseJsonSchema": {"type": "array"},
+    }  # fmt: skip
+    assert body["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}]
+
+
+def test_what_nobody_asks_for_is_not_written() -> None:
+    assert set(written(Message("user", "hi"), tool_choice="auto")) == {"contents"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        ("auto", {"mode": "AUTO"}),
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        ("look", {"mode": "ANY", "allowedFunctionNames": ["look"]}),
+    ],
+)
+def test_tools_are_offered(choice: str, config: Any) -> None:
+    tools = [ToolSchema("look", "looks"), ToolSchema("see", "", {"type": "object", "x": 1})]
+    body = written(Message("user", "hi"), tools=tools, tool_choice=choice)
+    empty = {"type": "object", "properties": {}}
+    assert body["tools"] == [{"functionDeclarations": [
+        {"name": "look", "description": "looks", "parametersJsonSchema": empty},
+        {"name": "see", "description": "", "parametersJsonSchema": {**empty, "x": 1}},
+    ]}]  # fmt: skip
+    assert body["toolConfig"] == {"functionCallingConfig": config}
+
+
+# back again
+
+Said = list[tuple[str, list[Part]]]
+
+
+def read_part(wire: Any) -> Part:
+    if "text" in wire:
+        return Text(wire["text"])
+    if "functionCall" in wire:
+        call = wire["functionCall"]
+        return ToolCall(call["id"], call["name"], call["args"])
+    if "functionResponse" not in wire:
+        return File(**read_data(wire))
+    told = wire["functionResponse"]
+    ((kind, text),) = told["response"].items()
+    content: Any = joined(
+        [Text(text), *(Image(**read_data(each)) for each in told.get("parts", []))]
+    )
+    return ToolResult(told["id"], told["name"], content, error=kind == "error")
+
+
+def read_data(wire: Any) -> dict[str, Any]:
+    data = wire.get("inlineData") or wire["fileData"]
+    found = {"media_type": data.get("mimeType", ""), "url": data.get("fileUri", "")}
+    return {**found, "data": base64.b64decode(data.get("data", ""))}
+
+
+def plain(part: Part) -> Part:
+    """Names of files, and whether they are pictures, are not written; nor how the words of
+    a result were cut."""
+    if isinstance(part, Image | File):
+        return File(part.data, part.media_type, url=part.url)
+    if isinstance(part, ToolResult):
+        words = "".join(each.text for each in part.content if isinstance(each, Text))
+        pictures = [each for each in part.content if isinstance(each, Image)]
+        return evolve(part, content=joined([Text(words), *pictures]))
+    return part
+
+
+@given(conversations(texts | images))
+def test_what_is_written_can_be_read_back(said: list[Message]) -> None:
+    said = [Message(each.role, [named(part) for part in each.content]) for each in said]
+    body = written(*said)
+    system = [Text(each["text"]) for each in body.get("systemInstruction", {}).get("parts", [])]
+    assert system == [part for each in said if each.role == "system" for part in each.content]
+    found: Said = [
+        (each["role"], [read_part(part) for part in each["parts"]]) for each in body["contents"]
+    ]
+    spoken = [each for each in said if each.role != "system" and each.content]
+    assert found == [
+        (role, [plain(part) for message in turn for part in message.content])
+        for role, turn in groupby(spoken, key=lambda each: ROLES[each.role])
+    ]
+
+
+ROLES = {"user": "user", "tool": "user", "assistant": "model"}
+
+
+def named(part: Part) -> Part:
+    return evolve(part, name="look") if isinstance(part, ToolResult) else part

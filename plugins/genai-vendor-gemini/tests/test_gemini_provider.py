@@ -1,0 +1,269 @@
+"""The provider `gemini`, over sockets: what it is sent, what becomes of what it says."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_gemini
+import pytest
+from fixtures import MakeHost
+from gemini_service import (
+    KEY,
+    SIGNATURE,
+    embeddings,
+    failure,
+    gemini,
+    reason,
+    response,
+    wait,
+)
+from openai_service import LOOKING
+
+from genai_host import Host
+from genai_host.api import Answer, Embed, Feature, Listed, NoSettings, Story, Turn, Usage
+from genai_host.cancellation import Cancellation
+from genai_host.errors import (
+    AuthenticationFailed,
+    InvalidParameter,
+    MalformedReply,
+    NoRoute,
+    RateLimited,
+    UnexpectedFinish,
+)
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import FakeService, json_reply
+
+VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL")
+MODELS = "/v1beta/models"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as made:
+        yield made
+
+
+@pytest.fixture
+def host(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Host:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+    made = make_host(gemini=genai_vendor_gemini, look=LOOKING)
+    assert made.plugins.broken == []
+    return made
+
+
+def ask(host: Host, model: str, streamed: bool, feature: str = "chat", **options: Any) -> str:
+    conversation = host.open(feature, model, **options)
+    if streamed:
+        return "".join(event.text for event in conversation.stream("hi"))
+    return conversation.say("hi").text
+
+
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+
+@each_way
+@pytest.mark.parametrize(
+    ("model", "id"),
+    [("gemini-3.8-flash", "gemini-3.8-flash"), ("gemini/gemma-9", "gemma-9")],
+)
+def test_it_answers(host: Host, service: FakeService, model: str, id: str, streamed: bool) -> None:
+    service.replies = [gemini("hello", streamed=streamed)]
+    assert ask(host, model, streamed) == "hello"
+    (sent,) = service.requests
+    method = "streamGenerateContent?alt=sse" if streamed else "generateContent"
+    assert (sent.method, sent.path) == ("POST", f"{MODELS}/{id}:{method}")
+    assert sent.headers["x-goog-api-key"] == KEY
+    assert "authorization" not in sent.headers
+    assert not {"model", "stream"} & set(sent.json())
+
+
+@each_way
+def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [gemini("hello", streamed=streamed)]
+    conversation = host.open("chat", "gemini-3.8-flash")
+    if streamed:
+        *_, last = conversation.stream("hi")
+        assert last.answer is not None
+        assert last.answer.usage == Usage(9, 4, 3, 2)
+    else:
+        assert conversation.say("hi").usage == Usage(9, 4, 3, 2)
+
+
+@each_way
+def test_a_tool_is_used_and_its_signature_sent_back(
+    host: Host, service: FakeService, streamed: bool
+) -> None:
+    service.replies = [gemini(call=True, streamed=streamed), gemini("fine", streamed=streamed)]
+    assert ask(host, "gemini-3.8-flash", streamed, "look") == "fine"
+    asked, result = service.requests[1].json()["contents"][-2:]
+    assert asked == {"role": "model", "parts": [
+        {"functionCall": {"id": "fc_1", "name": "look", "args": {"at": "é"}},
+         "thoughtSignature": SIGNATURE}]}  # fmt: skip
+    assert result == {"role": "user", "parts": [{"functionResponse": {
+        "id": "fc_1", "name": "look", "response": {"output": "é is fine"}}}]}  # fmt: skip
+
+
+def test_a_schema_is_held_to_by_the_service(host: Host, service: FakeService) -> None:
+    service.replies = [gemini("[1, 2]")]
+    assert host.open("chat", "gemini-3.8-flash").say("hi", returns=list[int]).data == [1, 2]
+    config = service.requests[0].json()["generationConfig"]
+    assert config["responseMimeType"] == "application/json"
+    assert config["responseJsonSchema"]["type"] == "array"
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (response(finish="SAFETY"), "SAFETY"),
+        (response({"text": "a"}, finish="MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL"),
+        ({"promptFeedback": {"blockReason": "BLOCKLIST"}}, "BLOCKLIST"),
+        ({"candidates": []}, "no candidates"),
+    ],
+    ids=str,
+)
+def test_what_is_no_answer_leaves_no_trace(
+    host: Host, service: FakeService, reply: Any, why: str
+) -> None:
+    service.replies = [json_reply(reply)]
+    conversation = host.open("chat", "gemini-3.8-flash")
+    with pytest.raises(UnexpectedFinish) as caught:
+        conversation.say("hi")
+    assert caught.value.reason == why
+    assert conversation.history == ()
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        ("gemini-3.8-flash", {"temperature": 0}),
+        ("gemini-3.8-flash", {"reasoning_effort": "minimal"}),
+        ("gemini-4-neon", {"thinking_budget": 1}),
+        ("gemini-3.5-flash", {"max_tokens": 65_537}),
+        ("gemini-3.5-flash", {"safety_settings": {"HARM_CATEGORY_HARASSMENT": "MAYBE"}}),
+        ("gemini-3.5-flash", {"stop": ["a", "b", "c", "d", "e", "f"]}),
+    ],
+    ids=str,
+)
+def test_what_a_model_refuses_is_not_sent(
+    host: Host, service: FakeService, model: str, parameters: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidParameter):
+        host.open("chat", model, parameters=parameters)
+    assert not service.requests
+
+
+def _vectors(turn: Turn[NoSettings]) -> Story:
+    found = yield from Embed(["a", "b"], purpose="query")
+    return Answer("", data=[list(each) for each in found.vectors])
+
+
+def test_texts_become_vectors(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+    feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
+    host = make_host(gemini=genai_vendor_gemini, mine=MadePlugin(features=[feature]), mock=None)
+    service.replies = [embeddings([1, 2], [3, 4])]
+    answer = host.open("vectors").say("hi")
+    assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
+    (sent,) = service.requests
+    assert sent.path == f"{MODELS}/gemini-embedding-2:batchEmbedContents"
+    named = {"model": "models/gemini-embedding-2"}
+    assert sent.json() == {
+        "requests": [{**named, "content": {"parts": [{"text": text}]}} for text in ("a", "b")]
+    }
+
+
+# its models
+
+
+def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) -> None:
+    chat = {"name": "models/a", "supportedGenerationMethods": ["generateContent", "countTokens"],
+            "inputTokenLimit": 9}  # fmt: skip
+    embed = {"name": "models/b", "supportedGenerationMethods": ["embedContent"]}
+    other = {"name": "models/c", "supportedGenerationMethods": ["predict"], "inputTokenLimit": "x"}
+    service.replies = [
+        json_reply({"models": [chat], "nextPageToken": "a+b"}),
+        json_reply({"models": [embed, other]}),
+    ]
+    listed = list(host.instances["gemini"].provider.list_models(Cancellation()))
+    assert listed == [
+        Listed("a", dialects=["gemini"], window=9),
+        Listed("b", dialects=["gemini-embed"]),
+        Listed("c", dialects=[]),
+    ]
+    assert [request.path for request in service.requests] == [
+        f"{MODELS}?pageSize=1000",
+        f"{MODELS}?pageSize=1000&pageToken=a%2Bb",
+    ]
+
+
+@pytest.mark.parametrize("body", [[], {"models": 1}, {"models": [1]}, {"models": [{}]}])
+def test_what_is_no_list_of_models_is_malformed(
+    host: Host, service: FakeService, body: Any
+) -> None:
+    service.replies = [json_reply(body)]
+    with pytest.raises(MalformedReply):
+        list(host.instances["gemini"].provider.list_models(Cancellation()))
+
+
+def test_a_list_of_models_ends(host: Host, service: FakeService) -> None:
+    service.replies = [json_reply({"models": [], "nextPageToken": "again"})]
+    assert list(host.instances["gemini"].provider.list_models(Cancellation())) == []
+    assert len(service.requests) == 100
+
+
+# its key
+
+
+def test_its_own_key_comes_before_that_of_all_of_google(
+    make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+    service.replies = [gemini("hello")]
+    for variable in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, f"{KEY}-{variable}")
+        make_host(gemini=genai_vendor_gemini).open("chat", "gemini-3.8-flash").say("hi")
+    assert [request.headers["x-goog-api-key"] for request in service.requests] == [
+        f"{KEY}-GOOGLE_API_KEY",
+        f"{KEY}-GEMINI_API_KEY",
+    ]
+
+
+def test_it_says_that_it_has_no_key(make_host: MakeHost) -> None:
+    with pytest.raises(NoRoute, match="no key: set GEMINI_API_KEY"):
+        make_host(gemini=genai_vendor_gemini).open("chat", "gemini-3.8-flash@gemini")
+
+
+@each_way
+def test_a_key_that_is_wrong_is_told_and_not_shown(
+    host: Host, service: FakeService, caplog: pytest.LogCaptureFixture, streamed: bool
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = f"API key not valid: {KEY}"
+    service.replies = [failure(400, "", reason("API_KEY_INVALID"), message=wrong)]
+    with pytest.raises(AuthenticationFailed, match="API key not valid") as caught:
+        ask(host, "gemini-3.8-flash", streamed)
+    assert len(service.requests) == 1
+    assert KEY not in "".join(traceback.format_exception(caught.value)) + caplog.text
+
+
+@each_way
+def test_how_long_to_wait_is_kept(host: Host, service: FakeService, streamed: bool) -> None:
+    service.replies = [failure(429, "RESOURCE_EXHAUSTED", wait("3600s"))]
+    with pytest.raises(RateLimited) as caught:
+        ask(host, "gemini-3.8-flash", streamed)
+    assert caught.value.retry_after == 3600
+    assert len(service.requests) == 1
