@@ -33,6 +33,7 @@ _FILES = {
     "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
     "AWS_CONFIG_FILE": "~/.aws/config",
 }
+_WAYS = ("aws_access_key_id", "credential_process", "login_session", "role_arn", "sso_")
 
 
 class Aws:
@@ -55,7 +56,7 @@ class Aws:
         self._profile = profile
         self._keys = None if profile else keys
         self._machine_role = machine_role
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._session: Any = None
         self._credentials: Any = None
         self._secrets: tuple[bytes, ...] = ()
@@ -70,7 +71,7 @@ class Aws:
         found = self._keys or self._profile or self._machine_role
         if found or any(os.environ.get(name) for name in _VARIABLES):
             return None
-        if any(_is_there(name) for name in _FILES):
+        if _is_there("AWS_SHARED_CREDENTIALS_FILE") or _says_who():
             return None
         return "no credentials: set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and its secret"
 
@@ -125,19 +126,33 @@ class Aws:
         return self._opened().get_credentials()
 
     def _opened(self) -> Any:
-        if self._session is None:
-            from botocore.session import Session
+        with self._lock:
+            if self._session is None:
+                from botocore.session import Session
 
-            session = Session(profile=self._profile or None)
-            if not self._machine_role:
-                session.get_component("credential_provider").remove(_OF_MACHINE)
-            self._session = session
-        return self._session
+                session = Session(profile=self._profile or None)
+                if not self._machine_role:
+                    session.get_component("credential_provider").remove(_OF_MACHINE)
+                self._session = session
+            return self._session
 
 
 def _is_there(variable: str) -> bool:
     """Whether there is a file that a variable names, or that is where it usually is."""
-    return Path(os.environ.get(variable) or _FILES[variable]).expanduser().is_file()
+    return _path(variable).is_file()
+
+
+def _path(variable: str) -> Path:
+    return Path(os.environ.get(variable) or _FILES[variable]).expanduser()
+
+
+def _says_who() -> bool:
+    """Whether the configuration, which may have a region alone, has a way to credentials."""
+    try:
+        text = _path("AWS_CONFIG_FILE").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(word in text for word in _WAYS)
 
 
 def _told(act: Callable[[], R]) -> R:

@@ -7,7 +7,7 @@ Source: Amazon Bedrock API reference and user guide, "Amazon Bedrock endpoints",
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -76,6 +76,10 @@ class BedrockSettings:
             "in place of the global ones"
         ),
     )
+    betas: tuple[str, ...] = field(
+        default=(),
+        metadata=about("names of Anthropic's previews that are used, where Claude is spoken to so"),
+    )
     endpoint: str = field(
         default="",
         metadata=about(
@@ -111,18 +115,6 @@ class BedrockProvider(_Signed):
     request."""
 
     framings = FRAMINGS
-    serves = {
-        "anthropic-messages": Serve(
-            "/model/{model}/invoke",
-            stream_path="/model/{model}/invoke-with-response-stream",
-            drop=["model", "stream"],
-            add={"anthropic_version": "bedrock-2023-05-31"},
-            header_to_body={"anthropic-beta": "anthropic_beta"},
-            variant={"cache": "blocks"},
-            ids="*anthropic.claude-*",
-        ),
-        "bedrock-converse": Serve(),
-    }
     default_models = {"chat": "nova-2-lite"}
     bounds = {"first_token": 300, "idle": 300, "total": 1800}  # as a model may think
 
@@ -136,6 +128,7 @@ class BedrockProvider(_Signed):
             machine_role=settings.machine_role,
         )
         super().__init__(services, settings.endpoint, settings.bearer_token, aws)
+        self.serves = _serves(settings.betas)
         self._control_url = settings.control_endpoint
         self._geography = settings.geography.strip().rstrip(".")
 
@@ -180,6 +173,21 @@ class BedrockProvider(_Signed):
         region = self._aws.region()
         domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
         return f"https://{service}.{region}.{domain}"
+
+
+def _serves(betas: Sequence[str]) -> Mapping[str, Serve]:
+    version = {"anthropic_version": "bedrock-2023-05-31"}
+    return {
+        "anthropic-messages": Serve(
+            "/model/{model}/invoke",
+            stream_path="/model/{model}/invoke-with-response-stream",
+            drop=["model", "stream"],
+            add={**version, **({"anthropic_beta": [*betas]} if betas else {})},
+            variant={"cache": "blocks"},
+            ids="*anthropic.claude-*",
+        ),
+        "bedrock-converse": Serve(),
+    }
 
 
 def _geography_of(region: str) -> str:

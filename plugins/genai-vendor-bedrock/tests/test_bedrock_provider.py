@@ -186,6 +186,12 @@ def test_claude_answers_as_anthropic_has_it(
     }
 
 
+def test_previews_are_named(hosts: Hosts, service: FakeService) -> None:
+    service.replies = [claude("a")]
+    ask(hosts(betas=["one-2026-01-01", "two-2026-02-02"]), "claude-opus-5-5@bedrock")
+    assert service.requests[0].json()["anthropic_beta"] == ["one-2026-01-01", "two-2026-02-02"]
+
+
 @each_way
 def test_usage_is_counted(host: Host, service: FakeService, streamed: bool) -> None:
     service.replies = [converse("hello", streamed=streamed)]
@@ -435,8 +441,14 @@ def test_credentials_that_cannot_be_had_are_a_typed_error(
     assert not service.requests
 
 
-def test_a_file_without_credentials_has_none(hosts: Hosts, tmp_path: Path) -> None:
+def test_a_file_with_a_region_alone_is_no_sign_of_credentials(hosts: Hosts, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("[default]\nregion = us-east-1\n")
+    with pytest.raises(NoRoute, match="no credentials"):
+        hosts(key="").open("chat", "nova-pro")
+
+
+def test_files_without_credentials_have_none(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_text("[other]\n")
     with pytest.raises(AuthenticationFailed, match="no credentials"):
         ask(hosts(key=""), "nova-pro")
 
