@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
@@ -19,8 +19,11 @@ from genai_host import Cost, Host, Patience, Record, Usage
 from genai_host.api import (
     FREE,
     Answer,
+    Embed,
     Feature,
+    Moderate,
     NoSettings,
+    Operation,
     Prompt,
     Serve,
     Story,
@@ -32,7 +35,7 @@ from genai_host.cli.costs import cost_text, dollars_text
 from genai_host.errors import DeserializationError, GenaiError
 from genai_host.prices import PackagedPrices, installed_prices
 from genai_host.store import Store
-from genai_host.testing import FakeService, MadePlugin, ManualClock
+from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -232,6 +235,25 @@ class TestCalls:
         answer = scripted(make_host, said(), prices=Broken()).open("chat", "script/m").say("hi")
         assert (answer.text, answer.cost) == ("a", Cost(unknown=1))
         assert "no such shelf" in caplog.text
+
+    def test_embeddings_and_moderation_have_a_cost_as_well(self, make_host: MakeHost) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            yield from Embed(["one two three"])
+            yield from Moderate("four")
+            return Answer("done")
+
+        roles: Mapping[str, Operation] = {"embed": "embed", "moderate": "moderate"}
+        feature = Feature("both", NoSettings, respond, roles)
+        fake = FakeModel()
+        host = make_host(
+            prices=Table({("acme", "m"): 1.0}), fake=fake, both=MadePlugin(features=[feature])
+        )
+        settings = {"priced_as": "acme"}
+        host.instances.add("sold", "mock", settings, models={"mock-embed": "m"})
+        models = {"embed": "mock-embed@sold", "moderate": "fake-moderate"}
+        answer = host.open("both", models=models).say("hi")
+        assert answer.cost == Cost(0.003, known=1, unknown=1)
+        assert answer.details[0].data["cost"] == 0.003
 
     def test_a_service_over_http_is_known_by_its_address(
         self, make_host: MakeHost, service: FakeService
