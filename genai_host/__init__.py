@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation, AsyncHost
+    from genai_host.api.costs import Cost
     from genai_host.api.features import Answer, Detail
     from genai_host.api.messages import File, Image, Message, Text, Usage
     from genai_host.api.tools import ToolOutput
@@ -53,6 +54,7 @@ _HOMES = {
     "Caps": "driver",
     "Config": "config",
     "Conversation": "conversation",
+    "Cost": "api.costs",
     "Detail": "api.features",
     "EntryPoints": "discovery",
     "Event": "events",
@@ -78,6 +80,7 @@ __all__ = [
     "Caps",
     "Config",
     "Conversation",
+    "Cost",
     "Detail",
     "EntryPoints",
     "Event",

@@ -9,6 +9,7 @@ from typing import Any
 from genai_host.api import (
     Codec,
     Completion,
+    Cost,
     Detail,
     Embed,
     Message,
@@ -17,10 +18,13 @@ from genai_host.api import (
     Step,
     Usage,
     Vectors,
+    Verdict,
 )
+from genai_host.api.costs import cost_of_call
 from genai_host.details import detail_of
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.record import Path
+from genai_host.tries import Try
 
 _BEFORE = 4  # messages that may stand before a history, as instructions do
 
@@ -32,12 +36,14 @@ class Account:
     round_trips   how often models may be called
     steps         how many steps there may be, of any kind
     usage         tokens used
+    cost          of all calls of models
     """
 
     def __init__(
         self, history: Iterable[Message], round_trips: int, steps: int, codec: Codec
     ) -> None:
         self.usage = Usage()
+        self.cost = Cost()
         self._max_round_trips = round_trips
         self._max_steps = steps
         self._codec = codec
@@ -69,8 +75,13 @@ class Account:
             self._steps += 1
             self._round_trips += isinstance(step, (Prompt, Embed, Moderate))
 
-    def enter(self, step: Step[Any], path: Path, outcome: Any) -> Detail | None:
-        """A step has ended, with a result or an error; what there is to tell of it."""
+    def enter(
+        self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Try] = ()
+    ) -> Detail | None:
+        """A step has ended, with a result or an error; what there is to tell of it.
+
+        failed   the calls of models for it that failed
+        """
         error = outcome if isinstance(outcome, GenaiError) else None
         result = None if error else outcome
         new = self._not_told(step.messages) if isinstance(step, Prompt) else ()
@@ -81,6 +92,9 @@ class Account:
                 self._new.append(result.message)
             if isinstance(result, (Completion, Vectors)):
                 self.usage += result.usage
+            if isinstance(result, (Completion, Vectors, Verdict)):
+                self.cost += cost_of_call(result.cost)
+            self.cost += Cost(unknown=sum(not each.was_refused for each in failed))
             if detail is not None:
                 self._details[path] = detail
         return detail

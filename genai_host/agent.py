@@ -91,15 +91,18 @@ class Agent:
         route raises; `DeserializationError` if a schema is not satisfied.
         """
         checker = self._checker(prompt.schema)
-        completion = yield from self._with_retries().stream(
-            self._routes_for(prompt),
-            cancellation,
-            lambda route: route.stream(self._call(prompt, route, in_pieces), cancellation),
-            trace,
+
+        def stream(route: Route) -> Generator[Delta, None, Completion]:
+            completion = yield from route.stream(self._call(prompt, route, in_pieces), cancellation)
+            if checker is not None and completion.finish in ("stop", "length"):
+                completion = with_value(completion, checker)
+            return completion
+
+        return (
+            yield from self._with_retries().stream(
+                self._routes_for(prompt), cancellation, stream, trace
+            )
         )
-        if checker is not None and completion.finish in ("stop", "length"):
-            completion = with_value(completion, checker)
-        return completion
 
     def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes

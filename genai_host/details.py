@@ -71,7 +71,7 @@ def _of_prompt(
     data["answer"] = codec.to_json(completion.message)
     data["finish"] = completion.finish
     data["usage"] = codec.to_json(completion.usage)
-    data["seconds"] = completion.seconds
+    data |= _of_call(completion)
     return f"prompt of {step.role} to {_named(completion.route)}", data
 
 
@@ -83,7 +83,7 @@ def _of_embed(
         return "embedding", data
     data |= _of_route(vectors.route)
     data["usage"] = codec.to_json(vectors.usage)
-    data["seconds"] = vectors.seconds
+    data |= _of_call(vectors)
     return f"embedding by {_named(vectors.route)}", data
 
 
@@ -96,7 +96,7 @@ def _of_moderate(
     data |= _of_route(verdict.route)
     data["flagged"] = verdict.flagged
     data["categories"] = dict(verdict.categories)
-    data["seconds"] = verdict.seconds
+    data |= _of_call(verdict)
     return f"moderation by {_named(verdict.route)}", data
 
 
@@ -131,6 +131,14 @@ def _of_wait(
 ) -> tuple[str, dict[str, Any]]:
     data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
     return f"waited for {step.kind}", data
+
+
+def _of_call(result: Completion | Vectors | Verdict) -> dict[str, float]:
+    """
+    cost   US dollars; left out if it is not known
+    """
+    cost = {} if result.cost is None else {"cost": result.cost}
+    return {"seconds": result.seconds, **cost}
 
 
 def _of_route(route: RouteInfo | None) -> dict[str, str]:

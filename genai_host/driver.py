@@ -156,7 +156,7 @@ class Driver:
                 alarm.release()
         account = self._account
         details = [*account.details, *answer.details]
-        return evolve(answer, details=details, usage=account.usage)
+        return evolve(answer, details=details, usage=account.usage, cost=account.cost)
 
     def _story(self) -> Story:
         story = self._feature.respond(self._turn)
@@ -243,15 +243,17 @@ class Driver:
                 self._journal.end(path, error=Cancelled("abandoned"), trace=self._trace(path))
             raise
         except GenaiError as error:
-            self._journal.end(path, error=error, trace=self._traces.pop(path, None))
-            yield from self._news(step, path, error)
+            ended = self._journal.end(path, error=error, trace=self._traces.pop(path, None))
+            yield from self._news(step, path, error, ended)
             raise
-        if past is None:
+        if past is not None:
+            ended = past
+        else:
             found = None if isinstance(step, _COMPOSITE) else result
             ended = self._journal.end(path, found, trace=self._traces.pop(path, None))
             if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
                 result = self._journal.result(step, ended)
-        yield from self._news(step, path, result)
+        yield from self._news(step, path, result, ended)
         return result
 
     def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
@@ -267,7 +269,7 @@ class Driver:
             outcome = self._journal.result(step, past)
         except GenaiError as error:
             outcome = error
-        self._account.enter(step, path, outcome)
+        self._account.enter(step, path, outcome, past.tries)
         return outcome
 
     def _count(self, step: Step[Any]) -> None:
@@ -278,8 +280,8 @@ class Driver:
         except LimitExceeded as error:
             raise (self._end(error) if error.limit == "steps" else error) from None
 
-    def _news(self, step: Step[Any], path: Path, outcome: Any) -> Iterator[Event]:
-        detail = self._account.enter(step, path, outcome)
+    def _news(self, step: Step[Any], path: Path, outcome: Any, ended: StepEnded) -> Iterator[Event]:
+        detail = self._account.enter(step, path, outcome, ended.tries)
         if detail is not None:
             yield Event("step", detail)
 

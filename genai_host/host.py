@@ -35,6 +35,7 @@ from genai_host.join import Candidate
 from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
+from genai_host.prices import Prices, installed_prices
 from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
@@ -60,6 +61,8 @@ class Host:
     patience    how often calls are tried; None for the usual
     keys        where secrets of providers come from; None for the user's own
     store       where conversations are kept; None for nowhere. It is not closed here
+    prices      what calls cost by; None for those of the package genai-prices, where it is
+                installed
 
     Raises `ConfigurationError` if the configuration is not in order. Plugins are
     loaded when they are first needed; a broken one is in `plugins.broken` and
@@ -75,6 +78,7 @@ class Host:
         patience: Patience | None = None,
         keys: Keys | None = None,
         store: Store | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
         self.keys = keys or Keys()
@@ -83,6 +87,7 @@ class Host:
         self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry = Retry(self.clock, patience)
         self.store = store
+        self._prices = prices
         self._lock = threading.RLock()
         self._conversations: weakref.WeakSet[Conversation] = weakref.WeakSet()
         self._closed = False
@@ -287,7 +292,10 @@ class Host:
 
     @once
     def _routing(self) -> Routing:
-        return Routing(self.registry, self.instances, self.config, self._observers, self.clock)
+        prices = installed_prices() if self._prices is None else self._prices
+        return Routing(
+            self.registry, self.instances, self.config, self._observers, self.clock, prices
+        )
 
     @once
     def _observers(self) -> Observers:

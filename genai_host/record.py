@@ -207,8 +207,11 @@ def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
         value = getattr(answer, name)
         if value is not None:
             form[name] = codec.to_json(value)
-    usage = codec.to_json(answer.usage)
-    return {**form, "usage": usage} if usage else form
+    for name in ("usage", "cost"):
+        value = codec.to_json(getattr(answer, name))
+        if value:
+            form[name] = value
+    return form
 
 
 def _entry(item: object, codec: Codec) -> Entry:

@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -49,6 +50,7 @@ from genai_host.instance import Attempt
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.observers import CallReport, Observers
+from genai_host.prices import Prices, cost_of
 from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)
@@ -57,6 +59,8 @@ _GRACE = 0.25  # seconds that the end of a transmission may lag behind the end o
 
 class Route:
     """A model at a provider instance in a dialect, ready to call.
+
+    prices   what calls cost by; None to leave that unknown
 
     Every call is bounded by a `Cancellation`, raises `GenaiError` and nothing else,
     and names the model and the provider in it.
@@ -69,6 +73,7 @@ class Route:
         instances: Instances,
         observers: Observers,
         clock: Clock,
+        prices: Prices | None = None,
     ) -> None:
         self.candidate = candidate
         self.info = candidate.info
@@ -77,6 +82,7 @@ class Route:
         self._instances = instances
         self._observers = observers
         self._clock = clock
+        self._prices = prices
         self._checkers: dict[str, Checker] = {}
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +102,7 @@ class Route:
         started = self._clock.monotonic()
         with self._guarded(cancellation) as (attempt, report):
             result = self._send(self._fitted(call, attempt), attempt)
-            report.result = self._finished(result, started)
+            report.result = self._finished(result, started, attempt.provider)
         return report.result
 
     def stream(self, call: Call, cancellation: Cancellation) -> Generator[Delta, None, Completion]:
@@ -112,7 +118,7 @@ class Route:
                 yield from _in_one_piece(result)
             else:
                 result = yield from self._stream(call, decoder, attempt)
-            completion: Completion = self._finished(result, started)
+            completion: Completion = self._finished(result, started, attempt.provider)
             report.result = completion
         return completion
 
@@ -241,10 +247,24 @@ class Route:
             error.retry_after = _retry_after(reply, self._clock)
         raise error
 
-    def _finished(self, result: Any, started: float) -> Any:
+    def _finished(self, result: Any, started: float, provider: Provider) -> Any:
         if not isinstance(result, (Completion, Vectors, Verdict)):
             raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
-        return evolve(result, route=self.info, seconds=self._clock.monotonic() - started)
+        seconds = self._clock.monotonic() - started
+        cost = self._cost(result, seconds, provider)
+        return evolve(result, route=self.info, seconds=seconds, cost=cost)
+
+    def _cost(
+        self, result: Completion | Vectors | Verdict, seconds: float, provider: Provider
+    ) -> float | None:
+        """In US dollars, by the prices of when the call began."""
+        if self._prices is None:
+            return None
+        candidate = self.candidate
+        usage = None if isinstance(result, Verdict) else result.usage
+        began = self._clock.now() - timedelta(seconds=seconds)
+        id, name = provider.wire_id(candidate.id), candidate.model.name
+        return cost_of(self._prices, provider, id, name, usage, began)
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:

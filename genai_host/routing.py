@@ -15,6 +15,7 @@ from genai_host.instance import Instance, Unopened
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.observers import Observers
+from genai_host.prices import Prices
 from genai_host.registry import Registry
 from genai_host.resolution import Catalog
 from genai_host.route import Route
@@ -32,12 +33,14 @@ class Routing:
         config: Config,
         observers: Observers,
         clock: Clock,
+        prices: Prices | None = None,
     ) -> None:
         self._registry = registry
         self._instances = instances
         self._config = config
         self._observers = observers
         self._clock = clock
+        self._prices = prices
         self._lock = threading.RLock()
         self._joined: tuple[int, Catalog] | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
@@ -126,7 +129,9 @@ class Routing:
             kept = self._routes.get(key)
             if kept is None or kept.candidate != candidate:
                 dialect = self._registry.dialects[candidate.dialect]
-                kept = Route(candidate, dialect, self._instances, self._observers, self._clock)
+                kept = Route(
+                    candidate, dialect, self._instances, self._observers, self._clock, self._prices
+                )
                 self._routes[key] = kept
             return kept
 

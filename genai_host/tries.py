@@ -24,6 +24,11 @@ class Try:
     code: str
     status: int | None = None
 
+    @property
+    def was_refused(self) -> bool:
+        """Whether the service answered that it did nothing, for which none charges."""
+        return self.status is not None and self.status >= 400
+
 
 @frozen
 class Trace:

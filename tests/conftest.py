@@ -21,13 +21,13 @@ def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def script(home: Path) -> Callable[[Sequence[Any]], None]:
+def script(home: Path) -> Callable[..., None]:
     """Configures an instance `script` of the mock that says these replies."""
 
-    def configure(replies: Sequence[Any]) -> None:
+    def configure(replies: Sequence[Any], **settings: Any) -> None:
         file = home / "config" / "config.toml"
         file.parent.mkdir(parents=True, exist_ok=True)
-        instance = {"type": "mock", "replies": list(replies)}
+        instance = {"type": "mock", "replies": list(replies), **settings}
         file.write_text(tomlkit.dumps({"providers": {"script": instance}}), encoding="utf-8")
 
     return configure

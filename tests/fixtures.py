@@ -24,7 +24,8 @@ def make_host(make_host: MakeHost) -> MakeHost:
     """Makes hosts of given plugins, and closes them: `make_host(extra=module)`.
 
     The shared dialects, the mock and the chat are in it unless set to None; `config`,
-    `clock`, `patience` and `store` go to the host, which tries calls once unless told otherwise.
+    `clock`, `patience`, `store` and `prices` go to the host, which tries calls once unless
+    told otherwise.
     """
     import genai_feature_chat
     import genai_vendor_mock

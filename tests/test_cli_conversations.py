@@ -67,6 +67,7 @@ class TestList:
                 "models": {"main": "mock@mock"},
                 "status": "idle",
                 "turns": 1,
+                "cost": None,
                 "created": "2023-11-14T22:13:20.250+00:00",
                 "updated": "2023-11-14T22:13:20.250+00:00",
                 "forked_from": None,

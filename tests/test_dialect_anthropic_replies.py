@@ -122,7 +122,10 @@ def test_usage_is_counted() -> None:
         "output_tokens_details": {"thinking_tokens": 5},
         "service_tier": "standard",
     }
-    assert read(message(text("a"), usage=usage)).usage == Usage(123, 7, 100, 5)
+    assert read(message(text("a"), usage=usage)).usage == Usage(123, 7, 100, 5, 20)
+    by_time = {"ephemeral_5m_input_tokens": 8, "ephemeral_1h_input_tokens": 12}
+    timed = {**usage, "cache_creation": by_time}
+    assert read(message(text("a"), usage=timed)).usage == Usage(123, 7, 100, 5, 20, 12)
     nulls = {**dict.fromkeys(usage, None), "input_tokens": 3}
     assert read(message(text("a"), usage=nulls)).usage == Usage(3)
 

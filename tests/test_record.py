@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
-from attrs import frozen
+from attrs import fields, frozen
 
 from genai_host import Host, Message, Record
-from genai_host.api import Answer, Codec, Detail, Part, Usage
+from genai_host.api import Answer, Codec, Cost, Detail, Part, Usage
 from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
 from genai_host.record import (
     SCHEMA,
@@ -94,12 +94,17 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
     assert not conversation.history
 
 
+def test_no_field_of_an_answer_is_left_out() -> None:
+    told = {"summary", "details", "data", "adds", "state", "usage", "cost"}
+    assert {each.name for each in fields(Answer)} == told
+
+
 @pytest.mark.parametrize(
     "answer",
     [
         Answer("plain"),
         Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
-        Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4)),
+        Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
         Answer("empty", adds=()),
     ],
 )

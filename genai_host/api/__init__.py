@@ -4,6 +4,7 @@
     from genai_host.api import Model, hookimpl
 
 messages    roles, parts, messages, usage
+costs       what calls cost
 exchange    requests and replies as they pass between dialect and provider
 calls       one call of a model, free of wire formats, and what comes back
 dialects    the codec of a wire format; how a provider serves it
@@ -45,6 +46,7 @@ from genai_host.api.calls import (
 from genai_host.api.checker import Checker
 from genai_host.api.codec import Codec
 from genai_host.api.commands import Command
+from genai_host.api.costs import Cost
 from genai_host.api.dialects import Decoder, Dialect, Serve
 from genai_host.api.exchange import (
     Encoded,
@@ -75,7 +77,7 @@ from genai_host.api.messages import (
 )
 from genai_host.api.models import Model, Offering
 from genai_host.api.parameters import standard
-from genai_host.api.providers import Clock, Listed, Provider, ProviderType, Services
+from genai_host.api.providers import FREE, Clock, Listed, Provider, ProviderType, Services
 from genai_host.api.schema import schema_of
 from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
@@ -106,6 +108,7 @@ from genai_host.api.tools import (
 )
 
 __all__ = [
+    "FREE",
     "AccessToken",
     "All",
     "Answer",
@@ -121,6 +124,7 @@ __all__ = [
     "Codec",
     "Command",
     "Completion",
+    "Cost",
     "Decoder",
     "Delta",
     "Detail",

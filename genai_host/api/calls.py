@@ -142,6 +142,8 @@ class Completion:
     vendor_finish   why it stopped, in the vendor's word
     route           which way it was called; filled in by the host
     seconds         how long it took; filled in by the host
+    cost            US dollars, by the list price of that time; None if it is not known;
+                    filled in by the host
     """
 
     message: Message
@@ -151,6 +153,7 @@ class Completion:
     vendor_finish: str = ""
     route: RouteInfo | None = None
     seconds: float = 0.0
+    cost: float | None = None
 
     @property
     def text(self) -> str:
@@ -170,6 +173,7 @@ class Vectors:
     usage: Usage = field(factory=Usage)
     route: RouteInfo | None = None
     seconds: float = 0.0
+    cost: float | None = None
 
 
 @frozen
@@ -181,6 +185,7 @@ class Verdict:
     model        the model that judged, as the service names it
     route        which way it was called; filled in by the host
     seconds      how long it took; filled in by the host
+    cost         as that of a `Completion`
     """
 
     flagged: bool
@@ -188,3 +193,4 @@ class Verdict:
     model: str = ""
     route: RouteInfo | None = None
     seconds: float = 0.0
+    cost: float | None = None

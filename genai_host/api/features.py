@@ -18,6 +18,7 @@ from attrs import converters as convert
 from attrs import field, frozen
 
 from genai_host.api.converters import string_set
+from genai_host.api.costs import Cost
 from genai_host.api.exchange import Operation
 from genai_host.api.messages import Message, Usage
 from genai_host.api.settings import SETTINGS
@@ -85,6 +86,7 @@ class Answer:
     adds      what enters the history; None for the message and the summary
     state     JSON to be given back in the next `Turn.state`
     usage     tokens used by all prompts of the turn; filled in by the host
+    cost      of all calls of models in the turn; filled in by the host
 
     Raises `TypeError` where it is made, for what is no text, detail or message.
     """
@@ -97,6 +99,7 @@ class Answer:
     )
     state: Any = None
     usage: Usage = field(factory=Usage)
+    cost: Cost = field(factory=Cost)
 
     @property
     def text(self) -> str:

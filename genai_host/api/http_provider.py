@@ -92,6 +92,10 @@ class HttpProvider(Provider):
     def missing(self) -> str | None:
         return None if self.base_url else "no address: set base_url"
 
+    def priced_as(self, model_id: str) -> str:
+        """Its address: what is behind another than the vendor's own is not known."""
+        return self.base_url
+
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
         return self._carry(self.services.http.send, self._outgoing(request), limits)
 

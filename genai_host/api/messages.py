@@ -245,14 +245,18 @@ def remember_each(
 class Usage:
     """Tokens used; `+` adds.
 
-    cached_input   of the input, how many came from the service's cache
-    reasoning      of the output, how many were spent thinking
+    cached_input       of the input, how many came from the service's cache
+    reasoning          of the output, how many were spent thinking
+    cache_written      of the input, how many were put into the service's cache
+    cache_written_1h   of these, how many were put there for an hour
     """
 
     input: int = 0
     output: int = 0
     cached_input: int = 0
     reasoning: int = 0
+    cache_written: int = 0
+    cache_written_1h: int = 0
 
     @property
     def total(self) -> int:
@@ -264,4 +268,6 @@ class Usage:
             self.output + other.output,
             self.cached_input + other.cached_input,
             self.reasoning + other.reasoning,
+            self.cache_written + other.cache_written,
+            self.cache_written_1h + other.cache_written_1h,
         )

@@ -27,6 +27,9 @@ from genai_host.errors import GenaiError
 
 S = TypeVar("S")
 
+FREE = "free"
+"""Whose prices hold where calls cost nothing; see `Provider.priced_as`."""
+
 
 @frozen
 class Listed:
@@ -80,6 +83,15 @@ class Provider(ABC):
     def wire_id(self, model_id: str) -> str:
         """The id to send for a model, given the id that it is offered under."""
         return model_id
+
+    def priced_as(self, model_id: str) -> str:
+        """Whose prices hold for a model: a provider's id in the table of the package
+        genai-prices, as `openai`, or the address of a service, by which that finds it;
+        `FREE` if calls cost nothing; empty if it is not known.
+
+        model_id   as it is sent
+        """
+        return ""
 
     @abstractmethod
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:

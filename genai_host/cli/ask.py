@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.costs import cost_row, cost_text
 from genai_host.cli.options import (
     attach_option,
     checked_schema,
@@ -76,7 +77,9 @@ def command(
     What is piped in is part of the question. Without --model and --provider the
     default model answers. The conversation is kept, and `ask -c` goes on with it.
 
-    JSON has text, data, usage, details, conversation (its id), feature and models.
+    JSON has text, data, usage, cost (of the calls of models: dollars, known and unknown,
+    how many calls these are for and how many are not in it; null if nothing is known),
+    details, conversation (its id), feature and models.
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
@@ -274,6 +277,8 @@ def show_details(answer: Answer, show: Callable[..., None] = note) -> None:
             show(f"  {name}: {text}", dim=True)
     used = answer.usage
     show(f"tokens: {used.input} in, {used.output} out", dim=True)
+    if answer.cost.known:
+        show(f"cost: {cost_text(answer.cost)}", dim=True)
 
 
 def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, Any]:
@@ -293,5 +298,6 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
         "text": answer.text,
         "data": codec.to_json(answer.data),
         "usage": attrs.asdict(answer.usage),
+        "cost": cost_row(answer.cost),
         "details": codec.to_json(answer.details),
     }

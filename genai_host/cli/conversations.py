@@ -13,6 +13,7 @@ import click
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import resumed, show_answer, show_details
+from genai_host.cli.costs import cost_text
 from genai_host.cli.talks import complete_ids, found, next_steps, reopened
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.cli.times import local, read_age, read_date
@@ -63,8 +64,8 @@ def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
     """List conversations, the last that was gone on with first.
 
     Status: idle, failed, waiting (for a value), running, interrupted. JSON has id, title,
-    feature, models (role to name), status, turns, created, updated (ISO 8601, UTC) and
-    forked_from.
+    feature, models (role to name), status, turns, cost (as that of `ask`), created, updated
+    (ISO 8601, UTC) and forked_from.
     """
     summaries = app.store.conversations(limit=None if everything else limit + 1)
     more = not everything and len(summaries) > limit
@@ -150,6 +151,8 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
     yield "begun", local(summary.created)
     yield "last", local(summary.updated)
     yield "status", summary.status
+    if summary.cost.known:
+        yield "cost", cost_text(summary.cost)
     if summary.forked_from:
         yield "fork of", summary.forked_from
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Codec, Message
 from genai_host.cli.ask import answer_row, show_details
+from genai_host.cli.costs import cost_row, dollars_text
 from genai_host.cli.terminal import echo
 from genai_host.cli.times import local, utc
 from genai_host.record import added
@@ -28,6 +29,7 @@ def row_of(summary: Summary) -> dict[str, Any]:
         "models": dict(summary.models),
         "status": summary.status,
         "turns": summary.turns,
+        "cost": cost_row(summary.cost),
         "created": utc(summary.created),
         "updated": utc(summary.updated),
         "forked_from": summary.forked_from or None,
@@ -67,6 +69,8 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
     for each in tries:
         used = f"{each.input_tokens or 0} in, {each.output_tokens or 0} out"
         ended = used if each.code is None else f"failed: {each.code}"
+        if each.cost is not None:
+            ended += f", ${dollars_text(each.cost)}"
         echo(
             f"turn {each.turn}: {each.model}@{each.provider}, {each.seconds:.2f} s, {ended}",
             dim=True,

@@ -274,4 +274,6 @@ def _read_usage(data: Mapping[str, Any]) -> Usage:
         output=count_in(data, "output_tokens"),
         cached_input=cached,
         reasoning=count_in(object_in(data, "output_tokens_details"), "thinking_tokens"),
+        cache_written=written,
+        cache_written_1h=count_in(object_in(data, "cache_creation"), "ephemeral_1h_input_tokens"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ _TOKENS = {
     "reasoning": "reasoning_tokens",
 }
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-_NO_TRY = {"code": None, "http_status": None, **dict.fromkeys(_TOKENS.values())}
+_NO_TRY = {"code": None, "http_status": None, "cost": None, **dict.fromkeys(_TOKENS.values())}
 
 
 class Indexer:
@@ -250,8 +251,15 @@ def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
 def _succeeded(result: Mapping[str, Any], at: float) -> dict[str, Any]:
     """The call whose result this is, which came then."""
     seconds, usage = result.get("seconds", 0.0), result.get("usage", {})
-    tokens = {column: usage.get(name, 0) for name, column in _TOKENS.items()}
-    return {**_NO_TRY, **result["route"], "started": at - seconds, "seconds": seconds, **tokens}
+    counts = {column: usage.get(name, 0) for name, column in _TOKENS.items()}
+    counts["cost"] = _dollars(result.get("cost"))
+    return {**_NO_TRY, **result["route"], "started": at - seconds, "seconds": seconds, **counts}
+
+
+def _dollars(value: Any) -> float | None:
+    """A cost as it is on record, which may come from elsewhere; None for what is none."""
+    is_amount = type(value) in (int, float) and 0 <= value <= sys.float_info.max
+    return float(value) if is_amount else None
 
 
 def _texts(content: Sequence[Any]) -> Iterator[str]:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, true, tuple_, update
 from sqlalchemy.engine import Row
 
-from genai_host.api import Codec
+from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
 from genai_host.record import Entry, Record, retell
@@ -32,6 +32,17 @@ from genai_host.transcript import as_markdown
 
 _STEPS = ("step_started", "step_ended")
 _DAY = 86400.0  # seconds
+_MINE = tries.c.conversation == conversations.c.id
+_REFUSED = and_(tries.c.code.is_not(None), tries.c.http_status >= 400)  # as `Try.was_refused`
+_COSTS = tuple(
+    select(total).where(_MINE, chosen).correlate(conversations).scalar_subquery().label(name)
+    for name, total, chosen in (
+        ("dollars", func.sum(tries.c.cost), tries.c.cost.is_not(None)),
+        ("known", func.count(), tries.c.cost.is_not(None)),
+        ("unknown", func.count(), and_(tries.c.cost.is_(None), func.coalesce(~_REFUSED, true()))),
+    )
+)
+"""Of a conversation, what its calls cost; see `Cost`."""
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
@@ -115,7 +126,7 @@ class Library:
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         self._indexer.catch_up()
-        chosen = select(conversations).where(self._mine())
+        chosen = select(conversations, *_COSTS).where(self._mine())
         if after is not None:
             chosen = chosen.where(_comes_after(self.find(after)))
         columns = conversations.c
@@ -125,7 +136,7 @@ class Library:
     def summary(self, id: str) -> Summary:
         id = self.find(id)
         self._indexer.catch_up()
-        found = self._summaries(select(conversations).where(conversations.c.id == id))
+        found = self._summaries(select(conversations, *_COSTS).where(conversations.c.id == id))
         if not found:
             raise NotFound(f"there is no conversation {id}")
         return found[0]
@@ -271,4 +282,5 @@ def _summary(row: Row[Any], there: Collection[int]) -> Summary:
         entries=row.entries,
         models=json.loads(row.models),
         forked_from=row.forked_from or "",
+        cost=Cost(row.dollars or 0.0, row.known, row.unknown),
     )

@@ -7,6 +7,8 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from genai_host.api import Cost
+
 Status = Literal["idle", "failed", "waiting", "running", "interrupted"]
 
 
@@ -26,6 +28,8 @@ class Summary:
     turns     how many were begun
     entries   how many are on record
     models    role to model
+    cost      of all its calls of models, also in turns that failed or were taken back; that
+              of a fork has in it what the turns cost that it took over
     """
 
     id: str
@@ -38,6 +42,7 @@ class Summary:
     entries: int = 0
     models: Mapping[str, str] = field(factory=dict)
     forked_from: str = ""
+    cost: Cost = field(factory=Cost)
 
 
 @frozen
@@ -48,7 +53,7 @@ class StoredTry:
     number      of the try for that step, from 0
     started     seconds since 1970
     code        of its error; None if it succeeded
-    cost        None where it is not known
+    cost        US dollars; None where it is not known
     """
 
     turn: int

@@ -85,6 +85,7 @@ messages = Table(
 )
 
 # Every try of every call of a model. `code` is that of its error; null if it succeeded.
+# `cost` is in US dollars; null if it is not known.
 tries = Table(
     "tries",
     metadata,

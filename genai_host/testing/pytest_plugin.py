@@ -19,6 +19,7 @@ from genai_host.api import Clock
 from genai_host.config import Config
 from genai_host.discovery import Given
 from genai_host.host import Host
+from genai_host.prices import Prices
 from genai_host.retry import Patience
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
@@ -52,7 +53,8 @@ def make_host() -> Iterator[MakeHost]:
     """Makes hosts of given plugins, and closes them: `make_host(mine=my_module)`.
 
     The host's own dialects are in it; a plugin that is None is left out. `config`,
-    `clock`, `patience` and `store` go to the host, which tries calls once unless told otherwise.
+    `clock`, `patience`, `store` and `prices` go to the host, which tries calls once unless
+    told otherwise.
     """
     import genai_host.dialects
 
@@ -64,6 +66,7 @@ def make_host() -> Iterator[MakeHost]:
         clock: Clock | None = None,
         patience: Patience | None = None,
         store: Store | None = None,
+        prices: Prices | None = None,
         **plugins: object,
     ) -> Host:
         given = {"dialects": genai_host.dialects, **plugins}
@@ -74,6 +77,7 @@ def make_host() -> Iterator[MakeHost]:
             clock=clock,
             patience=patience or _ONCE,
             store=store,
+            prices=prices,
         )
         hosts.append(host)
         return host

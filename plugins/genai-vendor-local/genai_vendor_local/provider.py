@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from genai_host.api import (
+    FREE,
     Limits,
     Listed,
     Provider,
@@ -79,6 +80,9 @@ class LocalProvider(Provider):
 
     def missing_models(self) -> Mapping[str, str]:
         return _Missing(self._folder)
+
+    def priced_as(self, model_id: str) -> str:
+        return FREE
 
     def list_models(self, limits: Limits) -> Iterable[Listed]:
         for weights in KNOWN:

@@ -19,7 +19,7 @@ from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
-from genai_host.api import ProviderRequest, Services
+from genai_host.api import FREE, ProviderRequest, Services
 from genai_host.api.settings import read_settings
 from genai_host.bounds import Bounds
 from genai_host.cancellation import Cancellation
@@ -152,6 +152,10 @@ def test_its_usual_models_are_ones_that_it_offers(provider: LocalProvider) -> No
     declared = {model.name: model for model in genai_models_open.genai_models()}
     for operation, name in provider.default_models.items():
         assert declared[name].operation == operation
+
+
+def test_its_calls_cost_nothing(provider: LocalProvider) -> None:
+    assert provider.priced_as(DEFAULT.name) == FREE
 
 
 def test_its_calls_may_take_as_long_as_a_processor_does() -> None:

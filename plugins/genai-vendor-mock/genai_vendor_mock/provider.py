@@ -58,11 +58,15 @@ class MockProvider(Provider):
         self.requests: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         self.closed = False
         self._lacks = settings.missing
+        self._seller = settings.priced_as
         self._clock = services.clock
         self._codec = Codec()
 
     def missing(self) -> str | None:
         return self._lacks or None
+
+    def priced_as(self, model_id: str) -> str:
+        return self._seller
 
     def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
         body = self._hear(request)

@@ -69,6 +69,9 @@ class Settings:
         default=False, metadata=about("whether to start again when the replies are used up")
     )
     missing: str = field(default="", metadata=about("what to say that it lacks to run"))
+    priced_as: str = field(
+        default="", metadata=about("whose prices to ask for, as openai; free for none")
+    )
 
 
 class Script:

@@ -1,0 +1,403 @@
+"""What calls cost: by the real table, and by one that a test gives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from attrs import define, field
+from stores import CODEC, MakeStore, make_store, place, postgres_server, store
+from support import Terminal
+
+from genai_host import Cost, Host, Patience, Record, Usage
+from genai_host.api import (
+    FREE,
+    Answer,
+    Embed,
+    Feature,
+    Moderate,
+    NoSettings,
+    Operation,
+    Prompt,
+    Serve,
+    Story,
+    Turn,
+    http_provider,
+)
+from genai_host.api.costs import cost_of_call
+from genai_host.cli.costs import cost_text, dollars_text
+from genai_host.errors import DeserializationError, GenaiError
+from genai_host.prices import PackagedPrices, installed_prices
+from genai_host.store import Store
+from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
+from genai_host.testing.fake_service import json_reply
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+MakeHost = Callable[..., Host]
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+USED = {"input": 1000, "output": 100}
+
+
+@define
+class Table:
+    """Dollars for a thousand tokens, by seller and model.
+
+    asked   what it was asked
+    """
+
+    dollars: dict[tuple[str, str], float]
+    asked: list[tuple[str, str, Usage, datetime]] = field(factory=list)
+
+    def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
+        self.asked.append((seller, model, usage, at))
+        each = self.dollars.get((seller, model))
+        return None if each is None else each * usage.total / 1000
+
+
+def said(text: str = "a", **usage: int) -> dict[str, Any]:
+    return {"text": text, "usage": {**USED, **usage}}
+
+
+def twice(turn: Turn[NoSettings]) -> Story:
+    """Asks two times, whatever becomes of it."""
+    for _ in range(2):
+        with suppress(GenaiError):
+            yield from Prompt([turn.message])
+    return Answer("done")
+
+
+TWICE = MadePlugin(features=[Feature("twice", NoSettings, twice)])
+
+
+def scripted(make_host: MakeHost, *replies: Any, seller: str = "acme", **given: Any) -> Host:
+    """A host with the mock as `script`, which is sold by acme."""
+    given = {"prices": Table({("acme", "m"): 2.0}), "twice": TWICE, **given}
+    host = make_host(**given)
+    host.instances.add("script", "mock", {"replies": replies, "priced_as": seller})
+    return host
+
+
+class TestPackagedPrices:
+    def price(self, seller: str, model: str, *usage: int, at: datetime = NOW) -> float | None:
+        return PackagedPrices().price(seller, model, Usage(*usage), at)
+
+    def test_what_comes_from_the_cache_has_its_own_price(self) -> None:
+        expected = (600 * 2.5 + 400 * 1.25 + 100 * 10) / 1e6
+        assert self.price("openai", "gpt-4o", 1000, 100, 400) == pytest.approx(expected)
+
+    def test_what_is_put_into_the_cache_has_its_own_price(self) -> None:
+        expected = (300 * 3 + 200 * 0.3 + 400 * 3.75 + 100 * 6 + 100 * 15) / 1e6
+        usage = (1000, 100, 200, 0, 500, 100)
+        assert self.price("anthropic", "claude-sonnet-4-0", *usage) == pytest.approx(expected)
+
+    def test_reasoning_is_a_part_of_the_output(self) -> None:
+        spent = self.price("openai", "gpt-5", 1000, 100, 0, 80)
+        assert spent == self.price("openai", "gpt-5", 1000, 100)
+
+    def test_the_price_is_that_of_the_time(self) -> None:
+        before = datetime(2025, 6, 1, tzinfo=timezone.utc)
+        assert self.price("openai", "o3", 1000, at=before) == pytest.approx(0.010)
+        assert self.price("openai", "o3", 1000) == pytest.approx(0.002)
+
+    def test_a_service_is_found_by_its_address(self) -> None:
+        found = self.price("https://api.openai.com/v1", "gpt-4o", 1000)
+        assert found == self.price("openai", "gpt-4o", 1000)
+
+    @pytest.mark.parametrize(
+        ("seller", "model"),
+        [
+            ("https://gateway.example/v1", "gpt-4o"),
+            ("http://localhost:8000/v1", "gpt-4o"),
+            ("nobody-of-that-name", "gpt-4o"),
+            ("openai", "no-model-of-that-name"),
+        ],
+    )
+    def test_who_or_what_is_not_in_it_has_no_price(self, seller: str, model: str) -> None:
+        assert self.price(seller, model, 1000, 100) is None
+
+    def test_tokens_that_have_no_price_do_not_cost_nothing(self) -> None:
+        assert self.price("openai", "whisper-1", 1000) is None
+        assert self.price("openai", "text-embedding-3-small", 1000, 100) is None
+        assert self.price("openai", "text-embedding-3-small", 1000) == pytest.approx(0.00002)
+
+    def test_usage_that_makes_no_sense_has_no_price(self) -> None:
+        assert self.price("openai", "gpt-4o", 10, 0, 1000) is None
+
+    def test_nobody_is_asked_over_the_network(self) -> None:
+        run("""
+            sys.addaudithook(refuse)
+            from genai_host.prices import PackagedPrices
+            assert PackagedPrices().price("openai", "gpt-4o", Usage(1000), now) == 0.0025
+        """)
+
+
+def run(script: str) -> None:
+    """Run it in a process of its own."""
+    import textwrap
+
+    begin = """
+        import sys
+        from datetime import datetime, timezone
+        from genai_host import Host, Usage
+        now = datetime.now(timezone.utc)
+        def refuse(event, arguments):
+            if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto"):
+                raise AssertionError(event)
+    """
+    text = textwrap.dedent(begin) + textwrap.dedent(script)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+class TestInstalled:
+    def test_it_is_found_without_being_imported(self) -> None:
+        run("""
+            from genai_host.prices import installed_prices
+            assert installed_prices() is not None
+            with Host() as host:
+                host.open("chat", provider="mock").say("hi")
+            assert "genai_prices" not in sys.modules
+        """)
+
+    def test_without_it_nothing_is_known_and_nothing_goes_wrong(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "genai_prices", None)
+        assert installed_prices() is None
+        host = scripted(make_host, said(), said(), prices=None, seller=FREE)
+        answer = host.open("twice", "script/m").say("hi")
+        assert answer.cost == Cost(unknown=2)
+        assert "cost" not in answer.details[0].data
+
+    def test_it_is_what_calls_cost_by(self, make_host: MakeHost) -> None:
+        host = scripted(make_host, said(), prices=None, seller="openai")
+        cost = host.open("chat", "script/gpt-4o").say("hi").cost
+        assert cost == Cost(0.0035, known=1)
+
+
+class TestCalls:
+    def test_the_calls_of_a_turn_are_added(self, make_host: MakeHost) -> None:
+        answer = scripted(make_host, said(), said(output=0)).open("twice", "script/m").say("hi")
+        assert answer.cost == Cost(4.2, known=2)
+        assert [detail.data["cost"] for detail in answer.details] == pytest.approx([2.2, 2.0])
+
+    def test_the_table_is_asked_for_the_moment_of_the_call(self, make_host: MakeHost) -> None:
+        clock, table = ManualClock(), Table({})
+        clock.advance(3600)
+        host = scripted(make_host, said(), prices=table, clock=clock)
+        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
+        seller, model, usage, at = table.asked[0]
+        assert (seller, model, usage) == ("acme", "m", Usage(1000, 100))
+        assert at == datetime(2026, 1, 1, 1, tzinfo=timezone.utc)
+
+    def test_a_deployment_has_the_price_of_its_model(self, make_host: MakeHost) -> None:
+        table = Table({("acme", "mock"): 1.0})
+        host = make_host(prices=table)
+        settings = {"replies": [said()], "priced_as": "acme"}
+        host.instances.add("mine", "mock", settings, models={"mock": "my-deployment"})
+        assert host.open("chat", "mock@mine").say("hi").cost.dollars == pytest.approx(1.1)
+        assert [model for _, model, _, _ in table.asked] == ["my-deployment", "mock"]
+
+    @pytest.mark.parametrize("seller", ["", "another"])
+    def test_it_is_unknown_where_nobody_says(self, make_host: MakeHost, seller: str) -> None:
+        host = scripted(make_host, said(), seller=seller)
+        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
+
+    def test_no_usage_is_not_no_cost(self, make_host: MakeHost) -> None:
+        host = scripted(make_host, said(input=0, output=0))
+        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
+
+    def test_what_is_free_costs_nothing(self, make_host: MakeHost) -> None:
+        table = Table({})
+        host = scripted(make_host, said(input=0, output=0), seller=FREE, prices=table)
+        assert host.open("chat", "script/m").say("hi").cost == Cost(0.0, known=1)
+        assert table.asked == []
+
+    @pytest.mark.parametrize("dollars", [float("nan"), float("inf"), -1.0])
+    def test_what_is_no_amount_is_unknown(self, make_host: MakeHost, dollars: float) -> None:
+        host = scripted(make_host, said(), prices=Table({("acme", "m"): dollars}))
+        assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
+
+    def test_a_table_that_breaks_breaks_no_answer(
+        self, make_host: MakeHost, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Broken:
+            def price(self, *_: object) -> float | None:
+                raise RuntimeError("no such shelf")
+
+        answer = scripted(make_host, said(), prices=Broken()).open("chat", "script/m").say("hi")
+        assert (answer.text, answer.cost) == ("a", Cost(unknown=1))
+        assert "no such shelf" in caplog.text
+
+    def test_embeddings_and_moderation_have_a_cost_as_well(self, make_host: MakeHost) -> None:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            yield from Embed(["one two three"])
+            yield from Moderate("four")
+            return Answer("done")
+
+        roles: Mapping[str, Operation] = {"embed": "embed", "moderate": "moderate"}
+        feature = Feature("both", NoSettings, respond, roles)
+        fake = FakeModel()
+        host = make_host(
+            prices=Table({("acme", "m"): 1.0}), fake=fake, both=MadePlugin(features=[feature])
+        )
+        settings = {"priced_as": "acme"}
+        host.instances.add("sold", "mock", settings, models={"mock-embed": "m"})
+        models = {"embed": "mock-embed@sold", "moderate": "fake-moderate"}
+        answer = host.open("both", models=models).say("hi")
+        assert answer.cost == Cost(0.003, known=1, unknown=1)
+        assert answer.details[0].data["cost"] == 0.003
+
+    def test_a_service_over_http_is_known_by_its_address(
+        self, make_host: MakeHost, service: FakeService
+    ) -> None:
+        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": Serve()})
+        table = Table({(f"{service.url}/v1", "m"): 1.0})
+        usage = {"prompt_tokens": 900, "completion_tokens": 100}
+        message = {"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+        service.replies.append(json_reply({"choices": [message], "usage": usage}))
+        host = make_host(prices=table, acme=MadePlugin(providers=[acme]))
+        assert host.open("chat", "acme/m").say("hi").cost == Cost(1.0, known=1)
+
+
+class TestFailures:
+    def test_a_call_that_was_refused_costs_nothing(self, make_host: MakeHost) -> None:
+        patience = Patience(tries=2, shortest=0)
+        host = scripted(make_host, {"status": 503}, said(), said(), patience=patience)
+        answer = host.open("twice", "script/m").say("hi")
+        assert answer.cost == Cost(4.4, known=2)
+
+    def test_of_a_call_that_broke_off_it_is_unknown(self, make_host: MakeHost) -> None:
+        host = scripted(make_host, {"text": "a b", "fault": "cut", "pieces": 1}, said())
+        answer = host.open("twice", "script/m").say("hi")
+        assert answer.cost == Cost(2.2, known=1, unknown=1)
+
+    def test_of_an_answer_that_is_not_what_was_asked_for_it_is_unknown(
+        self, make_host: MakeHost
+    ) -> None:
+        def ask(turn: Turn[NoSettings]) -> Story:
+            with suppress(DeserializationError):
+                yield from Prompt([turn.message], schema={"type": "object"})
+            return Answer("done")
+
+        feature = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        host = scripted(make_host, said("no JSON"), ask=feature)
+        assert host.open("ask", "script/m").say("hi").cost == Cost(unknown=1)
+
+
+def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None:
+    table = Table({("acme", "m"): 2.0})
+    replies = [{"text": "a b", "fault": "cut", "pieces": 1}, said()]
+    host = scripted(make_host, *replies, prices=table)
+    conversation = host.open("twice", "script/m")
+    first = conversation.say("hi")
+    assert isinstance(conversation.record, Record)
+    table.dollars.clear()
+    entries = list(conversation.record.entries)[:-1]
+    again = host.reopen(Record(entries)).resume()
+    assert again.cost == first.cost == Cost(2.2, known=1, unknown=1)
+    assert again.details == first.details
+
+
+class TestStore:
+    def test_what_a_conversation_cost_stays_as_it_was(
+        self, make_host: MakeHost, make_store: MakeStore
+    ) -> None:
+        store = make_store()
+        replies = [said(), {"status": 400}, {"text": "a b", "fault": "cut", "pieces": 1}, said()]
+        host = scripted(make_host, *replies, store=store)
+        conversation = host.open("twice", "script/m")
+        conversation.say("hi")
+        conversation.say("hi")
+        conversation.undo()
+        cost = Cost(4.4, known=2, unknown=1)
+        assert store.summary(conversation.id).cost == cost
+        assert [each.cost for each in store.conversations()] == [cost]
+        costs = [each.cost for each in store.tries(conversation.id)]
+        assert costs == [pytest.approx(2.2), None, None, pytest.approx(2.2)]
+
+    def test_one_without_calls_cost_nothing(self, make_host: MakeHost, store: Store) -> None:
+        id = make_host(store=store).open("chat", "mock").id
+        assert store.summary(id).cost == Cost()
+
+    @pytest.mark.parametrize("cost", [-1, 10**400, True, "1"])
+    def test_what_comes_from_elsewhere_is_looked_at(
+        self, make_host: MakeHost, store: Store, cost: Any
+    ) -> None:
+        host = scripted(make_host, said(), store=store)
+        conversation = host.open("chat", "script/m")
+        conversation.say("hi")
+        exported = store.export(conversation.id)
+        [ended] = [each for each in exported["entries"] if each["entry"] == "step_ended"]
+        assert ended["result"]["cost"] == pytest.approx(2.2)
+        ended["result"]["cost"] = cost
+        assert store.summary(store.load(exported, CODEC)).cost == Cost(unknown=1)
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def sold(self, script: Callable[..., None]) -> Callable[..., None]:
+        def configure(*replies: Any) -> None:
+            script(replies, priced_as="openai")
+
+        return configure
+
+    def test_details_have_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
+        sold(said())
+        code, _, err = terminal("ask", "-m", "script/gpt-4o", "hi", "--details")
+        assert code == 0
+        assert err.endswith("tokens: 1000 in, 100 out\ncost: $0.0035\n")
+
+    def test_json_has_it(self, terminal: Terminal, sold: Callable[..., None]) -> None:
+        sold(said(), {"text": "a b", "fault": "cut", "pieces": 1})
+        _, out, _ = terminal("ask", "-m", "script/gpt-4o", "hi", "--json")
+        assert json.loads(out)["cost"] == {"dollars": 0.0035, "known": 1, "unknown": 0}
+
+    def test_conversations_have_the_sum(
+        self, terminal: Terminal, sold: Callable[..., None]
+    ) -> None:
+        broken = {"text": "a b", "fault": "cut", "pieces": 1}
+        sold(said(), broken)
+        terminal("ask", "-m", "script/gpt-4o", "hi")
+        sold(broken)
+        assert terminal("ask", "-c", "hi")[0] == 1
+        expected = {"dollars": 0.0035, "known": 1, "unknown": 1}
+        [listed] = json.loads(terminal("conversations", "list", "--json")[1])
+        assert listed["cost"] == expected
+        shown = json.loads(terminal("conversations", "show", "last", "--json")[1])
+        assert shown["cost"] == expected
+        assert [each["cost"] for each in shown["tries"]] == [0.0035, None]
+        assert shown["turns"][0]["answer"]["cost"]["dollars"] == 0.0035
+        out = terminal("conversations", "show", "last", "--details")[1]
+        assert "\ncost:     at least $0.0035\n" in out
+        assert ", 1000 in, 100 out, $0.0035\n" in out
+
+    def test_nothing_is_said_where_nothing_is_known(self, terminal: Terminal) -> None:
+        _, out, err = terminal("ask", "-p", "mock", "hi", "--details", "--json")
+        assert json.loads(out)["cost"] is None
+        assert "cost" not in err
+        assert "cost" not in terminal("conversations", "show", "last", "--details")[1]
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [
+        (0.0, "0"), (12.5, "12.5000"), (0.01, "0.0100"), (0.0035, "0.0035"),
+        (0.000012345, "0.0000123"), (1e-9, "0.000000001"), (0.009999, "0.01"),
+    ],
+)  # fmt: skip
+def test_amounts_can_be_read(dollars: float, text: str) -> None:
+    assert dollars_text(dollars) == text
+
+
+def test_costs_are_added() -> None:
+    total = cost_of_call(1.5) + cost_of_call(None) + cost_of_call(0.0)
+    assert total == Cost(1.5, known=2, unknown=1)
+    assert cost_text(total) == "at least $1.5000"
