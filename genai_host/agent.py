@@ -28,6 +28,7 @@ from genai_host.api import (
 from genai_host.api.calls import Draft
 from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
+from genai_host.rates import Rates
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
@@ -43,6 +44,7 @@ class Agent:
     routes       that run, best first; none if it is never prompted
     parameters   for all its prompts
     retry        what calls the routes; none if there are none
+    rates        what holds them to the rates that prompts name; none if there is none
 
     Raises `InvalidParameter` if the best route does not take the parameters.
     """
@@ -54,10 +56,12 @@ class Agent:
         parameters: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
         retry: Retry | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
         self._retry = retry
+        self._rates = rates
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
         self._checkers: dict[str, Checker] = {}
@@ -94,12 +98,20 @@ class Agent:
         completion = yield from self._with_retries().stream(
             self._routes_for(prompt),
             cancellation,
-            lambda route: route.stream(self._call(prompt, route, in_pieces), cancellation),
+            lambda route: self._attempt(prompt, route, cancellation, in_pieces),
             trace,
         )
         if checker is not None and completion.finish in ("stop", "length"):
             completion = with_value(completion, checker)
         return completion
+
+    def _attempt(
+        self, prompt: Prompt, route: Route, cancellation: Cancellation, in_pieces: bool
+    ) -> Generator[Delta, None, Completion]:
+        call = self._call(prompt, route, in_pieces)
+        if prompt.rate is not None and self._rates is not None:
+            self._rates.wait(route.info, prompt.rate, cancellation)
+        return route.stream(call, cancellation)
 
     def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
@@ -145,7 +157,9 @@ class Agent:
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
-            parameters=route.parameters({**self.parameters, **prompt.parameters}),
+            parameters=route.parameters(
+                {**prompt.defaults, **self.parameters, **prompt.parameters}
+            ),
             stream=in_pieces,
             draft=self._draft,
         )
@@ -177,7 +191,7 @@ class Agent:
         if prompt.schema is not None:
             able.sort(key=lambda route: "schema" not in route.capabilities)
         best, *others = able
-        given = self.parameters.keys() | prompt.parameters.keys()
+        given = prompt.defaults.keys() | self.parameters.keys() | prompt.parameters.keys()
         return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
 
     def _with_retries(self) -> Retry:

@@ -35,6 +35,7 @@ from genai_host.join import Candidate
 from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
+from genai_host.rates import Rates
 from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
@@ -82,6 +83,7 @@ class Host:
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry = Retry(self.clock, patience)
+        self._rates = Rates(self.clock)
         self.store = store
         self._lock = threading.RLock()
         self._conversations: weakref.WeakSet[Conversation] = weakref.WeakSet()
@@ -338,7 +340,7 @@ class Host:
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             routes = self._routing.routes(name, feature.roles[role])
-            return Agent(role, routes, parameters, retry=self._retry)
+            return Agent(role, routes, parameters, retry=self._retry, rates=self._rates)
 
         conversation = Conversation(
             feature,
