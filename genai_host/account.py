@@ -32,12 +32,14 @@ class Account:
     round_trips   how often models may be called
     steps         how many steps there may be, of any kind
     usage         tokens used
+    completion    what a model said last
     """
 
     def __init__(
         self, history: Iterable[Message], round_trips: int, steps: int, codec: Codec
     ) -> None:
         self.usage = Usage()
+        self.completion: Completion | None = None
         self._max_round_trips = round_trips
         self._max_steps = steps
         self._codec = codec
@@ -79,6 +81,7 @@ class Account:
             self._new.extend(new)
             if isinstance(result, Completion):
                 self._new.append(result.message)
+                self.completion = result
             if isinstance(result, (Completion, Vectors)):
                 self.usage += result.usage
             if detail is not None:

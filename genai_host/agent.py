@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     Call,
     ChatCall,
@@ -20,15 +22,18 @@ from genai_host.api import (
     Moderate,
     ModerateCall,
     Prompt,
+    RouteInfo,
     Text,
     ToolResult,
     Vectors,
     Verdict,
+    schema_of,
 )
 from genai_host.api.calls import Draft
 from genai_host.cancellation import Cancellation
-from genai_host.errors import NoRoute
+from genai_host.errors import GenerationError, NoRoute
 from genai_host.rates import Rates
+from genai_host.raw_replies import RawReplies
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
@@ -85,33 +90,54 @@ class Agent:
         *,
         in_pieces: bool = True,
         trace: Trace | None = None,
+        raw: RawReplies | None = None,
+        form: Any = None,
     ) -> Generator[Delta, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
         in_pieces   whether the service is asked for pieces at all
         trace       is told of calls that fail
+        raw         keeps the replies as they come
+        form        a class with a schema for each dialect, in place of that of the prompt
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `DeserializationError` if a schema is not satisfied.
         """
-        checker = self._checker(prompt.schema)
-        completion = yield from self._with_retries().stream(
-            self._routes_for(prompt),
-            cancellation,
-            lambda route: self._attempt(prompt, route, cancellation, in_pieces),
-            trace,
-        )
-        if checker is not None and completion.finish in ("stop", "length"):
-            completion = with_value(completion, checker)
-        return completion
+        self._checker(prompt.schema)  # which is looked at before anything is sent
+
+        def act(route: Route) -> Generator[Delta, None, Completion]:
+            asked = (
+                prompt
+                if form is None
+                else evolve(prompt, schema=schema_of(form, route.info.dialect))
+            )
+            return self._attempt(asked, route, cancellation, in_pieces, raw)
+
+        try:
+            completion = yield from self._with_retries().stream(
+                self._routes_for(prompt), cancellation, act, trace
+            )
+            checker = self._checker(_schema_for(prompt, completion.route, form))
+            if checker is not None and completion.finish in ("stop", "length"):
+                completion = with_value(completion, checker)
+        except GenerationError as error:
+            if raw is not None:
+                error.raw_reply = raw.file
+            raise
+        return completion if raw is None else evolve(completion, raw_reply=raw.file)
 
     def _attempt(
-        self, prompt: Prompt, route: Route, cancellation: Cancellation, in_pieces: bool
+        self,
+        prompt: Prompt,
+        route: Route,
+        cancellation: Cancellation,
+        in_pieces: bool,
+        raw: RawReplies | None,
     ) -> Generator[Delta, None, Completion]:
         call = self._call(prompt, route, in_pieces)
         if prompt.rate is not None and self._rates is not None:
             self._rates.wait(route.info, prompt.rate, cancellation)
-        return route.stream(call, cancellation)
+        return route.stream(call, cancellation, raw)
 
     def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
@@ -206,6 +232,12 @@ class Agent:
         if key not in self._checkers:
             self._checkers[key] = Checker(schema)
         return self._checkers[key]
+
+
+def _schema_for(prompt: Prompt, route: RouteInfo | None, form: Any) -> Mapping[str, Any] | None:
+    if form is None or route is None or prompt.schema is None:
+        return prompt.schema
+    return schema_of(form, route.dialect)
 
 
 def _needs(message: Message) -> frozenset[str]:

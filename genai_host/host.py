@@ -6,6 +6,7 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -103,6 +104,7 @@ class Host:
         state: Any = None,
         record: Recorder | bool = True,
         caps: Caps | None = None,
+        returns: Any = None,
     ) -> Conversation:
         """Open a conversation.
 
@@ -119,6 +121,8 @@ class Host:
                      none; False for no record: then a turn that waits can be resumed by
                      this conversation alone
         caps         what one turn may use up
+        returns      a class, or a JSON Schema: the `Answer.data` of each turn that names
+                     no other will be of it. It is not on record
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
@@ -134,12 +138,16 @@ class Host:
             settings=settings or {},
             history=tuple(history),
             state=state,
+            began=self.clock.now().isoformat(timespec="seconds"),
+            tag=os.urandom(4).hex(),
         )
         return self._converse(
-            chosen, retell([opened]), lambda: self._recorder(record, opened), caps
+            chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
         )
 
-    def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
+    def reopen(
+        self, record: Record, *, caps: Caps | None = None, returns: Any = None
+    ) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
 
         A turn that had not ended is then `pending`: `Conversation.resume` goes on
@@ -147,7 +155,11 @@ class Host:
         """
         began = retell(record.entries)
         return self._converse(
-            self.feature(began.opened.feature), began, lambda: (record, None), caps
+            self.feature(began.opened.feature),
+            began,
+            lambda: (record, None),
+            caps,
+            returns=returns,
         )
 
     def conversation(
@@ -161,6 +173,7 @@ class Host:
         settings: Mapping[str, Any] | None = None,
         record: bool = True,
         caps: Caps | None = None,
+        returns: Any = None,
     ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
@@ -185,7 +198,7 @@ class Host:
                 {**now.settings, **(settings or {})},
             )
         recorder: Recorder = kept if record else Record(entries)
-        return self._converse(feature, began, lambda: (recorder, None), caps, changed)
+        return self._converse(feature, began, lambda: (recorder, None), caps, changed, returns)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
@@ -337,6 +350,7 @@ class Host:
         make_record: MakeRecord,
         caps: Caps | None,
         changed: Changed | None = None,
+        returns: Any = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             routes = self._routing.routes(name, feature.roles[role])
@@ -352,6 +366,7 @@ class Host:
             self.codec,
             caps or Caps(),
             changed,
+            returns,
         )
         with self._lock:
             if self._closed:

@@ -142,6 +142,8 @@ class Completion:
     vendor_finish   why it stopped, in the vendor's word
     route           which way it was called; filled in by the host
     seconds         how long it took; filled in by the host
+    raw_reply       the file that the service's reply was added to as it came, where a
+                    prompt says that; filled in by the host
     """
 
     message: Message
@@ -151,6 +153,7 @@ class Completion:
     vendor_finish: str = ""
     route: RouteInfo | None = None
     seconds: float = 0.0
+    raw_reply: str = ""
 
     @property
     def text(self) -> str:

@@ -75,6 +75,9 @@ class Prompt(Step[Completion]):
     show         whether the answer is streamed to the user as it is written
     rate         how often the model may be called, in this host: each call waits for its
                  turn, a repeated one as well; None for no bound
+    keep_replies_in   file to which replies are added as their service sent them, without
+                 the keys that it knows; one file is one conversation's alone, so that it
+                 may get another name; empty for none
     """
 
     step = "prompt"
@@ -87,6 +90,7 @@ class Prompt(Step[Completion]):
     show: bool = True
     defaults: Mapping[str, Any] = field(factory=dict)
     rate: Rate | None = None
+    keep_replies_in: str = ""
 
 
 @frozen

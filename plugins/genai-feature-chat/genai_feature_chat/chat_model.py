@@ -3,6 +3,7 @@ that is whole, in the form that they asked for, and at a pace that services bear
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -10,8 +11,8 @@ from attrs import validators as must
 
 from genai_feature_chat.endings import must_be_done, must_say_something
 from genai_feature_chat.extraction import extraction
-from genai_host.api import Answer, Completion, Message, Prompt, Rate, Story, Turn, about
-
+from genai_feature_chat.reply_files import reply_file
+from genai_host.api import Answer, Completion, Message, Now, Prompt, Rate, Step, Story, Turn, about
 
 _COUNT: Any = must.optional(must.ge(1))
 
@@ -34,6 +35,12 @@ class Settings:
         default=8192,
         validator=_COUNT,
         metadata=about("tokens of an answer at most; null for the model's own limit"),
+    )
+    keep_raw_engine_responses: bool = field(
+        default=False, metadata=about("whether replies are kept in files as services sent them")
+    )
+    raw_engine_responses: str = field(
+        default="raw_engine_responses", metadata=about("the folder of these files")
     )
     request_limit: int | None = field(
         default=10,
@@ -66,15 +73,26 @@ def respond(turn: Turn[Settings]) -> Story:
     messages = [*turn.history, turn.message]
     if settings.system_prompt:
         messages.insert(0, Message("system", settings.system_prompt))
+    kept_in = yield from _kept_in(turn)
     prompt = Prompt(messages, schema=None if extract else turn.schema, defaults=settings.defaults)
-    completion = yield from evolve(prompt, rate=settings.rate)
+    completion = yield from evolve(prompt, rate=settings.rate, keep_replies_in=kept_in)
     _must_end(completion)
     value = completion.value
     if extract and turn.schema is not None:
-        found = yield from evolve(extraction(completion.text, turn.schema), rate=settings.rate)
+        second = extraction(completion.text, turn.schema)
+        found = yield from evolve(second, rate=settings.rate, keep_replies_in=kept_in)
         _must_end(found)
         value = found.value
     return Answer(completion.text, data=value)
+
+
+def _kept_in(turn: Turn[Settings]) -> Generator[Step[Any], Any, str]:
+    settings = turn.settings
+    if not settings.keep_raw_engine_responses:
+        return ""
+    began = turn.began or (yield from Now())
+    folder = settings.raw_engine_responses
+    return reply_file(folder, settings.session_id, settings.agent_id, began)
 
 
 def _must_end(completion: Completion) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from genai_host.api import Completion, Finish
-from genai_host.errors import ErrorContext, GenerationError, UnexpectedFinish
+from genai_host.errors import GenerationError, UnexpectedFinish
 
 
 def must_be_done(completion: Completion, expected: Collection[Finish] = ("stop", "length")) -> None:
@@ -28,6 +29,7 @@ def must_say_something(completion: Completion) -> None:
         raise GenerationError("the model said nothing", reason=reason, **_place(completion))
 
 
-def _place(completion: Completion) -> ErrorContext:
+def _place(completion: Completion) -> dict[str, Any]:
     route = completion.route
-    return {} if route is None else {"provider": route.provider, "model": route.model}
+    place = {"raw_reply": completion.raw_reply}
+    return {**place, "provider": route.provider, "model": route.model} if route else place
