@@ -26,15 +26,19 @@ from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
 from genai_host.conversation import Conversation
 from genai_host.errors import (
+    Cancelled,
     ConfigurationError,
     DeserializationError,
     GenerationError,
     InvalidData,
+    MalformedReply,
+    RequestRefused,
     Unavailable,
     UnexpectedFinish,
 )
+from genai_host.store import Store
 from genai_host.testing import ManualClock
-from genai_host.testing.fake_service import FakeService, json_reply
+from genai_host.testing.fake_service import FakeService, json_reply, reply
 
 OPENAI, OLLAMA = "gpt-4.1@openai", "ollama/m-1"
 SCHEMA = {
@@ -265,6 +269,19 @@ def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: Make
         mocks(one=[]).open("chat-model", "mock@one", returns=_NotAsked)
 
 
+def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    mock = InstanceConfig("mock", settings={"replies": [JSON, JSON, JSON]})
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(store=store, config=Config(providers={"one": mock}))
+        first = host.open("chat-model", "mock@one", returns=AttrsTrip)
+        assert first.say("A trip?").data == AttrsTrip("Oslo", 3)
+        again = host.conversation(first.id, returns=DataTrip)
+        assert again.say("A trip?").data == DataTrip("Oslo", 3)
+        assert host.conversation(first.id).say("A trip?").data is None
+
+
 # 4: support model
 
 
@@ -307,7 +324,7 @@ def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "error"),
+    ("replied", "error"),
     [
         (Reply(fault="refused"), Unavailable),
         (Reply("half an ans", finish="length"), UnexpectedFinish),
@@ -316,9 +333,9 @@ def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> Non
     ],
 )
 def test_item_05_a_failure_leaves_the_history_as_it_was(
-    mocks: MakeHost, reply: Reply, error: type[Exception]
+    mocks: MakeHost, replied: Reply, error: type[Exception]
 ) -> None:
-    host = mocks(one=[reply, "fine"])
+    host = mocks(one=[replied, "fine"])
     conversation = host.open("chat-model", "mock@one", history=HISTORY)
     before = as_bytes(host, conversation)
     with pytest.raises(error):
@@ -474,6 +491,19 @@ def test_item_07_no_key_is_in_a_file(engines: Host, service: FakeService, tmp_pa
     assert "your key is ***" in text
 
 
+def test_item_07_replies_that_are_no_answers_are_kept_as_well(
+    engines: Host, service: FakeService, tmp_path: Path
+) -> None:
+    service.replies = [reply(b"<html>no"), openai_service.failure(400, message="not so")]
+    conversation = engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a"))
+    for error in (MalformedReply, RequestRefused):
+        with pytest.raises(error):
+            conversation.say("hi")
+    text = (tmp_path / f"a_{STAMP}.txt").read_text()
+    assert "<html>no" in text
+    assert "not so" in text
+
+
 # 8: rate
 
 
@@ -497,6 +527,29 @@ def test_item_08_the_third_call_waits_and_does_not_fail(
     clock.advance(0.25)
     third.join(30)
     assert told == ["3"]
+
+
+def test_item_08_whoever_waits_can_be_cancelled(mocks: MakeHost, clock: ManualClock) -> None:
+    host = mocks(one=["1", "2"])
+    settings = {"request_limit": 1, "request_seconds": 5.0}
+    conversation = host.open("chat-model", "mock@one", settings=settings)
+    conversation.say("hi")
+    before = conversation.history
+    raised: list[Exception] = []
+
+    def wait() -> None:
+        with pytest.raises(Cancelled) as caught:
+            conversation.say("hi")
+        raised.append(caught.value)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    clock.wait_for_alarm_in(5.0)
+    conversation.cancel()
+    waiting.join(30)
+    assert len(raised) == 1
+    assert conversation.history == before
+    assert len(requests(host, "one")) == 1
 
 
 def test_item_08_a_conflicting_limit_warns(
