@@ -37,6 +37,7 @@ class Account:
     steps         how many steps there may be, of any kind
     usage         tokens used
     cost          of all calls of models
+    completion    what a model said last
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Account:
     ) -> None:
         self.usage = Usage()
         self.cost = Cost()
+        self.completion: Completion | None = None
         self._max_round_trips = round_trips
         self._max_steps = steps
         self._codec = codec
@@ -90,6 +92,7 @@ class Account:
             self._new.extend(new)
             if isinstance(result, Completion):
                 self._new.append(result.message)
+                self.completion = result
             if isinstance(result, (Completion, Vectors)):
                 self.usage += result.usage
             if isinstance(result, (Completion, Vectors, Verdict)):

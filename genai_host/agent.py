@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from genai_host.api import (
     Call,
     ChatCall,
@@ -24,10 +26,13 @@ from genai_host.api import (
     ToolResult,
     Vectors,
     Verdict,
+    schema_of,
 )
 from genai_host.api.calls import Draft
 from genai_host.cancellation import Cancellation
-from genai_host.errors import NoRoute
+from genai_host.errors import GenerationError, NoRoute
+from genai_host.rates import Rates
+from genai_host.raw_replies import RawReplies
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
@@ -43,6 +48,7 @@ class Agent:
     routes       that run, best first; none if it is never prompted
     parameters   for all its prompts
     retry        what calls the routes; none if there are none
+    rates        what holds them to the rates that prompts name; none if there is none
 
     Raises `InvalidParameter` if the best route does not take the parameters.
     """
@@ -54,10 +60,12 @@ class Agent:
         parameters: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
         retry: Retry | None = None,
+        rates: Rates | None = None,
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
         self._retry = retry
+        self._rates = rates
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
         self._checkers: dict[str, Checker] = {}
@@ -81,28 +89,53 @@ class Agent:
         *,
         in_pieces: bool = True,
         trace: Trace | None = None,
+        raw: RawReplies | None = None,
+        form: Any = None,
     ) -> Generator[Delta, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
         in_pieces   whether the service is asked for pieces at all
         trace       is told of calls that fail
+        raw         keeps the replies as they come
+        form        a class with a schema for each dialect, in place of that of the prompt
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `DeserializationError` if a schema is not satisfied.
         """
-        checker = self._checker(prompt.schema)
+        self._checker(prompt.schema)  # which is looked at before anything is sent
 
-        def stream(route: Route) -> Generator[Delta, None, Completion]:
-            completion = yield from route.stream(self._call(prompt, route, in_pieces), cancellation)
-            if checker is not None and completion.finish in ("stop", "length"):
-                completion = with_value(completion, checker)
-            return completion
+        def act(route: Route) -> Generator[Delta, None, Completion]:
+            asked = prompt
+            if form is not None and prompt.schema is not None:
+                asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
+            return self._attempt(asked, route, cancellation, in_pieces, raw)
 
-        return (
-            yield from self._with_retries().stream(
-                self._routes_for(prompt), cancellation, stream, trace
+        try:
+            completion = yield from self._with_retries().stream(
+                self._routes_for(prompt), cancellation, act, trace
             )
-        )
+        except GenerationError as error:
+            if raw is not None:
+                error.raw_reply = raw.file
+            raise
+        return completion if raw is None else evolve(completion, raw_reply=raw.file)
+
+    def _attempt(
+        self,
+        prompt: Prompt,
+        route: Route,
+        cancellation: Cancellation,
+        in_pieces: bool,
+        raw: RawReplies | None,
+    ) -> Generator[Delta, None, Completion]:
+        call = self._call(prompt, route, in_pieces)
+        if prompt.rate is not None and self._rates is not None:
+            self._rates.wait(route.info, prompt.rate, cancellation)
+        completion = yield from route.stream(call, cancellation, raw)
+        checker = self._checker(prompt.schema)
+        if checker is not None and completion.finish in ("stop", "length"):
+            completion = with_value(completion, checker)
+        return completion
 
     def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
@@ -148,7 +181,9 @@ class Agent:
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
-            parameters=route.parameters({**self.parameters, **prompt.parameters}),
+            parameters=route.parameters(
+                {**prompt.defaults, **self.parameters, **prompt.parameters}
+            ),
             stream=in_pieces,
             draft=self._draft,
         )
@@ -180,7 +215,7 @@ class Agent:
         if prompt.schema is not None:
             able.sort(key=lambda route: "schema" not in route.capabilities)
         best, *others = able
-        given = self.parameters.keys() | prompt.parameters.keys()
+        given = prompt.defaults.keys() | self.parameters.keys() | prompt.parameters.keys()
         return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
 
     def _with_retries(self) -> Retry:

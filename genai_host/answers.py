@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Answer, Checker
+from genai_host.api import Answer, Checker, Completion
 from genai_host.api.schema import build
 from genai_host.errors import DeserializationError, InvalidData
 
@@ -23,24 +23,55 @@ class Answers:
         self._feature = feature
         self._checkers: dict[str, Checker] = {}
 
-    def built(self, answer: Answer, schema: Mapping[str, Any] | None, form: Any) -> Answer:
+    def built(
+        self,
+        answer: Answer,
+        schemas: Sequence[Mapping[str, Any]],
+        form: Any,
+        completion: Completion | None = None,
+    ) -> Answer:
         """The answer with its data as was asked for.
 
-        schema   what the data must satisfy; None if none was asked for
-        form     class of the data; a schema leaves it as it is
+        schemas      one of which the data must satisfy; none if none was asked for
+        form         class of the data; a schema leaves it as it is
+        completion   what a model said last, for the error
 
         Raises `DeserializationError`.
         """
-        if schema is None:
+        if not schemas:
             return answer
-        key = json.dumps(schema, sort_keys=True)
-        if key not in self._checkers:
-            self._checkers[key] = Checker(schema)
         try:
-            self._checkers[key].check(answer.data)
+            self._check(answer.data, schemas)
             return evolve(answer, data=build(answer.data, form))
         except InvalidData as error:
             raise DeserializationError(
                 f"the answer of {self._feature} is not what was asked for: {error}",
                 detail=answer.summary,
+                **_place(completion),
             ) from error
+
+    def _check(self, data: Any, schemas: Sequence[Mapping[str, Any]]) -> None:
+        """Raises `InvalidData` if it fits none of them, as the last of them says."""
+        for number, schema in enumerate(schemas, 1):
+            key = json.dumps(schema, sort_keys=True)
+            if key not in self._checkers:
+                self._checkers[key] = Checker(schema)
+            try:
+                self._checkers[key].check(data)
+            except InvalidData:
+                if number == len(schemas):
+                    raise
+            else:
+                return
+
+
+def _place(completion: Completion | None) -> dict[str, Any]:
+    """Where what was said comes from, for an error."""
+    if completion is None:
+        return {}
+    found = {
+        "reason": completion.vendor_finish or completion.finish,
+        "raw_reply": completion.raw_reply,
+    }
+    route = completion.route
+    return {**found, "provider": route.provider, "model": route.model} if route else found

@@ -12,6 +12,7 @@ from typing import Any
 
 from genai_host.answers import Answers
 from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Turn, Wait, schema_of
+from genai_host.api.schema import tells_dialects_apart
 from genai_host.cancellation import Cancellation
 from genai_host.cast import Cast, MakeAgent
 from genai_host.driver import Caps, Driver
@@ -70,6 +71,7 @@ class Conversation:
         codec: Codec,
         caps: Caps,
         changed: Changed | None = None,
+        returns: Any = None,
     ) -> None:
         cast = changed or began.opened
         self.feature = feature
@@ -80,6 +82,9 @@ class Conversation:
         self._caps = caps
         self._told = began
         self._cast = self._casting(cast.models, cast.parameters, cast.settings)
+        self._returns = returns
+        if returns is not None:
+            self._schema_of(returns)
         # only now is it sure that there will be a conversation to record
         self.record, unrecorded = make_record()
         self._recording = (
@@ -170,7 +175,8 @@ class Conversation:
                   succeed
         context   JSON for the feature, from whatever the user looks at; None for none, or
                   for that of the message that is said again
-        returns   a class, or a JSON Schema: `Answer.data` will be of it
+        returns   a class, or a JSON Schema: `Answer.data` will be of it; None for what the
+                  conversation was opened with
 
         Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses; `Conflict`
         if another process has gone on with the conversation: then it is to be reopened.
@@ -207,12 +213,13 @@ class Conversation:
 
         heard   whether anybody listens to the pieces of answers
         """
+        returns = self._returns if returns is None else returns
         with self._idle():
             started = self._told.next(
                 None if message is None else _message(message),
                 self.feature.version,
                 context=None if context is None else self._plain(context),
-                schema=None if returns is None else schema_of(returns),
+                schema=None if returns is None else self._schema_of(returns),
                 again=again,
             )
             self._note(started)
@@ -253,7 +260,7 @@ class Conversation:
                 raise InvalidData(
                     "the turn waits for no result", hint="go on with resume() without one"
                 )
-            form = started.schema if returns is None else returns
+            form = self._form_of(started) if returns is None else returns
             yield from self._turn(started, journal, form, heard)
 
     def cancel(self) -> None:
@@ -333,10 +340,12 @@ class Conversation:
         with Cancellation() as self._cancellation:
             if self._closed:
                 self._cancellation.cancel()
-            driver = self._driver(started, journal, self._cancellation, heard)
+            driver = self._driver(started, journal, self._cancellation, heard, form)
             try:
                 answer = yield from driver.run()
-                result = self._answers.built(answer, started.schema, form)
+                result = self._answers.built(
+                    answer, self._schemas(started, form), form, driver.completion
+                )
             except TurnWaiting as pause:
                 if isinstance(pause.__cause__, InvalidData):
                     raise pause.__cause__ from None
@@ -354,8 +363,38 @@ class Conversation:
             raise
         yield Event("answer", result)
 
+    def _schema_of(self, form: Any) -> dict[str, Any]:
+        """What is asked for, as it stands on record: in the dialect of the first route."""
+        dialects = self._dialects()
+        return schema_of(form, dialects[0] if dialects else "")
+
+    def _schemas(self, started: TurnStarted, form: Any) -> list[Mapping[str, Any]]:
+        """What the data may satisfy: the schema of any dialect in which it was asked for."""
+        if started.schema is None:
+            return []
+        if not tells_dialects_apart(form):
+            return [started.schema]
+        return [schema_of(form, dialect) for dialect in self._dialects()] or [started.schema]
+
+    def _dialects(self) -> list[str]:
+        """Those of all routes, that of the main role's best first."""
+        agents = [self._cast.main, *self._cast.agents.values()]
+        return list(dict.fromkeys(r.info.dialect for agent in agents for r in agent.routes))
+
+    def _form_of(self, started: TurnStarted) -> Any:
+        """What a turn on record is to return: the class that the conversation was opened
+        with, if that was asked for."""
+        if self._returns is not None and self._schema_of(self._returns) == started.schema:
+            return self._returns
+        return started.schema
+
     def _driver(
-        self, started: TurnStarted, journal: Journal, cancellation: Cancellation, heard: bool
+        self,
+        started: TurnStarted,
+        journal: Journal,
+        cancellation: Cancellation,
+        heard: bool,
+        form: Any,
     ) -> Driver:
         history, state = self._told.before(started.again)
         turn: Turn[Any] = Turn(
@@ -366,6 +405,8 @@ class Conversation:
             schema=started.schema,
             state=state,
             roles=self._cast.roles,
+            began=self._told.opened.began,
+            tag=self._told.opened.tag,
         )
         return Driver(
             self.feature,
@@ -378,6 +419,7 @@ class Conversation:
             self._codec,
             self._caps,
             heard,
+            form if tells_dialects_apart(form) else None,
         )
 
     def _plain(self, context: Mapping[str, Any]) -> Any:

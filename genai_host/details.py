@@ -72,6 +72,8 @@ def _of_prompt(
     data["finish"] = completion.finish
     data["usage"] = codec.to_json(completion.usage)
     data |= _of_call(completion)
+    if completion.raw_reply:
+        data["raw_reply"] = completion.raw_reply
     return f"prompt of {step.role} to {_named(completion.route)}", data
 
 

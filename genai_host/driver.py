@@ -56,6 +56,7 @@ from genai_host.errors import (
 )
 from genai_host.events import Event
 from genai_host.functions import call_function
+from genai_host.raw_replies import RawReplies
 from genai_host.record import Path, StepEnded, plain
 from genai_host.replay import Journal
 from genai_host.telling import shown
@@ -93,6 +94,8 @@ class Driver:
     cancellation   ends the turn
     heard          whether anybody listens to the pieces of answers: services are asked
                    for pieces only then
+    form           the class of the data that is asked for, if it has a schema for each
+                   dialect: prompts that ask for it do so in that of their route
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Driver:
         codec: Codec,
         caps: Caps,
         heard: bool,
+        form: Any = None,
     ) -> None:
         self._feature = feature
         self._turn = turn
@@ -118,6 +122,7 @@ class Driver:
         self._codec = codec
         self._caps = caps
         self._heard = heard
+        self._form = form
         self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
         self._traces: dict[Path, Trace] = {}
         self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
@@ -157,6 +162,11 @@ class Driver:
         account = self._account
         details = [*account.details, *answer.details]
         return evolve(answer, details=details, usage=account.usage, cost=account.cost)
+
+    @property
+    def completion(self) -> Completion | None:
+        """What a model said last."""
+        return self._account.completion
 
     def _story(self) -> Story:
         story = self._feature.respond(self._turn)
@@ -287,8 +297,16 @@ class Driver:
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
         shown = step.show and self._heard and len(path) == 1
+        wanted = step.keep_replies_in
+        raw = RawReplies(wanted, self._turn.tag, self._clock) if wanted else None
+        is_asked = step.schema is not None and step.schema == self._turn.schema
         deltas = self._agent(step.role).stream(
-            step, cancellation, in_pieces=shown, trace=self._trace(path)
+            step,
+            cancellation,
+            in_pieces=shown,
+            trace=self._trace(path),
+            raw=raw,
+            form=self._form if is_asked else None,
         )
         return (yield from _shown(deltas, shown, self._trace(path)))
 

@@ -6,6 +6,7 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,7 @@ from genai_host.keys import Keys
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.prices import Prices, installed_prices
+from genai_host.rates import Rates
 from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
@@ -86,6 +88,7 @@ class Host:
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry = Retry(self.clock, patience)
+        self._rates = Rates(self.clock)
         self.store = store
         self._prices = prices
         self._lock = threading.RLock()
@@ -106,6 +109,7 @@ class Host:
         state: Any = None,
         record: Recorder | bool = True,
         caps: Caps | None = None,
+        returns: Any = None,
     ) -> Conversation:
         """Open a conversation.
 
@@ -122,6 +126,8 @@ class Host:
                      none; False for no record: then a turn that waits can be resumed by
                      this conversation alone
         caps         what one turn may use up
+        returns      a class, or a JSON Schema: the `Answer.data` of each turn that names
+                     no other will be of it. It is not on record
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
@@ -137,12 +143,16 @@ class Host:
             settings=settings or {},
             history=tuple(history),
             state=state,
+            began=self.clock.now().isoformat(timespec="seconds"),
+            tag=os.urandom(4).hex(),
         )
         return self._converse(
-            chosen, retell([opened]), lambda: self._recorder(record, opened), caps
+            chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
         )
 
-    def reopen(self, record: Record, *, caps: Caps | None = None) -> Conversation:
+    def reopen(
+        self, record: Record, *, caps: Caps | None = None, returns: Any = None
+    ) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
 
         A turn that had not ended is then `pending`: `Conversation.resume` goes on
@@ -150,7 +160,11 @@ class Host:
         """
         began = retell(record.entries)
         return self._converse(
-            self.feature(began.opened.feature), began, lambda: (record, None), caps
+            self.feature(began.opened.feature),
+            began,
+            lambda: (record, None),
+            caps,
+            returns=returns,
         )
 
     def conversation(
@@ -164,6 +178,7 @@ class Host:
         settings: Mapping[str, Any] | None = None,
         record: bool = True,
         caps: Caps | None = None,
+        returns: Any = None,
     ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
@@ -188,7 +203,7 @@ class Host:
                 {**now.settings, **(settings or {})},
             )
         recorder: Recorder = kept if record else Record(entries)
-        return self._converse(feature, began, lambda: (recorder, None), caps, changed)
+        return self._converse(feature, began, lambda: (recorder, None), caps, changed, returns)
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
@@ -343,10 +358,11 @@ class Host:
         make_record: MakeRecord,
         caps: Caps | None,
         changed: Changed | None = None,
+        returns: Any = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             routes = self._routing.routes(name, feature.roles[role])
-            return Agent(role, routes, parameters, retry=self._retry)
+            return Agent(role, routes, parameters, retry=self._retry, rates=self._rates)
 
         conversation = Conversation(
             feature,
@@ -358,6 +374,7 @@ class Host:
             self.codec,
             caps or Caps(),
             changed,
+            returns,
         )
         with self._lock:
             if self._closed:

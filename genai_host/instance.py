@@ -14,6 +14,7 @@ from attrs import frozen
 
 from genai_host import paths
 from genai_host.api import Clock, Provider, ProviderType, Secret, Services
+from genai_host.api.json_text import write_json
 from genai_host.api.settings import Setting, read_settings
 from genai_host.bounds import Bounds
 from genai_host.breaker import Breaker
@@ -69,6 +70,7 @@ class Instance:
         self._opened: _Opened | None = None
         self._attempts: set[Cancellation] = set()
         self._gone: ProviderRemoved | None = None
+        self._revealed: set[str] = set()
         if not config.enabled:
             self._gone = ProviderRemoved(f"the provider {name!r} is disabled", provider=name)
 
@@ -98,6 +100,13 @@ class Instance:
             return self._keys.find(self.name, setting, kind=self.type.name, given=given)
         except ConfigurationError as error:
             raise self._placed(error, setting.name) from None
+
+    def without_keys(self, text: str) -> str:
+        """A text that its service sent, without the keys that it may have sent back."""
+        for key in sorted(self._revealed, key=len, reverse=True):
+            for written in (key, write_json(key).decode()[1:-1]):
+                text = text.replace(written, "***")
+        return text
 
     @contextmanager
     def attempt(self, above: Cancellation) -> Iterator[Attempt]:
@@ -206,7 +215,10 @@ class Instance:
 
     def _secret(self, setting: Setting, given: Any) -> Secret | None:
         found = self.find_key(setting)
-        return found.secret if found else None
+        if found is None or found.secret is None:
+            return None
+        self._revealed.update(filter(None, [found.secret.reveal().strip()]))
+        return found.secret
 
     @property
     def _owner(self) -> str:

@@ -36,6 +36,7 @@ class Opened:
     history      messages that it began with
     state        the feature's state that it began with
     schema       version of the form of these entries
+    began, tag   see `Turn`
     """
 
     feature: str
@@ -46,6 +47,8 @@ class Opened:
     history: tuple[Message, ...] = ()
     state: Any = None
     schema: int = SCHEMA
+    began: str = ""
+    tag: str = ""
 
 
 @frozen

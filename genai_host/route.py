@@ -51,6 +51,7 @@ from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.observers import CallReport, Observers
 from genai_host.prices import Prices, cost_of
+from genai_host.raw_replies import Overheard, RawReplies
 from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)
@@ -105,11 +106,16 @@ class Route:
             report.result = self._finished(result, started, attempt.provider)
         return report.result
 
-    def stream(self, call: Call, cancellation: Cancellation) -> Generator[Delta, None, Completion]:
+    def stream(
+        self, call: Call, cancellation: Cancellation, raw: RawReplies | None = None
+    ) -> Generator[Delta, None, Completion]:
         """Send a call and give the pieces of the answer as they come, then the whole; in
-        one piece if the call is not to be streamed, or cannot be."""
+        one piece if the call is not to be streamed, or cannot be.
+
+        raw   keeps the reply as it comes
+        """
         started = self._clock.monotonic()
-        with self._guarded(cancellation) as (attempt, report):
+        with self._guarded(cancellation) as (bounded, report), self._kept(bounded, raw) as attempt:
             call = self._fitted(call, attempt)
             decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
@@ -121,6 +127,20 @@ class Route:
             completion: Completion = self._finished(result, started, attempt.provider)
             report.result = completion
         return completion
+
+    @contextmanager
+    def _kept(self, attempt: Attempt, raw: RawReplies | None) -> Iterator[Attempt]:
+        """The attempt, whose reply is kept in the end, however it ends."""
+        if raw is None:
+            yield attempt
+            return
+        instance = self._instances[self.info.provider]
+        overheard = Overheard(attempt.provider)
+        try:
+            yield evolve(attempt, provider=overheard)
+        finally:
+            if overheard.text:
+                raw.add(self.candidate.name, instance.without_keys(overheard.text))
 
     def _fitted(self, call: Call, attempt: Attempt) -> Call:
         """The call as it is made at this provider."""

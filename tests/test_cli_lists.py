@@ -77,7 +77,7 @@ class TestPlugins:
         rows = listed(terminal, "plugins", "check", "--json")
         assert {row["status"] for row in rows} == {"loaded"}
         [row] = listed(terminal, "plugins", "check", "chat", "--json")
-        assert row["provides"] == {"features": ["chat"]}
+        assert row["provides"] == {"features": ["chat", "chat-model"]}
 
     def test_show_tells_all_of_one(self, terminal: Terminal) -> None:
         code, out, _ = terminal("plugins", "show", "mock")

@@ -96,7 +96,7 @@ def test_nothing_of_a_broken_plugin_is_registered(site: Path) -> None:
     assert len(plugins.broken) == len(BROKEN)
     registry = plugins.registry
     declared = [*registry.models, *registry.providers, *registry.features, *registry.dialects]
-    assert sorted(declared) == ["chat", "mock", "mock", "mock-embed"]
+    assert sorted(declared) == ["chat", "chat-model", "mock", "mock", "mock-embed"]
     assert not registry.offerings
     assert not registry.commands
     assert not [

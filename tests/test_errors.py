@@ -107,7 +107,7 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
         Unavailable: {"retryable": True},
         DeadlineExceeded: {"deadline": "", "text": "", "retryable": True},
         IncompleteReply: {"text": "", "retryable": True},
-        GenerationError: {"reason": "", "detail": ""},
+        GenerationError: {"reason": "", "detail": "", "raw_reply": ""},
         FunctionFailed: {"exception": ""},
         LimitExceeded: {"limit": ""},
         StoreError: {"file": ""},

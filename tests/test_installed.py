@@ -182,7 +182,7 @@ class TestBroken:
         models = json.loads(broken.run("models", "--all", "--json").stdout)
         assert not [row for row in models if "zz" in row["name"]]
         assert set(rows(broken, "providers")) == {"mock"}
-        assert set(rows(broken, "features")) == {"chat"}
+        assert set(rows(broken, "features")) == {"chat", "chat-model"}
 
     def test_check_and_show_name_each_with_reason_and_fix(self, broken: Any) -> None:
         done = broken.run("plugins", "check", "--json")

@@ -241,7 +241,7 @@ def test_an_option_that_is_no_pair_is_named(opened: Open, name: str, option: str
         ("--model", "mock-", ["mock-embed"]),
         ("--model", "zzz", []),
         ("--provider", "mo", ["mock"]),
-        ("--feature", "ch", ["chat"]),
+        ("--feature", "ch", ["chat", "chat-model"]),
         ("--feature", "x", []),
     ],
 )

@@ -144,6 +144,8 @@ class Completion:
     seconds         how long it took; filled in by the host
     cost            US dollars, by the list price of that time; None if it is not known;
                     filled in by the host
+    raw_reply       the file that the service's reply was added to as it came, where a
+                    prompt says that; filled in by the host
     """
 
     message: Message
@@ -154,6 +156,7 @@ class Completion:
     route: RouteInfo | None = None
     seconds: float = 0.0
     cost: float | None = None
+    raw_reply: str = ""
 
     @property
     def text(self) -> str:

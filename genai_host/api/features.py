@@ -39,6 +39,10 @@ class Turn(Generic[S]):
     schema     JSON Schema that `Answer.data` must satisfy; None if none was asked
     state      what the last answer left in `Answer.state`
     roles      the roles for which there is a model
+    began      when the conversation was opened: ISO 8601 with the local offset; empty where
+               its record does not say
+    tag        eight hexadecimal digits that tell the conversation from others that were
+               opened at the same time
     """
 
     message: Message
@@ -48,6 +52,8 @@ class Turn(Generic[S]):
     schema: Mapping[str, Any] | None = None
     state: Any = None
     roles: frozenset[str] = frozenset({"main"})
+    began: str = ""
+    tag: str = ""
 
 
 @frozen

@@ -3,6 +3,15 @@
 Classes are described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums,
 unions, containers), by themselves if they have `model_json_schema` (pydantic), or
 are a JSON Schema already. Draft 2020-12, unless a schema names another.
+
+What a class says itself comes before all that:
+
+    class Trip:
+        @classmethod
+        def llm_schema(cls, dialect: str) -> dict[str, Any]: ...  # a JSON Schema
+
+        @classmethod
+        def deserialize(cls, raw: str) -> Trip: ...  # from JSON that fits it, as text
 """
 
 from __future__ import annotations
@@ -14,18 +23,24 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 
 from genai_host.api.codec import usual_codec
+from genai_host.api.json_text import write_json
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.errors import InvalidData
+from genai_host.telling import shown, told
 
 
-def schema_of(form: Any) -> dict[str, Any]:
+def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
     """The JSON Schema of a class, or of a type such as `list[int]`; a mapping is
     taken for a schema and returned.
+
+    dialect   in which a model is to be asked for it, for a class that tells them apart
 
     Raises `InvalidData` if the type has no JSON form.
     """
     if isinstance(form, Mapping):
         return dict(form)
+    if tells_dialects_apart(form):
+        return _own_schema(form, dialect)
     if _is_described(form):
         return dict(form.model_json_schema())
     import msgspec
@@ -34,6 +49,21 @@ def schema_of(form: Any) -> dict[str, Any]:
         return _inlined(msgspec.json.schema(form))
     except (TypeError, NameError) as error:
         raise InvalidData(f"no JSON Schema can be made from {form!r}: {error}") from error
+
+
+def tells_dialects_apart(form: Any) -> bool:
+    """Whether a class has a schema of its own for each dialect."""
+    return isinstance(form, type) and callable(getattr(form, "llm_schema", None))
+
+
+def _own_schema(form: Any, dialect: str) -> dict[str, Any]:
+    try:
+        schema = form.llm_schema(dialect)
+    except Exception as error:  # whatever the class raises
+        raise InvalidData(f"{form.__qualname__}.llm_schema failed: {told(error)}") from error
+    if not isinstance(schema, Mapping):
+        raise InvalidData(f"{form.__qualname__}.llm_schema gives {shown(schema)}, not a schema")
+    return dict(schema)
 
 
 def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -97,6 +127,11 @@ def build(value: Any, form: Any) -> Any:
     """
     if isinstance(form, Mapping):
         return value
+    if isinstance(form, type) and callable(getattr(form, "deserialize", None)):
+        try:
+            return form.deserialize(write_json(value).decode())  # type: ignore[attr-defined]  # see above
+        except Exception as error:  # whatever the class raises
+            raise InvalidData(f"{form.__qualname__}: {told(error)}") from error
     if hasattr(form, "model_validate"):
         try:
             return form.model_validate(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal
 
 from attrs import field, frozen
+from attrs import validators as must
 from typing_extensions import TypeVar
 
 from genai_host.api.calls import Completion, ToolSchema, Vectors, Verdict
@@ -40,6 +41,21 @@ class Step(Generic[R_co]):
         return result
 
 
+@frozen
+class Rate:
+    """How often a model may be called.
+
+    requests   calls of it that may begin
+    seconds    within this time
+    """
+
+    requests: int = field(validator=must.ge(1))
+    seconds: float = field(validator=must.gt(0))
+
+    def __str__(self) -> str:
+        return f"at most {self.requests} times in {self.seconds:g} s"
+
+
 def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(messages)
 
@@ -51,11 +67,17 @@ class Prompt(Step[Completion]):
     messages     all that it is to see, oldest first
     role         which of the feature's agents answers
     parameters   model parameters for this prompt only
+    defaults     model parameters where neither `parameters` nor the conversation has them
     tools        tools that it may ask for
     tool_choice  `auto`, `none`, `required` or the name of a tool
     schema       JSON Schema that the answer must satisfy; its value is then in
                  `Completion.value`
     show         whether the answer is streamed to the user as it is written
+    rate         how often the model may be called, in this host: each call waits for its
+                 turn, a repeated one as well; None for no bound
+    keep_replies_in   file to which replies are added as their service sent them, without
+                 the keys that it knows; one file is one conversation's alone, so that it
+                 may get another name; empty for none
     """
 
     step = "prompt"
@@ -66,6 +88,9 @@ class Prompt(Step[Completion]):
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
     show: bool = True
+    defaults: Mapping[str, Any] = field(factory=dict)
+    rate: Rate | None = None
+    keep_replies_in: str = ""
 
 
 @frozen

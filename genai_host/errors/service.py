@@ -138,18 +138,26 @@ def error_of_status(
 class GenerationError(GenaiError):
     """The model answered, but not usably.
 
-    reason   the model's own word for why, as `SAFETY`
-    detail   whatever more is known
+    reason      the model's own word for why, as `SAFETY`
+    detail      whatever more is known
+    raw_reply   the file that the service's reply was added to as it came; empty if none was
     """
 
     code = "generation"
 
     def __init__(
-        self, message: str, *, reason: str = "", detail: str = "", **context: Unpack[ErrorContext]
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        detail: str = "",
+        raw_reply: str = "",
+        **context: Unpack[ErrorContext],
     ) -> None:
         super().__init__(message, **context)
         self.reason = reason
         self.detail = detail
+        self.raw_reply = raw_reply
 
 
 class UnexpectedFinish(GenerationError):

@@ -1,10 +1,11 @@
-"""The feature `chat`: talk with a model."""
+"""The feature `chat`: talk with a model; and `chat-model`, its profile for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from genai_feature_chat import chat_model
 from genai_feature_chat.chat import Settings, respond
 from genai_host.api import Feature, hookimpl
 
@@ -20,4 +21,12 @@ def genai_features() -> Iterable[Feature[Any]]:
         roles={"main": "chat", "support": "chat"},
         optional={"support"},
         help="talk with a model",
+    )
+    yield Feature(
+        "chat-model",
+        chat_model.Settings,
+        chat_model.respond,
+        roles={"main": "chat", "support": "chat"},
+        optional={"support"},
+        help="a model for programs: data in a form of theirs, at a limited rate",
     )

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import Any
-
 from attrs import field, frozen
 from attrs import validators as must
 
+from genai_feature_chat.endings import must_be_done
+from genai_feature_chat.extraction import extraction
 from genai_feature_chat.history import visible
-from genai_host.api import Answer, Completion, Message, Prompt, Step, Story, Turn, about
-from genai_host.errors import UnexpectedFinish
-
-_EXTRACT = (
-    "Take the data that is asked for from the text of the user. Use only what it says, "
-    "and do not answer it."
-)
+from genai_host.api import Answer, Message, Prompt, Story, Turn, about
 
 
 @frozen
@@ -46,24 +39,10 @@ def respond(turn: Turn[Settings]) -> Story:
     if settings.system_prompt:
         messages.insert(0, Message("system", settings.system_prompt))
     completion = yield from Prompt(messages, schema=None if extract else turn.schema)
-    _must_be_done(completion)
+    must_be_done(completion)
     value = completion.value
     if extract and turn.schema is not None:
-        value = yield from _extracted(completion.text, turn.schema)
+        found = yield from extraction(completion.text, turn.schema)
+        must_be_done(found)
+        value = found.value
     return Answer(completion.text, data=value, adds=None if settings.keep_history else ())
-
-
-def _must_be_done(completion: Completion) -> None:
-    """An answer that was cut at its token limit is still one; nothing else is."""
-    if completion.finish not in ("stop", "length"):
-        reason = completion.vendor_finish or completion.finish
-        raise UnexpectedFinish(
-            f"the model stopped because of {reason}", reason=reason, detail=completion.text
-        )
-
-
-def _extracted(text: str, schema: Mapping[str, Any]) -> Generator[Step[Any], Any, Any]:
-    messages = [Message("system", _EXTRACT), Message("user", text)]
-    completion = yield from Prompt(messages, role="support", schema=schema, show=False)
-    _must_be_done(completion)
-    return completion.value

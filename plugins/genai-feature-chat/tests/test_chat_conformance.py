@@ -14,3 +14,13 @@ class TestChat(FeatureSuite):
 
 class TestForgetfulChat(TestChat):
     settings = {"system_prompt": "", "history_turns": 1, "keep_history": False}
+
+
+class TestChatModel(FeatureSuite):
+    plugin = genai_feature_chat
+    feature = "chat-model"
+    settings = {"request_limit": None}
+
+
+class TestChatModelAtARate(TestChatModel):
+    settings = {"system_prompt": "Be brief.", "request_limit": 1000}

@@ -110,7 +110,11 @@ def test_an_unexpected_finish_is_an_error_that_says_why(
     with pytest.raises(UnexpectedFinish) as caught:
         conversation.say("two")
     assert caught.value == UnexpectedFinish(
-        f"the model stopped because of {reason}", reason=reason, detail=reply.text
+        f"the model stopped because of {reason}",
+        reason=reason,
+        detail=reply.text,
+        provider="mock",
+        model=model,
     )
     assert conversation.history == before
     assert conversation.status == "idle"

@@ -1,0 +1,100 @@
+"""How a chat model answers: the profile of the chat for programs, which want an answer
+that is whole, in the form that they asked for, and at a pace that services bear."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from attrs import evolve, field, frozen
+from attrs import validators as must
+
+from genai_feature_chat.endings import must_be_done, must_say_something
+from genai_feature_chat.extraction import extraction
+from genai_feature_chat.reply_files import reply_file
+from genai_host.api import Answer, Completion, Message, Now, Prompt, Rate, Step, Story, Turn, about
+
+_COUNT: Any = must.optional(must.ge(1))
+
+
+@frozen
+class Settings:
+    session_id: str = field(
+        default="", metadata=about("the session that raw responses are kept under")
+    )
+    agent_id: str = field(
+        default="", metadata=about("tells the chats of one session apart, in raw responses")
+    )
+    system_prompt: str = field(
+        default="", metadata=about("what the model is told before all else; empty for nothing")
+    )
+    temperature: float | None = field(
+        default=None, metadata=about("randomness; the model's own unless set")
+    )
+    max_tokens: int | None = field(
+        default=8192,
+        validator=_COUNT,
+        metadata=about("tokens of an answer at most; null for the model's own limit"),
+    )
+    keep_raw_engine_responses: bool = field(
+        default=False, metadata=about("whether replies are kept in files as services sent them")
+    )
+    raw_engine_responses: str = field(
+        default="raw_engine_responses", metadata=about("the folder of these files")
+    )
+    request_limit: int | None = field(
+        default=10,
+        validator=_COUNT,
+        metadata=about("calls of a model in request_seconds; null for no limit"),
+    )
+    request_seconds: float = field(
+        default=60.0,
+        validator=must.gt(0),
+        metadata=about("seconds in which request_limit holds"),
+    )
+
+    @property
+    def rate(self) -> Rate | None:
+        limit = self.request_limit
+        return None if limit is None else Rate(limit, self.request_seconds)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Model parameters that those of the conversation come before."""
+        named = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def respond(turn: Turn[Settings]) -> Story:
+    """Prompt the model; where data is asked for, it gives it, or the support model takes
+    it from the answer, if there is one. Only an answer that is done is one."""
+    settings = turn.settings
+    extract = turn.schema is not None and "support" in turn.roles
+    messages = [*turn.history, turn.message]
+    if settings.system_prompt:
+        messages.insert(0, Message("system", settings.system_prompt))
+    kept_in = yield from _kept_in(turn)
+    prompt = Prompt(messages, schema=None if extract else turn.schema, defaults=settings.defaults)
+    completion = yield from evolve(prompt, rate=settings.rate, keep_replies_in=kept_in)
+    _must_end(completion)
+    value = completion.value
+    if extract and turn.schema is not None:
+        second = extraction(completion.text, turn.schema)
+        found = yield from evolve(second, rate=settings.rate, keep_replies_in=kept_in)
+        _must_end(found)
+        value = found.value
+    return Answer(completion.text, data=value)
+
+
+def _kept_in(turn: Turn[Settings]) -> Generator[Step[Any], Any, str]:
+    settings = turn.settings
+    if not settings.keep_raw_engine_responses:
+        return ""
+    began = turn.began or (yield from Now())
+    folder = settings.raw_engine_responses
+    return reply_file(folder, settings.session_id, settings.agent_id, began)
+
+
+def _must_end(completion: Completion) -> None:
+    must_be_done(completion, {"stop"})
+    must_say_something(completion)

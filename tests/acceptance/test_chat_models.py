@@ -1,0 +1,573 @@
+"""Acceptance, chat_models.md: the feature `chat-model`, over the engines that there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import attrs
+import genai_vendor_ollama
+import genai_vendor_openai
+import ollama_service
+import openai_service
+import pytest
+from fixtures import MakeHost
+from genai_vendor_mock import MockProvider, Reply
+
+from genai_host import Config, Host, Message
+from genai_host.api.settings import describe
+from genai_host.config import InstanceConfig
+from genai_host.conversation import Conversation
+from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
+    DeserializationError,
+    GenerationError,
+    InvalidData,
+    MalformedReply,
+    RequestRefused,
+    Unavailable,
+    UnexpectedFinish,
+)
+from genai_host.store import Store
+from genai_host.testing import ManualClock
+from genai_host.testing.fake_service import FakeService, json_reply, reply
+
+OPENAI, OLLAMA = "gpt-4.1@openai", "ollama/m-1"
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city", "days"],
+}
+TRIP = {"city": "Oslo", "days": 3}
+JSON = json.dumps(TRIP)
+STAMP = "2026-01-01_00-00-00"
+HISTORY = [Message("user", "before"), Message("assistant", "that")]
+
+
+@attrs.frozen
+class AttrsTrip:
+    city: str
+    days: int
+
+
+@dataclasses.dataclass
+class DataTrip:
+    city: str
+    days: int
+
+
+class TypedTrip(TypedDict):
+    city: str
+    days: int
+
+
+def _pydantic_trip() -> Any:
+    pydantic = pytest.importorskip("pydantic")
+    return pydantic.create_model("PydanticTrip", city=(str, ...), days=(int, ...))
+
+
+@dataclasses.dataclass
+class OwnTrip:
+    """Says itself how it is asked for, and how it is read."""
+
+    said: str
+
+    @classmethod
+    def llm_schema(cls, dialect: str) -> dict[str, Any]:
+        said = {"type": "string", "description": f"as {dialect} has it"}
+        return {"type": "object", "properties": {"said": said}, "required": ["said"]}
+
+    @classmethod
+    def deserialize(cls, raw: str) -> OwnTrip:
+        return cls(json.loads(raw)["said"].upper())
+
+
+CLASSES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
+    (lambda: SCHEMA, lambda form: TRIP),
+    (lambda: AttrsTrip, lambda form: form("Oslo", 3)),
+    (lambda: DataTrip, lambda form: form("Oslo", 3)),
+    (lambda: TypedTrip, lambda form: TRIP),
+    (_pydantic_trip, lambda form: form(city="Oslo", days=3)),
+]
+each_class = pytest.mark.parametrize(
+    ("make", "expected"), CLASSES, ids=["schema", "attrs", "dataclass", "typed dict", "pydantic"]
+)
+
+
+@pytest.fixture
+def engines(
+    make_host: MakeHost,
+    service: FakeService,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Host:
+    """OpenAI and Ollama, both of them the same service on this machine."""
+    monkeypatch.setenv("OPENAI_API_KEY", openai_service.KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
+    monkeypatch.setenv("OLLAMA_HOST", service.url)
+    monkeypatch.setenv("OLLAMA_API_KEY", ollama_service.KEY)
+    return make_host(openai=genai_vendor_openai, ollama=genai_vendor_ollama, clock=clock)
+
+
+@pytest.fixture
+def mocks(make_host: MakeHost, clock: ManualClock) -> MakeHost:
+    """Makes hosts of mocks with their replies: `mocks(one=["a"], other=["b"])`."""
+
+    def make(**replies: list[Any]) -> Host:
+        providers = {
+            name: InstanceConfig("mock", settings={"replies": given})
+            for name, given in replies.items()
+        }
+        return make_host(config=Config(providers=providers), clock=clock)
+
+    return make
+
+
+def requests(host: Host, name: str) -> list[dict[str, Any]]:
+    provider = host.instances[name].provider
+    assert isinstance(provider, MockProvider)
+    return list(provider.requests)
+
+
+# 2: settings
+
+
+def test_item_02_the_settings_are_those_of_the_profile(mocks: MakeHost) -> None:
+    host = mocks(one=["fine"])
+    found = {each.name: each.default for each in describe(host.feature("chat-model").settings)}
+    assert found == {
+        "session_id": "",
+        "agent_id": "",
+        "system_prompt": "",
+        "temperature": None,
+        "max_tokens": 8192,
+        "keep_raw_engine_responses": False,
+        "raw_engine_responses": "raw_engine_responses",
+        "request_limit": 10,
+        "request_seconds": 60.0,
+    }
+    host.open("chat-model", "mock@one").say("hi")
+    (sent,) = requests(host, "one")
+    assert sent["parameters"] == {"max_tokens": 8192}
+    assert [message["role"] for message in sent["messages"]] == ["user"]
+
+
+def test_item_02_they_are_no_defaults_of_the_host(mocks: MakeHost) -> None:
+    host = mocks(one=["fine"])
+    host.open("chat", "mock@one").say("hi")
+    assert requests(host, "one")[0]["parameters"] == {}
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_item_02_each_engine_takes_them(
+    engines: Host, service: FakeService, temperature: float | None
+) -> None:
+    service.replies = [openai_service.chat("fine"), ollama_service.chat("fine")]
+    settings = {"temperature": temperature, "max_tokens": 100, "system_prompt": "Be brief."}
+    for model in (OPENAI, OLLAMA):
+        assert engines.open("chat-model", model, settings=settings).say("hi").text == "fine"
+    to_openai, to_ollama = (request.json() for request in service.requests)
+    assert to_openai["max_tokens"] == to_ollama["options"]["num_predict"] == 100
+    assert to_openai.get("temperature") == to_ollama["options"].get("temperature") == temperature
+    assert to_openai["messages"][0]["content"] == "Be brief."
+    assert to_ollama["messages"][0]["content"] == "Be brief."
+
+
+def test_item_02_parameters_of_the_conversation_come_first(mocks: MakeHost) -> None:
+    host = mocks(one=["fine"])
+    parameters = {"max_tokens": 7, "seed": 1}
+    host.open("chat-model", "mock@one", parameters=parameters).say("hi")
+    assert requests(host, "one")[0]["parameters"] == parameters
+
+
+# 3: structured output
+
+
+@each_class
+def test_item_03_a_class_of_the_conversation(
+    mocks: MakeHost, make: Callable[[], Any], expected: Callable[[Any], Any]
+) -> None:
+    form = make()
+    conversation = mocks(one=[JSON, JSON]).open("chat-model", "mock@one", returns=form)
+    for _ in range(2):
+        data = conversation.say("A trip?").data
+        assert data == expected(form)
+        assert type(data) is type(expected(form))
+
+
+@each_class
+def test_item_03_a_class_of_one_request_wins(
+    mocks: MakeHost, make: Callable[[], Any], expected: Callable[[Any], Any]
+) -> None:
+    form = make()
+    host = mocks(one=[JSON, '{"said": "oslo"}'])
+    conversation = host.open("chat-model", "mock@one", returns=OwnTrip)
+    assert conversation.say("A trip?", returns=form).data == expected(form)
+    assert conversation.say("A trip?").data == OwnTrip("OSLO")
+
+
+def test_item_03_the_engines_own_modes_are_used(engines: Host, service: FakeService) -> None:
+    service.replies = [openai_service.chat(JSON), ollama_service.chat(JSON)]
+    for model in (OPENAI, OLLAMA):
+        conversation = engines.open("chat-model", model, returns=AttrsTrip)
+        assert conversation.say("A trip?").data == AttrsTrip("Oslo", 3)
+    to_openai, to_ollama = (request.json() for request in service.requests)
+    assert to_openai["response_format"]["type"] == "json_schema"
+    assert set(to_openai["response_format"]["json_schema"]["schema"]["properties"]) == set(TRIP)
+    assert set(to_ollama["format"]["properties"]) == set(TRIP)
+
+
+def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeService) -> None:
+    own = '{"said": "oslo"}'
+    service.replies = [openai_service.chat(own), ollama_service.chat(own)]
+    conversation = engines.open("chat-model", OPENAI, returns=OwnTrip)
+    assert conversation.say("A trip?").data == OwnTrip("OSLO")
+    conversation.use(OLLAMA)
+    assert conversation.say("A trip?").data == OwnTrip("OSLO")
+    to_openai, to_ollama = (request.json() for request in service.requests)
+    wanted = to_openai["response_format"]["json_schema"]["schema"]
+    assert wanted["properties"]["said"]["description"] == "as openai-chat has it"
+    assert to_ollama["format"]["properties"]["said"]["description"] == "as ollama-chat has it"
+
+
+def test_item_03_the_schema_is_checked_before_the_class_reads(mocks: MakeHost) -> None:
+    conversation = mocks(one=['{"said": 3}']).open("chat-model", "mock@one", returns=OwnTrip)
+    with pytest.raises(DeserializationError, match="is not of type 'string'"):
+        conversation.say("A trip?")
+
+
+class _NotRead(OwnTrip):
+    @classmethod
+    def deserialize(cls, raw: str) -> OwnTrip:
+        raise KeyError("nothing like it")
+
+
+def test_item_03_a_class_that_cannot_read_it_is_an_error(mocks: MakeHost) -> None:
+    conversation = mocks(one=['{"said": "x"}']).open("chat-model", "mock@one", returns=_NotRead)
+    with pytest.raises(DeserializationError, match="KeyError: 'nothing like it'") as caught:
+        conversation.say("A trip?")
+    assert (caught.value.provider, caught.value.model) == ("one", "mock")
+    assert conversation.history == ()
+
+
+class _NotAsked(OwnTrip):
+    @classmethod
+    def llm_schema(cls, dialect: str) -> dict[str, Any]:
+        raise KeyError(dialect)
+
+
+def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: MakeHost) -> None:
+    with pytest.raises(InvalidData, match="llm_schema failed: KeyError"):
+        mocks(one=[]).open("chat-model", "mock@one", returns=_NotAsked)
+
+
+def test_item_03_a_conversation_from_the_store_is_given_its_class_again(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    mock = InstanceConfig("mock", settings={"replies": [JSON, JSON, JSON]})
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(store=store, config=Config(providers={"one": mock}))
+        first = host.open("chat-model", "mock@one", returns=AttrsTrip)
+        assert first.say("A trip?").data == AttrsTrip("Oslo", 3)
+        again = host.conversation(first.id, returns=DataTrip)
+        assert again.say("A trip?").data == DataTrip("Oslo", 3)
+        assert host.conversation(first.id).say("A trip?").data is None
+
+
+# 4: support model
+
+
+def test_item_04_the_support_model_takes_the_data_and_remembers_nothing(mocks: MakeHost) -> None:
+    host = mocks(one=["Three days.", "Four days."], helper=[JSON, JSON])
+    conversation = host.open(
+        "chat-model", "mock@one", models={"support": "mock@helper"}, returns=AttrsTrip
+    )
+    for said in ("Three days.", "Four days."):
+        answer = conversation.say("A trip?")
+        assert (answer.text, answer.data) == (said, AttrsTrip("Oslo", 3))
+    assert not any("schema" in request for request in requests(host, "one"))
+    first, second = requests(host, "helper")
+    assert len(first["messages"]) == len(second["messages"]) == 2
+    assert "Three" not in json.dumps(second["messages"])
+    assert first["schema"] == second["schema"]
+
+
+def test_item_04_it_is_asked_in_its_own_dialect(engines: Host, service: FakeService) -> None:
+    service.replies = [openai_service.chat("Oslo."), ollama_service.chat('{"said": "oslo"}')]
+    conversation = engines.open("chat-model", OPENAI, models={"support": OLLAMA}, returns=OwnTrip)
+    assert conversation.say("A trip?").data == OwnTrip("OSLO")
+    to_openai, to_ollama = (request.json() for request in service.requests)
+    assert "response_format" not in to_openai
+    assert to_ollama["format"]["properties"]["said"]["description"] == "as ollama-chat has it"
+
+
+# 5: history
+
+
+def as_bytes(host: Host, conversation: Conversation) -> bytes:
+    return json.dumps(host.codec.to_json(conversation.history)).encode()
+
+
+def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> None:
+    conversation = mocks(one=["fine"]).open("chat-model", "mock@one", history=HISTORY)
+    conversation.say("hi")
+    added = [Message("user", "hi"), Message("assistant", "fine")]
+    assert list(conversation.history) == [*HISTORY, *added]
+
+
+@pytest.mark.parametrize(
+    ("replied", "error"),
+    [
+        (Reply(fault="refused"), Unavailable),
+        (Reply("half an ans", finish="length"), UnexpectedFinish),
+        (Reply("half an ans", fault="filtered"), UnexpectedFinish),
+        (Reply(""), GenerationError),
+    ],
+)
+def test_item_05_a_failure_leaves_the_history_as_it_was(
+    mocks: MakeHost, replied: Reply, error: type[Exception]
+) -> None:
+    host = mocks(one=[replied, "fine"])
+    conversation = host.open("chat-model", "mock@one", history=HISTORY)
+    before = as_bytes(host, conversation)
+    with pytest.raises(error):
+        conversation.say("hi")
+    assert as_bytes(host, conversation) == before
+    assert conversation.say("hi").text == "fine"
+
+
+@pytest.mark.parametrize("helper", [Reply(fault="refused"), Reply("no JSON"), Reply(JSON[:-1])])
+def test_item_05_so_does_a_failure_of_the_support_model(mocks: MakeHost, helper: Reply) -> None:
+    host = mocks(one=["Oslo."], helper=[helper])
+    conversation = host.open(
+        "chat-model", "mock@one", models={"support": "mock@helper"}, history=HISTORY
+    )
+    before = as_bytes(host, conversation)
+    with pytest.raises((Unavailable, DeserializationError)):
+        conversation.say("hi", returns=AttrsTrip)
+    assert as_bytes(host, conversation) == before
+
+
+def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeService) -> None:
+    service.replies = [json_reply({"choices": []}), openai_service.chat("no JSON")]
+    conversation = engines.open("chat-model", OPENAI, history=HISTORY, returns=SCHEMA)
+    before = as_bytes(engines, conversation)
+    for error in (GenerationError, DeserializationError):
+        with pytest.raises(error):
+            conversation.say("hi")
+        assert as_bytes(engines, conversation) == before
+
+
+# 6: errors
+
+
+def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_path: Path) -> None:
+    message = {"role": "assistant", "content": "half"}
+    filtered = {"choices": [{"message": message, "finish_reason": "SAFETY"}]}
+    service.replies = [json_reply(filtered), openai_service.chat("no JSON")]
+    conversation = engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a"))
+    with pytest.raises(UnexpectedFinish) as unexpected:
+        conversation.say("hi")
+    file = str(tmp_path / f"a_{STAMP}.txt")
+    expected = {"provider": "openai", "model": "gpt-4.1", "raw_reply": file, "retryable": False}
+    assert unexpected.value.fields() == {**expected, "reason": "SAFETY", "detail": "half"}
+    with pytest.raises(DeserializationError) as bad:
+        conversation.say("hi", returns=SCHEMA)
+    assert bad.value.fields() == {**expected, "reason": "stop", "detail": "no JSON"}
+    with pytest.raises(ConfigurationError) as wrong:
+        engines.open("chat-model", OPENAI, settings={"session": "x"})
+    assert "'session'" in str(wrong.value)
+    assert "session_id" in wrong.value.hint
+    assert issubclass(UnexpectedFinish, GenerationError)
+    assert issubclass(DeserializationError, GenerationError)
+
+
+# 7: raw responses
+
+
+def kept(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {
+        "keep_raw_engine_responses": True,
+        "raw_engine_responses": str(folder),
+        **settings,
+    }
+
+
+def test_item_07_replies_are_kept_as_they_came(
+    engines: Host, service: FakeService, tmp_path: Path, clock: ManualClock
+) -> None:
+    service.replies = [openai_service.chat("one"), openai_service.chat("two", streamed=True)]
+    settings = kept(tmp_path / "raw", session_id="s", agent_id="a")
+    conversation = engines.open("chat-model", OPENAI, settings=settings)
+    clock.advance(60)
+    conversation.say("hi")
+    assert [event.text for event in conversation.stream("hi") if event.text] == ["t", "w", "o"]
+    (file,) = (each for each in (tmp_path / "raw").rglob("*") if each.is_file())
+    assert file == tmp_path / "raw" / "s" / f"a_{STAMP}.txt"
+    text = file.read_text()
+    heads = [line for line in text.splitlines() if line.startswith("--- ")]
+    assert len(heads) == 2
+    for head in heads:
+        assert head.startswith("--- 2026-01-01T00:01:00+00:00 gpt-4.1@openai")
+    assert json.loads(text.splitlines()[1])["choices"][0]["message"]["content"] == "one"
+    assert text.splitlines()[-1] == "[DONE]"
+    if sys.platform != "win32":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_item_07_nothing_is_kept_unless_it_is_asked_for(
+    mocks: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    host = mocks(one=["fine", "fine"])
+    host.open("chat-model", "mock@one", settings={"agent_id": "a"}).say("hi")
+    assert not (tmp_path / "raw_engine_responses").exists()
+    host.open("chat-model", "mock@one", settings={"keep_raw_engine_responses": True}).say("hi")
+    assert (tmp_path / "raw_engine_responses" / f"_{STAMP}.txt").is_file()
+
+
+def test_item_07_a_failed_first_turn_and_a_reopened_one_use_the_same_file(
+    mocks: MakeHost, tmp_path: Path, clock: ManualClock
+) -> None:
+    host = mocks(one=[Reply("half", finish="length"), "fine", "fine"])
+    conversation = host.open("chat-model", "mock@one", settings=kept(tmp_path, agent_id="a"))
+    with pytest.raises(UnexpectedFinish):
+        conversation.say("hi")
+    clock.advance(5)
+    conversation.say("hi")
+    host.reopen(conversation.record).say("hi")  # type: ignore[arg-type]  # it has one
+    (file,) = tmp_path.glob("*.txt")
+    assert file.name == f"a_{STAMP}.txt"
+    assert file.read_text().count("mock@one") == 3
+
+
+def test_item_07_two_that_would_collide_do_not(mocks: MakeHost, tmp_path: Path) -> None:
+    host = mocks(one=["1", "2", "3", "4"])
+    two = [
+        host.open("chat-model", "mock@one", settings=kept(tmp_path, agent_id="a")) for _ in range(2)
+    ]
+    for conversation in (*two, *two):
+        conversation.say("hi")
+    names = sorted(file.name for file in tmp_path.glob("*.txt"))
+    assert len(names) == 2
+    assert f"a_{STAMP}.txt" in names
+    assert {name[: len(f"a_{STAMP}")] for name in names} == {f"a_{STAMP}"}
+    for name in names:
+        assert (tmp_path / name).read_text().count("--- ") == 2
+
+
+UNSAFE = ["..", "../../x", "a/b", "a\\b", "/etc/x", "a\0b", "x" * 300, "con", "NUL.txt", "."]
+
+
+def test_item_07_ids_never_lead_outside_and_never_collide(mocks: MakeHost, tmp_path: Path) -> None:
+    folder = tmp_path / "in" / "raw"
+    host = mocks(one=["fine"] * 3 * len(UNSAFE))
+    unlimited = {"request_limit": None}
+    for id in UNSAFE:
+        for ids in ({"session_id": id}, {"agent_id": id}, {"session_id": id, "agent_id": id}):
+            conversation = host.open(
+                "chat-model", "mock@one", settings=kept(folder, **ids, **unlimited)
+            )
+            conversation.say("hi")
+    files = [file for file in tmp_path.rglob("*.txt") if "home" not in file.parts]
+    assert len(files) == 3 * len(UNSAFE)
+    assert all(folder in file.parents for file in files)
+    assert all(file.read_text().count("--- ") == 1 for file in files)
+
+
+def test_item_07_no_key_is_in_a_file(engines: Host, service: FakeService, tmp_path: Path) -> None:
+    service.replies = [openai_service.chat(f"your key is {openai_service.KEY}")]
+    engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a")).say("hi")
+    text = (tmp_path / f"a_{STAMP}.txt").read_text()
+    assert openai_service.KEY not in text
+    assert "your key is ***" in text
+
+
+def test_item_07_replies_that_are_no_answers_are_kept_as_well(
+    engines: Host, service: FakeService, tmp_path: Path
+) -> None:
+    service.replies = [reply(b"<html>no"), openai_service.failure(400, message="not so")]
+    conversation = engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a"))
+    for error in (MalformedReply, RequestRefused):
+        with pytest.raises(error):
+            conversation.say("hi")
+    text = (tmp_path / f"a_{STAMP}.txt").read_text()
+    assert "<html>no" in text
+    assert "not so" in text
+
+
+# 8: rate
+
+
+def test_item_08_the_third_call_waits_and_does_not_fail(
+    mocks: MakeHost, clock: ManualClock
+) -> None:
+    host = mocks(one=["1", "2", "3"], other=["other"])
+    settings = {"request_limit": 2, "request_seconds": 1.0}
+    conversation = host.open("chat-model", "mock@one", settings=settings)
+    assert [conversation.say("hi").text, conversation.say("hi").text] == ["1", "2"]
+    told: list[str] = []
+    again = host.open("chat-model", "mock@one", settings=settings)
+    third = threading.Thread(target=lambda: told.append(again.say("hi").text), daemon=True)
+    third.start()
+    clock.wait_for_alarm_in(1.0)
+    assert host.open("chat-model", "mock@other", settings=settings).say("hi").text == "other"
+    clock.advance(0.75)
+    clock.wait_for_alarm_in(0.25)
+    assert told == []
+    assert len(requests(host, "one")) == 2
+    clock.advance(0.25)
+    third.join(30)
+    assert told == ["3"]
+
+
+def test_item_08_whoever_waits_can_be_cancelled(mocks: MakeHost, clock: ManualClock) -> None:
+    host = mocks(one=["1", "2"])
+    settings = {"request_limit": 1, "request_seconds": 5.0}
+    conversation = host.open("chat-model", "mock@one", settings=settings)
+    conversation.say("hi")
+    before = conversation.history
+    raised: list[Exception] = []
+
+    def wait() -> None:
+        with pytest.raises(Cancelled) as caught:
+            conversation.say("hi")
+        raised.append(caught.value)
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    clock.wait_for_alarm_in(5.0)
+    conversation.cancel()
+    waiting.join(30)
+    assert len(raised) == 1
+    assert conversation.history == before
+    assert len(requests(host, "one")) == 1
+
+
+def test_item_08_a_conflicting_limit_warns(
+    mocks: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = mocks(one=["1", "2"])
+    host.open("chat-model", "mock@one").say("hi")
+    with caplog.at_level(logging.WARNING):
+        host.open("chat-model", "mock@one", settings={"request_limit": 2}).say("hi")
+    assert "mock@one is called at most 10 times in 60 s: that stays" in caplog.text
+
+
+# 9: two kinds of response
+
+
+def test_item_09_a_response_is_raw_text_or_data(mocks: MakeHost) -> None:
+    conversation = mocks(one=[JSON, JSON]).open("chat-model", "mock@one")
+    raw = conversation.say("A trip?")
+    assert (raw.text, raw.data) == (JSON, None)
+    read = conversation.say("A trip?", returns=AttrsTrip)
+    assert (read.text, read.data) == (JSON, AttrsTrip("Oslo", 3))
