@@ -23,31 +23,40 @@ CALLED = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "
 
 def claude(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
     """An answer, with a thought before it."""
-    content: list[dict[str, Any]] = [THOUGHT]
-    if text:
-        content.append({"type": "text", "text": text})
-    if call:
-        content.append(CALLED)
-    reason = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
-    whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
     if not streamed:
-        return json_reply({**whole, "content": content, **reason, "usage": USAGE})
+        reason = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
+        return json_reply({**_WHOLE, "content": _content(text, call), **reason, "usage": USAGE})
+    found = events(text, call=call)
+    return sse_reply([f"{json.dumps(event)}\nevent: {event['type']}".encode() for event in found])
+
+
+_WHOLE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
+
+
+def _content(text: str, call: bool) -> list[dict[str, Any]]:
+    said = [{"type": "text", "text": text}] if text else []
+    return [THOUGHT, *said, *([CALLED] if call else [])]
+
+
+def events(text: str = "", *, call: bool = False) -> list[dict[str, Any]]:
+    """The same in pieces."""
     unsaid: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
     begun = {**USAGE, "output_tokens": 1, "output_tokens_details": None}
-    events: list[Any] = [
-        {"type": "message_start", "message": {**whole, **unsaid, "usage": begun}},
+    found: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {**_WHOLE, **unsaid, "usage": begun}},
         {"type": "ping"},
     ]
-    for index, block in enumerate(content):
+    for index, block in enumerate(_content(text, call)):
         first, deltas = _pieces(block)
-        events.append({"type": "content_block_start", "index": index, "content_block": first})
-        events += [
+        found.append({"type": "content_block_start", "index": index, "content_block": first})
+        found += [
             {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
-        events.append({"type": "content_block_stop", "index": index})
-    events.append({"type": "message_delta", "delta": reason, "usage": USAGE})
-    events.append({"type": "message_stop"})
-    return sse_reply([f"{json.dumps(event)}\nevent: {event['type']}".encode() for event in events])
+        found.append({"type": "content_block_stop", "index": index})
+    reason = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
+    found.append({"type": "message_delta", "delta": reason, "usage": USAGE})
+    found.append({"type": "message_stop"})
+    return found
 
 
 def _pieces(block: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Any]]:
