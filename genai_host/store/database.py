@@ -127,9 +127,13 @@ class Database:
         connection = sqlite3.connect(
             self.file, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+        except BaseException:  # the file is none of SQLite's, or is held
+            connection.close()
+            raise
         return connection
 
     @contextmanager
