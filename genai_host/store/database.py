@@ -150,6 +150,14 @@ class Database:
         hint = next((hint for start, hint in _HINTS.items() if said.lower().startswith(start)), "")
         return StoreError(f"{self.place}: {said}", file=self.place, hint=hint)
 
+    def no_store(self) -> StoreError:
+        """The error for a database that somebody else uses."""
+        return StoreError(
+            f"{self.place} holds something else",
+            file=self.place,
+            hint="it was not changed: name another file or database",
+        )
+
     def make_file(self) -> None:
         """Make the file of SQLite, for this user alone, if there is none. The files that
         SQLite makes beside it take its mode."""
