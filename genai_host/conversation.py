@@ -29,18 +29,10 @@ from genai_host.errors import (
     TurnWaiting,
 )
 from genai_host.events import Event
-from genai_host.record import (
-    Changed,
-    Entry,
-    Recorder,
-    Retold,
-    Rewound,
-    TurnEnded,
-    TurnStarted,
-    plain,
-)
+from genai_host.record import Changed, Entry, Recorder, Rewound, TurnEnded, TurnStarted, plain
 from genai_host.recording import Recording
 from genai_host.replay import Journal
+from genai_host.retelling import Retold
 from genai_host.telling import told
 from genai_host.toolbox import Toolbox
 

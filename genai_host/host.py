@@ -38,10 +38,11 @@ from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.prices import Prices, installed_prices
 from genai_host.rates import Rates
-from genai_host.record import Changed, Opened, Record, Recorder, Retold, retell
+from genai_host.record import Changed, Opened, Record, Recorder
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
 from genai_host.resolution import Catalog
+from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
 from genai_host.toolbox import Toolbox

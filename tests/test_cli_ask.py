@@ -151,9 +151,9 @@ class TestOptions:
         assert (code, json.loads(out)) == (0, {"n": 1})
 
     def test_an_unknown_provider_says_what_to_install(self, terminal: Terminal) -> None:
-        code, _, err = terminal("ask", "x", "--provider", "bedrock")
+        code, _, err = terminal("ask", "x", "--provider", "acme")
         assert code == 1
-        assert "genai-host install genai-vendor-bedrock" in err
+        assert "genai-host install genai-vendor-acme" in err
 
     def test_without_weights_the_default_says_what_to_do(self, terminal: Terminal) -> None:
         code, out, err = terminal("ask", "x")

@@ -27,7 +27,7 @@ from genai_host.errors import (
     PluginError,
     ReplayError,
 )
-from genai_host.record import retell
+from genai_host.retelling import retell
 from genai_host.testing import MadePlugin
 
 _FAULTS: dict[str, dict[str, Any]] = {

@@ -23,7 +23,7 @@ import genai_host.digest
 from genai_host import Config, Given, Host
 from genai_host.api import Answer, Feature, NoSettings, Now, Prompt, Story, Turn
 from genai_host.dialects.plain import Plain
-from genai_host.record import Retold
+from genai_host.retelling import Retold
 from genai_host.store import Store
 from genai_host.testing import FakeModel, MadePlugin
 

@@ -23,8 +23,8 @@ from genai_host.record import (
     TurnEnded,
     TurnStarted,
     form_of,
-    retell,
 )
+from genai_host.retelling import retell
 from genai_host.testing import MadePlugin
 
 OPENED = Opened("chat", "1", {"main": "mock"})

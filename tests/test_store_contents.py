@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
 from genai_host.api import Answer
 from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
-from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted, retell
+from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.retelling import retell
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
 
@@ -151,6 +153,21 @@ class TestSearch:
         record.append(Rewound(0, 0))
         assert found(store) == set()
         assert {hit.text for hit in store.search("said")} == set()
+
+    def test_who_looks_amid_each_turn_has_no_turn_read_again(self, store: Store) -> None:
+        """Else a list that is shown while a conversation grows costs its square."""
+        record = begin(store)
+        asked: list[str] = []
+        event.listen(
+            store._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+        )
+        for number in range(3):
+            record.append(TurnStarted(number, Message("user", f"word{number}"), "1", 0))
+            record.append(StepStarted(number, (0,), "prompt", "d"))
+            store.conversations()
+            record.append(TurnEnded(number, Answer("said")))
+            assert len(store.search(f"word{number}")) == 1
+        assert not [each for each in asked if "entries.kind IN" in each]
 
     def test_what_comes_later_is_found_later(self, store: Store) -> None:
         converse(store, ("one", "two"))

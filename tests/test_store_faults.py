@@ -255,3 +255,22 @@ def test_a_store_that_others_write_to_is_read_meanwhile(tmp_path: Path) -> None:
                     StepStarted(0, (0,), "prompt", ""),
                 ):
                     record.append(entry)
+
+
+def test_a_connection_that_cannot_be_used_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.db").write_bytes(b"this is no database, whoever looks at it" * 99)
+    opened: list[sqlite3.Connection] = []
+
+    def connect(*given: Any, **more: Any) -> sqlite3.Connection:
+        opened.append(sqlite3.Connection(*given, **more))
+        return opened[-1]
+
+    monkeypatch.setattr("genai_host.store.database.sqlite3.connect", connect)
+    with Store(tmp_path / "x.db") as store, pytest.raises(StoreError):
+        store.conversations()
+    assert opened
+    for each in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            each.execute("SELECT 1")

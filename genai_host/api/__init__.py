@@ -26,6 +26,7 @@ checker     values against a JSON Schema
 codec       objects to JSON and back
 json_text   JSON values to text and back
 closed_schema   schemas in the subset that services hold answers to
+request_parts  what formats write alike
 reply_fields   the fields of replies in JSON, each of the kind that it has to be
 reply_vectors  the embeddings in replies
 """

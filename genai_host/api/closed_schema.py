@@ -1,4 +1,4 @@
-"""Schemas as services take them that hold answers to them, Anthropic's and Amazon Bedrock.
+"""Schemas as some services take them that hold answers to them.
 
 They take a subset of JSON Schema, in which objects are closed and have no bounds on sizes
 and lengths. What it has no place for is said in words, in the description of what it

@@ -19,15 +19,20 @@ ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
 the reply as well, None if that was a success."""
 
 
-def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
-    """The object that a reply is, or an event of it. An error that comes with status 200, or
-    amid a stream, is raised. Raises `MalformedReply`."""
+def read_object(data: bytes) -> dict[str, Any]:
+    """The object that a reply is, or an event of it. Raises `MalformedReply`."""
     try:
         value = read_json(data)
     except ValueError as error:
         raise malformed(f"it is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise malformed(f"it is a {type(value).__name__}")
+    return value
+
+
+def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
+    """The same, where an error may come with status 200, or amid a stream: it is raised."""
+    value = read_object(data)
     found = error_in(value, None)
     if found is not None:
         raise found

@@ -26,7 +26,8 @@ from genai_host.cli.transcripts import (
     try_row,
     turn_row,
 )
-from genai_host.record import Opened, retell
+from genai_host.record import Opened
+from genai_host.retelling import retell
 from genai_host.telling import said
 from genai_host.transcript import write_text
 from genai_host.turns import turns_of

@@ -10,7 +10,7 @@ from genai_host.cli.ask import answer_row, show_details
 from genai_host.cli.costs import cost_row, dollars_text
 from genai_host.cli.terminal import echo
 from genai_host.cli.times import local, utc
-from genai_host.record import added
+from genai_host.retelling import added
 from genai_host.transcript import content_as_markdown
 from genai_host.turns import TurnTold
 

@@ -11,7 +11,6 @@ are left out.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -34,6 +33,7 @@ from genai_host.api import (
 from genai_host.api.exchange import Encoded
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import remember_each
+from genai_host.api.request_parts import fitting_id, system_texts, unsupported
 from genai_host.dialects.anthropic_replies import NAME
 from genai_host.errors import UnsupportedPart
 
@@ -129,7 +129,7 @@ def _block(part: Part, message: Message) -> Block:
         return part.data
     if role == "tool" and isinstance(part, ToolResult):
         return _tool_result(part)
-    raise _unsupported(part, f"in a message of role {role}")
+    raise unsupported(part, f"in a message of role {role}", NAME)
 
 
 def _document(file: File) -> Block:
@@ -182,26 +182,12 @@ def _shows(text: Text) -> bool:
 
 
 def wire_id(id: str) -> str:
-    """The id of a call; one of another vendor may have characters that are refused here."""
-    if _ID.fullmatch(id):
-        return id
-    return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
+    return fitting_id(id, _ID)
 
 
 def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """What the system says, as blocks."""
-    blocks: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role != "system":
-            continue
-        for part in message.content:
-            if isinstance(part, (Reasoning, Opaque)):
-                continue
-            if not isinstance(part, Text):
-                raise _unsupported(part, "in a message of role system")
-            if _shows(part):
-                blocks.append({"type": "text", "text": part.text})
-    return blocks
+    return [{"type": "text", "text": text} for text in system_texts(messages, NAME) if text.strip()]
 
 
 def wire_tool(tool: ToolSchema) -> dict[str, Any]:
@@ -224,11 +210,3 @@ def wire_choice(choice: str | None, parallel: bool | None) -> dict[str, Any] | N
     if parallel is not None and kind != "none":
         wire["disable_parallel_tool_use"] = not parallel
     return wire
-
-
-def _unsupported(part: Part, where: str) -> UnsupportedPart:
-    return UnsupportedPart(
-        f"{NAME} has no place for a part of type {part.type} {where}",
-        part=part.type,
-        dialect=NAME,
-    )

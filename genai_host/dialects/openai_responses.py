@@ -35,6 +35,7 @@ from genai_host.api import (
     standard,
 )
 from genai_host.api.json_text import write_json
+from genai_host.api.request_parts import unsupported
 from genai_host.dialects.openai_form import (
     PARAMETERS,
     add_tools,
@@ -53,7 +54,7 @@ from genai_host.dialects.openai_schema import (
     may_be_wrapped,
     unwrapped,
 )
-from genai_host.errors import GenaiError, UnsupportedPart
+from genai_host.errors import GenaiError
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
     "max_tokens": ("max_output_tokens",),
@@ -145,7 +146,7 @@ class _Form(NamedTuple):
         if message.role == "tool":
             for part in message.content:
                 if not isinstance(part, ToolResult):
-                    raise _unsupported(part, "in a tool message")
+                    raise unsupported(part, "in a tool message", NAME)
                 yield self._tool_output(part)
         elif message.role == "assistant":
             yield from _said(message)
@@ -173,7 +174,7 @@ class _Form(NamedTuple):
                 return {"type": "input_file", "file_url": part.url}
             data = data_url(part, "application/pdf")
             return {"type": "input_file", "filename": file_name(part), "file_data": data}
-        raise _unsupported(part, f"in a message of role {role}")
+        raise unsupported(part, f"in a message of role {role}", NAME)
 
     def _tool_output(self, result: ToolResult) -> dict[str, Any]:
         text = "".join(part.text for part in result.content if isinstance(part, Text))
@@ -213,7 +214,7 @@ def _said(message: Message) -> Iterator[Mapping[str, Any]]:
             else:
                 phase = dict(part.data)
         elif part is not None:
-            raise _unsupported(part, "in a message of role assistant")
+            raise unsupported(part, "in a message of role assistant", NAME)
 
 
 def _wire_tool(tool: ToolSchema, strict: bool) -> dict[str, Any]:
@@ -234,14 +235,6 @@ def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
         "name": call.name,
         "arguments": arguments_text(call),
     }
-
-
-def _unsupported(part: Part, where: str) -> UnsupportedPart:
-    return UnsupportedPart(
-        f"{NAME} has no place for a part of type {part.type} {where}",
-        part=part.type,
-        dialect=NAME,
-    )
 
 
 def _wire_choice(name: str) -> dict[str, Any]:

@@ -127,9 +127,13 @@ class Database:
         connection = sqlite3.connect(
             self.file, timeout=self._patience, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES}")
+        except BaseException:  # the file is none of SQLite's, or is held
+            connection.close()
+            raise
         return connection
 
     @contextmanager
@@ -145,6 +149,14 @@ class Database:
         said = " ".join(str(error).split()) or type(error).__name__
         hint = next((hint for start, hint in _HINTS.items() if said.lower().startswith(start)), "")
         return StoreError(f"{self.place}: {said}", file=self.place, hint=hint)
+
+    def no_store(self) -> StoreError:
+        """The error for a database that somebody else uses."""
+        return StoreError(
+            f"{self.place} holds something else",
+            file=self.place,
+            hint="it was not changed: name another file or database",
+        )
 
     def make_file(self) -> None:
         """Make the file of SQLite, for this user alone, if there is none. The files that

@@ -11,7 +11,6 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.errors import StoreError
 from genai_host.store.database import VERSION, Database
 from genai_host.store.tables import metadata
 
@@ -123,11 +122,7 @@ def _version(database: Database, tables: list[Any], ask: Ask) -> int:
     found = ask("SELECT value FROM meta WHERE name = 'schema'") if "meta" in tables else []
     if found and str(found[0]).isdecimal():
         return int(found[0])
-    raise StoreError(
-        f"{database.place} holds something else",
-        file=database.place,
-        hint="it was not changed: name another file or database",
-    )
+    raise database.no_store()
 
 
 def _too_new(size: int, version: int) -> Health:

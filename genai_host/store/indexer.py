@@ -69,10 +69,10 @@ class Indexer:
             ).all()
             if not rows:
                 return False
-            derived = _Derived(before)
+            derived = _Derived(before, connection)
             for row in rows:
                 derived.add(row)
-            derived.write(connection)
+            derived.write()
             connection.execute(update(conversations).where(mine).values(**derived.summary))
             return len(rows) == _AT_ONCE
 
@@ -83,8 +83,9 @@ class _Derived:
     before   what the ones before them came to
     """
 
-    def __init__(self, before: Row[Any]) -> None:
+    def __init__(self, before: Row[Any], connection: Connection) -> None:
         self._id = before.id
+        self._connection = connection
         self.summary: dict[str, Any] = {"title": before.title, "turns": before.turns}
         self._messages: list[dict[str, Any]] = []
         self._tries: list[dict[str, Any]] = []
@@ -102,16 +103,16 @@ class _Derived:
             # the conversation is listed all the same, and says what is wrong when it is opened
             _log.warning("entry %d of %s cannot be read: %s", row.number, self._id, error)
 
-    def write(self, connection: Connection) -> None:
+    def write(self) -> None:
         if self._messages:
-            connection.execute(insert(messages), self._messages)
+            self._connection.execute(insert(messages), self._messages)
         if self._tries:
-            connection.execute(insert(tries), self._tries)
+            self._connection.execute(insert(tries), self._tries)
         if self._takes_back:
-            self._remove_what_was_taken_back(connection)
+            self._remove_what_was_taken_back()
 
-    def _remove_what_was_taken_back(self, connection: Connection) -> None:
-        rows = connection.execute(
+    def _remove_what_was_taken_back(self) -> None:
+        rows = self._connection.execute(
             select(entries.c.body)
             .where(
                 entries.c.conversation == self._id,
@@ -127,7 +128,8 @@ class _Derived:
             return
         named = messages.c.turn.in_([turn for turn in turns if turn is not None])
         gone = or_(named, messages.c.turn.is_(None)) if None in turns else named
-        connection.execute(delete(messages).where(messages.c.conversation == self._id, gone))
+        mine = messages.c.conversation == self._id
+        self._connection.execute(delete(messages).where(mine, gone))
 
     def _opened(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["feature"] = form["feature"]
@@ -167,14 +169,29 @@ class _Derived:
             self.summary["status"] = "failed"
             return
         self.summary["status"] = "idle"
-        # of one that began with entries before these, it is not known
-        self._takes_back |= self._again.get(row.turn, True)
+        if row.turn not in self._again:  # it began with entries before these
+            self._again[row.turn] = self._is_said_again(row)
+        self._takes_back |= self._again[row.turn]
         if answer.get("adds") is None:
             self._add(row.turn, "assistant", answer["summary"])
             return
         for message in answer["adds"]:
             if message["role"] == "assistant":
                 self._said(row.turn, message)
+
+    def _is_said_again(self, ended: Row[Any]) -> bool:
+        begun = (
+            select(entries.c.body)
+            .where(
+                entries.c.conversation == self._id,
+                entries.c.number < ended.number,
+                entries.c.kind == "turn_started",
+            )
+            .order_by(entries.c.number.desc())
+            .limit(1)
+        )
+        body = self._connection.execute(begun).scalar()
+        return body is not None and read_json(body).get("again") is True
 
     def _rewound(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         self.summary["status"] = "idle"

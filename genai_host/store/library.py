@@ -14,7 +14,8 @@ from sqlalchemy.engine import Row
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
-from genai_host.record import Entry, Record, retell
+from genai_host.record import Entry, Record
+from genai_host.retelling import retell
 from genai_host.store.attached import Attached
 from genai_host.store.blobs import Blobs
 from genai_host.store.database import Database

@@ -72,11 +72,7 @@ def _version(connection: Connection, database: Database) -> int:
             return int(found)
     elif not tables.get_table_names():
         return 0
-    raise StoreError(
-        f"{database.place} holds something else",
-        file=database.place,
-        hint="it was not changed: name another file or database",
-    )
+    raise database.no_store()
 
 
 @contextlib.contextmanager

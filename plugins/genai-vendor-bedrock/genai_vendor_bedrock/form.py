@@ -10,7 +10,6 @@ are left out.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -31,7 +30,7 @@ from genai_host.api import (
 )
 from genai_host.api.exchange import Encoded
 from genai_host.api.json_text import write_json
-from genai_host.errors import UnsupportedPart
+from genai_host.api.request_parts import fitting_id, system_texts, unsupported
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 
 Block = Mapping[str, Any]
@@ -107,7 +106,7 @@ def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
         return part.data
     if role == "tool" and isinstance(part, ToolResult):
         return _tool_result(part)
-    raise _unsupported(part, role)
+    raise unsupported(part, f"in a message of role {role}", NAME)
 
 
 def _tool_result(result: ToolResult) -> Block:
@@ -127,26 +126,12 @@ def shows(text: Text) -> bool:
 
 
 def wire_id(id: str) -> str:
-    """The id of a call; one of another vendor may have characters that are refused here."""
-    if _ID.fullmatch(id):
-        return id
-    return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
+    return fitting_id(id, _ID)
 
 
 def wire_system(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """What the system says, as blocks."""
-    blocks: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role != "system":
-            continue
-        for part in message.content:
-            if isinstance(part, (Reasoning, Opaque)):
-                continue
-            if not isinstance(part, Text):
-                raise _unsupported(part, "system")
-            if shows(part):
-                blocks.append({"text": part.text})
-    return blocks
+    return [{"text": text} for text in system_texts(messages, NAME) if text.strip()]
 
 
 def wire_tool(tool: ToolSchema) -> dict[str, Any]:
@@ -174,11 +159,3 @@ def tools_before(call: ChatCall) -> list[ToolSchema]:
         if isinstance(part, ToolCall)
     }
     return [ToolSchema(name, "") for name in names]
-
-
-def _unsupported(part: Part, role: str) -> UnsupportedPart:
-    return UnsupportedPart(
-        f"{NAME} has no place for a part of type {part.type} in a message of role {role}",
-        part=part.type,
-        dialect=NAME,
-    )

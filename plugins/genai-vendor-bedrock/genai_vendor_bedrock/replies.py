@@ -33,12 +33,12 @@ from genai_host.api.reply_fields import (
     list_in,
     malformed,
     object_in,
+    read_object,
     read_tool_call,
     string_in,
 )
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
-from genai_vendor_bedrock.fields import read_object
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",

@@ -33,6 +33,7 @@ from genai_host.api import (
 )
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import remember_each
+from genai_host.api.request_parts import system_texts, unsupported
 from genai_host.errors import UnsupportedPart
 from genai_vendor_gemini.replies import NAME, SIGNATURE, has_own_id
 
@@ -99,14 +100,7 @@ def wire_contents(call: ChatCall, form: Form) -> list[Encoded]:
 
 def wire_system(messages: Iterable[Message]) -> dict[str, Any] | None:
     """What the system says, wherever it says it: it has one place in the format."""
-    parts: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role == "system":
-            for part in message.content:
-                if isinstance(part, Text):
-                    parts.append({"text": part.text})
-                elif not isinstance(part, (Reasoning, Opaque)):
-                    raise _unsupported(part, message)
+    parts = [{"text": text} for text in system_texts(messages, NAME)]
     return {"parts": parts} if parts else None
 
 
@@ -183,7 +177,7 @@ def _wire_part(part: Part, message: Message) -> dict[str, Any]:
         # arguments that are no object have no place: they are told as what they are
         given = {"malformed": part.malformed} if part.malformed else part.arguments
         return {"functionCall": {**_wire_id(part.id), "name": part.name, "args": given}}
-    raise _unsupported(part, message)
+    raise unsupported(part, f"in a message of role {role}", NAME)
 
 
 def _wire_result(result: ToolResult) -> dict[str, Any]:
@@ -210,11 +204,3 @@ def _wire_data(part: Image | File, usual_type: str) -> dict[str, Any]:
     suffix = part.url.partition("?")[0].rpartition(".")[2].lower()
     media_type = part.media_type or _MEDIA_TYPES.get(suffix, "")
     return {"fileData": {**({"mimeType": media_type} if media_type else {}), "fileUri": part.url}}
-
-
-def _unsupported(part: Part, message: Message) -> UnsupportedPart:
-    return UnsupportedPart(
-        f"{NAME} has no place for a part of type {part.type} in a message of role {message.role}",
-        part=part.type,
-        dialect=NAME,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -257,6 +258,7 @@ def test_closing_the_host_frees_the_engine(
     make_local_host: MakeHost, weights: Path, overheard: Overheard, background: Background
 ) -> None:
     file = DEFAULT.file(weights)
+    gc.collect()  # what earlier tests left must not be let go of while this one counts
     before = maps_of(file)
     host = make_local_host()
     said: Future[Any] = background(open_chat(host).say, "hi", returns=ENDLESS)

@@ -30,13 +30,13 @@ from genai_host.api import (
     ToolSchema,
 )
 from genai_host.api.json_text import write_json
+from genai_host.api.request_parts import unsupported
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_ollama.form import (
     PARAMETERS,
     VARIANT,
     add_parameters,
     explain_error,
-    unsupported,
     wire_image,
 )
 from genai_vendor_ollama.replies import OllamaDecoder, read_completion

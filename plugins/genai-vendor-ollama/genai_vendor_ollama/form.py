@@ -11,13 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Call, Image, Part, ProviderReply, standard
+from genai_host.api import Call, Image, ProviderReply, standard
 from genai_host.api.reply_fields import explain_reply, one_line, read_reply
+from genai_host.api.request_parts import unsupported
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
     GenaiError,
-    UnsupportedPart,
     error_of_status,
 )
 
@@ -117,14 +117,6 @@ def wire_image(image: Image, dialect: str) -> str:
     if not image.data:
         raise unsupported(image, "by its address", dialect)
     return base64.b64encode(image.data).decode()
-
-
-def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
-    return UnsupportedPart(
-        f"{dialect} has no place for a part of type {part.type} {where}",
-        part=part.type,
-        dialect=dialect,
-    )
 
 
 def read_object(data: bytes) -> dict[str, Any]:

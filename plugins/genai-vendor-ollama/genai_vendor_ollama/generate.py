@@ -35,13 +35,13 @@ from genai_host.api import (
     Serve,
     Text,
 )
+from genai_host.api.request_parts import unsupported
 from genai_host.errors import GenaiError
 from genai_vendor_ollama.form import (
     PARAMETERS,
     VARIANT,
     add_parameters,
     explain_error,
-    unsupported,
     wire_image,
 )
 from genai_vendor_ollama.replies import OllamaDecoder, read_completion
