@@ -16,6 +16,7 @@ from genai_host.api import (
     Moderate,
     Prompt,
     Step,
+    TokenCount,
     Usage,
     Vectors,
     Verdict,
@@ -26,6 +27,8 @@ from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.record import Path
 from genai_host.tries import Try
 
+_RESULTS = (Completion, TokenCount, Vectors, Verdict)
+"""What models answer."""
 _BEFORE = 4  # messages that may stand before a history, as instructions do
 
 
@@ -35,17 +38,13 @@ class Account:
     history       messages that need not be told of
     round_trips   how often models may be called
     steps         how many steps there may be, of any kind
-    usage         tokens used
-    cost          of all calls of models
-    completion    what a model said last
+    usage         tokens used, also by calls that failed, as far as they said so
     """
 
     def __init__(
         self, history: Iterable[Message], round_trips: int, steps: int, codec: Codec
     ) -> None:
         self.usage = Usage()
-        self.cost = Cost()
-        self.completion: Completion | None = None
         self._max_round_trips = round_trips
         self._max_steps = steps
         self._codec = codec
@@ -53,6 +52,8 @@ class Account:
         self._round_trips = 0
         self._steps = 0
         self._details: dict[Path, Detail] = {}
+        self._costs: dict[Path, Cost] = {}
+        self._completions: dict[Path, Completion] = {}
         self._told = tuple(history)
         self._new: list[Message] = []
 
@@ -60,6 +61,16 @@ class Account:
     def details(self) -> list[Detail]:
         """What is to be told, in the order of the steps."""
         return [self._details[path] for path in sorted(self._details)]
+
+    @property
+    def cost(self) -> Cost:
+        """Of all calls of models, also of those that failed."""
+        return sum((self._costs[path] for path in sorted(self._costs)), Cost())
+
+    @property
+    def completion(self) -> Completion | None:
+        """What a model said last, by the order of the steps."""
+        return self._completions[max(self._completions)] if self._completions else None
 
     def count(self, step: Step[Any]) -> None:
         """A step is about to begin. Raises `LimitExceeded` if it may not."""
@@ -92,12 +103,14 @@ class Account:
             self._new.extend(new)
             if isinstance(result, Completion):
                 self._new.append(result.message)
-                self.completion = result
-            if isinstance(result, (Completion, Vectors)):
-                self.usage += result.usage
-            if isinstance(result, (Completion, Vectors, Verdict)):
-                self.cost += cost_of_call(result.cost)
-            self.cost += Cost(unknown=sum(not each.was_refused for each in failed))
+                self._completions[path] = result
+            charged = [each for each in failed if each.cost != 0.0]
+            calls = [*charged, result] if isinstance(result, _RESULTS) else charged
+            for call in calls:
+                if not isinstance(call, (TokenCount, Verdict)):
+                    self.usage += call.usage
+            if calls:
+                self._costs[path] = sum((cost_of_call(call.cost) for call in calls), Cost())
             if detail is not None:
                 self._details[path] = detail
         return detail

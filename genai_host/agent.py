@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from attrs import evolve
@@ -13,6 +14,7 @@ from genai_host.api import (
     ChatCall,
     Checker,
     Completion,
+    CountTokens,
     Delta,
     Embed,
     EmbedCall,
@@ -23,6 +25,7 @@ from genai_host.api import (
     ModerateCall,
     Prompt,
     Text,
+    TokenCount,
     ToolResult,
     Vectors,
     Verdict,
@@ -30,7 +33,8 @@ from genai_host.api import (
 )
 from genai_host.api.calls import Draft
 from genai_host.cancellation import Cancellation
-from genai_host.errors import GenerationError, NoRoute
+from genai_host.errors import GenaiError, NoRoute
+from genai_host.observers import CallReport
 from genai_host.rates import Rates
 from genai_host.raw_replies import RawReplies
 from genai_host.retry import Retry
@@ -49,6 +53,7 @@ class Agent:
     parameters   for all its prompts
     retry        what calls the routes; none if there are none
     rates        what holds them to the rates that prompts name; none if there is none
+    counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
 
     Raises `InvalidParameter` if the best route does not take the parameters.
     """
@@ -61,11 +66,13 @@ class Agent:
         history: Iterable[Message] = (),
         retry: Retry | None = None,
         rates: Rates | None = None,
+        counters: Callable[[], Sequence[Route]] = tuple,
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
         self._retry = retry
         self._rates = rates
+        self._counters = counters
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
         self._checkers: dict[str, Checker] = {}
@@ -91,6 +98,7 @@ class Agent:
         trace: Trace | None = None,
         raw: RawReplies | None = None,
         form: Any = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Generator[Delta, None, Completion]:
         """Answer a prompt: the pieces as they come, then the whole.
 
@@ -98,44 +106,53 @@ class Agent:
         trace       is told of calls that fail
         raw         keeps the replies as they come
         form        a class with a schema for each dialect, in place of that of the prompt
+        waiting     entered while it waits for its turn by the rate of the prompt
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
         route raises; `DeserializationError` if a schema is not satisfied.
         """
         self._checker(prompt.schema)  # which is looked at before anything is sent
 
-        def act(route: Route) -> Generator[Delta, None, Completion]:
+        def act(route: Route, report: CallReport) -> Generator[Delta, None, Completion]:
             asked = prompt
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
-            return self._attempt(asked, route, cancellation, in_pieces, raw)
+            call = self._call(asked, route, self._given(asked), in_pieces)
+            if asked.rate is not None and self._rates is not None:
+                with waiting():
+                    self._rates.wait(route.info, asked.rate, cancellation)
+            completion = yield from route.stream(call, cancellation, report, raw)
+            return self._checked(completion, asked)
 
         try:
             completion = yield from self._with_retries().stream(
                 self._routes_for(prompt), cancellation, act, trace
             )
-        except GenerationError as error:
+        except GenaiError as error:
             if raw is not None:
                 error.raw_reply = raw.file
             raise
         return completion if raw is None else evolve(completion, raw_reply=raw.file)
 
-    def _attempt(
-        self,
-        prompt: Prompt,
-        route: Route,
-        cancellation: Cancellation,
-        in_pieces: bool,
-        raw: RawReplies | None,
-    ) -> Generator[Delta, None, Completion]:
-        call = self._call(prompt, route, in_pieces)
-        if prompt.rate is not None and self._rates is not None:
-            self._rates.wait(route.info, prompt.rate, cancellation)
-        completion = yield from route.stream(call, cancellation, raw)
+    def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
         checker = self._checker(prompt.schema)
         if checker is not None and completion.finish in ("stop", "length"):
-            completion = with_value(completion, checker)
+            return with_value(completion, checker)
         return completion
+
+    def count_tokens(
+        self, step: CountTokens, cancellation: Cancellation, trace: Trace | None = None
+    ) -> TokenCount:
+        """Ask how many tokens a prompt would take."""
+
+        def call(route: Route) -> ChatCall:
+            taken = route.candidate.parameters
+            given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
+            return self._call(step.prompt, route, given)
+
+        routes = self._able(step.prompt, self._counters())
+        count: TokenCount = self._answer(call, cancellation, trace, routes)
+        return count
 
     def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
         """Turn texts into vectors. Other vectors are never a substitute: all routes
@@ -168,22 +185,33 @@ class Agent:
         return verdict
 
     def _answer(
-        self, call: Callable[[Route], Call], cancellation: Cancellation, trace: Trace | None
+        self,
+        call: Callable[[Route], Call],
+        cancellation: Cancellation,
+        trace: Trace | None,
+        routes: Sequence[Route] | None = None,
     ) -> Any:
         return self._with_retries().call(
-            self.routes, cancellation, lambda route: route.call(call(route), cancellation), trace
+            self.routes if routes is None else routes,
+            cancellation,
+            lambda route, report: route.call(call(route), cancellation, report),
+            trace,
         )
 
-    def _call(self, prompt: Prompt, route: Route, in_pieces: bool) -> ChatCall:
+    def _given(self, prompt: Prompt) -> dict[str, Any]:
+        """The parameters that a prompt is asked with."""
+        return {**prompt.defaults, **self.parameters, **prompt.parameters}
+
+    def _call(
+        self, prompt: Prompt, route: Route, given: Mapping[str, Any], in_pieces: bool = False
+    ) -> ChatCall:
         call = ChatCall(
             model_id=route.candidate.id,
             messages=prompt.messages,
             tools=prompt.tools,
             tool_choice=prompt.tool_choice,
             schema=prompt.schema,
-            parameters=route.parameters(
-                {**prompt.defaults, **self.parameters, **prompt.parameters}
-            ),
+            parameters=route.parameters(given),
             stream=in_pieces,
             draft=self._draft,
         )
@@ -192,6 +220,13 @@ class Agent:
         return call
 
     def _routes_for(self, prompt: Prompt) -> list[Route]:
+        """The routes for a prompt, best first. Others than the best have to take its
+        parameters."""
+        best, *others = self._able(prompt, self.routes)
+        given = self._given(prompt).keys()
+        return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
+
+    def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
         """The routes that can do what the prompt needs, best first; one that is held
         to a schema by its service is better than one that is asked in words."""
         needs = {"tools"} if prompt.tools else set()
@@ -200,23 +235,22 @@ class Agent:
             if len(content) == 1 and type(content[0]) is Text:  # as most are
                 continue
             needs |= message.remember("needs", _needs)
-        able = [route for route in self.routes if needs <= route.capabilities]
-        if not self.routes:
+        able = [route for route in routes if needs <= route.capabilities]
+        if not routes:
             raise NoRoute(f"the role {self.role} has no model")
         if not able:
+            model = routes[0].info.model
             raise NoRoute(
-                f"{self.routes[0].info.model} cannot do this: it needs {', '.join(sorted(needs))}",
+                f"{model} cannot do this: it needs {', '.join(sorted(needs))}",
                 reasons=[
                     f"{route.candidate.name} lacks {', '.join(sorted(needs - route.capabilities))}"
-                    for route in self.routes
+                    for route in routes
                 ],
-                model=self.routes[0].info.model,
+                model=model,
             )
         if prompt.schema is not None:
             able.sort(key=lambda route: "schema" not in route.capabilities)
-        best, *others = able
-        given = prompt.defaults.keys() | self.parameters.keys() | prompt.parameters.keys()
-        return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
+        return able
 
     def _with_retries(self) -> Retry:
         if self._retry is None:

@@ -47,7 +47,8 @@ class Answers:
             raise DeserializationError(
                 f"the answer of {self._feature} is not what was asked for: {error}",
                 detail=answer.summary,
-                **_place(completion),
+                reason=completion.reason if completion else "",
+                **(completion.place if completion else {}),
             ) from error
 
     def _check(self, data: Any, schemas: Sequence[Mapping[str, Any]]) -> None:
@@ -63,15 +64,3 @@ class Answers:
                     raise
             else:
                 return
-
-
-def _place(completion: Completion | None) -> dict[str, Any]:
-    """Where what was said comes from, for an error."""
-    if completion is None:
-        return {}
-    found = {
-        "reason": completion.vendor_finish or completion.finish,
-        "raw_reply": completion.raw_reply,
-    }
-    route = completion.route
-    return {**found, "provider": route.provider, "model": route.model} if route else found

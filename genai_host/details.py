@@ -10,6 +10,7 @@ from genai_host.api import (
     CallTool,
     Codec,
     Completion,
+    CountTokens,
     Detail,
     Embed,
     Image,
@@ -18,6 +19,7 @@ from genai_host.api import (
     Prompt,
     RouteInfo,
     Step,
+    TokenCount,
     ToolOutput,
     Vectors,
     Verdict,
@@ -75,6 +77,17 @@ def _of_prompt(
     if completion.raw_reply:
         data["raw_reply"] = completion.raw_reply
     return f"prompt of {step.role} to {_named(completion.route)}", data
+
+
+def _of_count(
+    step: CountTokens, count: TokenCount | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.prompt.role, "messages": len(step.prompt.messages)}
+    if count is None:
+        return "count of tokens", data
+    data |= _of_route(count.route)
+    data |= {"tokens": count.tokens, "seconds": count.seconds}
+    return f"count of tokens by {_named(count.route)}", data
 
 
 def _of_embed(
@@ -155,6 +168,7 @@ def _named(route: RouteInfo | None) -> str:
 
 _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {
     Prompt: _of_prompt,
+    CountTokens: _of_count,
     Embed: _of_embed,
     Moderate: _of_moderate,
     CallFunction: _of_function,

@@ -27,6 +27,7 @@ from genai_host.api import (
     Clock,
     Codec,
     Completion,
+    CountTokens,
     Delta,
     Detail,
     Embed,
@@ -60,6 +61,7 @@ from genai_host.raw_replies import RawReplies
 from genai_host.record import Path, StepEnded, plain
 from genai_host.replay import Journal
 from genai_host.telling import shown
+from genai_host.time_limit import TimeLimit
 from genai_host.toolbox import Toolbox
 from genai_host.tries import Trace
 
@@ -75,7 +77,7 @@ class Caps:
 
     round_trips   calls of models
     steps         steps of any kind; telling how it goes is none
-    seconds       time; None for no bound
+    seconds       time, less what calls wait for their `Rate`; None for no bound
     parallel      steps done at once
     """
 
@@ -125,9 +127,12 @@ class Driver:
         self._form = form
         self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
         self._traces: dict[Path, Trace] = {}
+        self._raw_replies: dict[str, RawReplies] = {}
+        self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
         self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
+            CountTokens: self._count_tokens,
             Embed: self._embed,
             Moderate: self._moderate,
             CallFunction: self._call_function,
@@ -151,14 +156,9 @@ class Driver:
         what it waits for.
         """
         story = self._story()
-        alarm = self._limit_time()
-        try:
+        with self._time, closing(story):
             answer = yield from self._follow(story)
             answer = self._recordable(answer)
-        finally:
-            story.close()
-            if alarm is not None:
-                alarm.release()
         account = self._account
         details = [*account.details, *answer.details]
         return evolve(answer, details=details, usage=account.usage, cost=account.cost)
@@ -177,16 +177,9 @@ class Driver:
             )
         return story
 
-    def _limit_time(self) -> Any:
-        seconds = self._caps.seconds
-        if seconds is None:
-            return None
-
-        def end() -> None:
-            what = f"the turn took longer than {seconds:g} seconds"
-            self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
-
-        return self._clock.call_later(seconds, end)
+    def _out_of_time(self) -> None:
+        what = f"the turn took longer than {self._caps.seconds:g} seconds"
+        self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
     def _follow(self, story: Story) -> Generator[Event, None, Answer]:
         """Send the story the result of each step it yields, or throw the failure in."""
@@ -297,18 +290,31 @@ class Driver:
 
     def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
         shown = step.show and self._heard and len(path) == 1
-        wanted = step.keep_replies_in
-        raw = RawReplies(wanted, self._turn.tag, self._clock) if wanted else None
         is_asked = step.schema is not None and step.schema == self._turn.schema
         deltas = self._agent(step.role).stream(
             step,
             cancellation,
             in_pieces=shown,
             trace=self._trace(path),
-            raw=raw,
+            raw=self._raw(step.keep_replies_in),
             form=self._form if is_asked else None,
+            waiting=self._time.paused,
         )
         return (yield from _shown(deltas, shown, self._trace(path)))
+
+    def _raw(self, wanted: str) -> RawReplies | None:
+        """Where replies are kept; None if they are not."""
+        if not wanted:
+            return None
+        raw = RawReplies(wanted, self._turn.tag, self._clock)
+        return self._raw_replies.setdefault(wanted, raw)
+
+    def _count_tokens(
+        self, step: CountTokens, path: Path, cancellation: Cancellation
+    ) -> Performing:
+        yield from ()
+        agent = self._agent(step.prompt.role)
+        return agent.count_tokens(step, cancellation, self._trace(path))
 
     def _embed(self, step: Embed, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()

@@ -6,21 +6,24 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host.agent import Agent
 from genai_host.api import (
     Clock,
     Codec,
+    CountTokens,
     Feature,
     Message,
     Operation,
+    Prompt,
+    TokenCount,
     ToolCall,
     ToolOutput,
+    ToolSchema,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
@@ -38,7 +41,7 @@ from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.prices import Prices, installed_prices
 from genai_host.rates import Rates
-from genai_host.record import Changed, Opened, Record, Recorder
+from genai_host.record import Changed, Opened, Record, Recorder, new_tag
 from genai_host.recording import warn_unrecorded
 from genai_host.registry import Registry
 from genai_host.resolution import Catalog
@@ -145,7 +148,7 @@ class Host:
             history=tuple(history),
             state=state,
             began=self.clock.now().isoformat(timespec="seconds"),
-            tag=os.urandom(4).hex(),
+            tag=new_tag(),
         )
         return self._converse(
             chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
@@ -287,6 +290,32 @@ class Host:
         cannot run. Raises `NoRoute` for an unknown name."""
         return self._routing.explain(model, provider, operation)
 
+    def count_tokens(
+        self,
+        messages: str | Iterable[Message],
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        tools: Sequence[ToolSchema] = (),
+        schema: Mapping[str, Any] | None = None,
+    ) -> TokenCount:
+        """How many tokens a model would be given, by the service that runs it; nobody
+        answers.
+
+        messages          what was said, oldest first; a string is the user's
+        model, provider   as for `open`
+        tools, schema     as for a `Prompt`
+
+        Raises `NoRoute` where no service counts tokens for that model, and
+        `InvalidParameter` and `UnsupportedPart` as a call would.
+        """
+        said = [Message("user", messages)] if isinstance(messages, str) else messages
+        prompt = Prompt(said, tools=tools, schema=schema)
+        agent = self._agent("main", "chat", model, parameters or {}, provider)
+        with Cancellation(self._closing) as cancellation:
+            return agent.count_tokens(CountTokens(prompt), cancellation)
+
     def close(self) -> None:
         """Close all conversations and providers. What is under way is cancelled."""
         with self._lock:
@@ -362,8 +391,7 @@ class Host:
         returns: Any = None,
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
-            routes = self._routing.routes(name, feature.roles[role])
-            return Agent(role, routes, parameters, retry=self._retry, rates=self._rates)
+            return self._agent(role, feature.roles[role], name, parameters)
 
         conversation = Conversation(
             feature,
@@ -382,3 +410,20 @@ class Host:
                 raise ConversationClosed("the host is closed")
             self._conversations.add(conversation)
         return conversation
+
+    def _agent(
+        self,
+        role: str,
+        operation: Operation,
+        name: str | None,
+        parameters: Mapping[str, Any],
+        provider: str | None = None,
+    ) -> Agent:
+        return Agent(
+            role,
+            self._routing.routes(name, operation, provider),
+            parameters,
+            retry=self._retry,
+            rates=self._rates,
+            counters=lambda: self._routing.routes(name, "count", provider),
+        )

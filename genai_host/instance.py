@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from attrs import frozen
 
 from genai_host import paths
 from genai_host.api import Clock, Provider, ProviderType, Secret, Services
+from genai_host.api.http_provider import SHORTEST_KEY
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import Setting, read_settings
 from genai_host.bounds import Bounds
@@ -40,11 +41,21 @@ class Unopened:
 
 @frozen
 class Attempt:
-    """One call of a provider: bounded, and counted, while it lasts."""
+    """One call of a provider: bounded, and counted, while it lasts.
+
+    without_keys   a text that the service sent, without the keys that it may have sent back
+    heard          what it sends, where that is to be kept; else None
+    """
 
     provider: Provider
     limits: Cancellation
     watch: Watch
+    without_keys: Callable[[str], str]
+    heard: list[bytes] | None = None
+
+    def hear(self, data: bytes) -> None:
+        if self.heard is not None:
+            self.heard.append(data)
 
 
 class Instance:
@@ -101,13 +112,6 @@ class Instance:
         except ConfigurationError as error:
             raise self._placed(error, setting.name) from None
 
-    def without_keys(self, text: str) -> str:
-        """A text that its service sent, without the keys that it may have sent back."""
-        for key in sorted(self._revealed, key=len, reverse=True):
-            for written in (key, write_json(key).decode()[1:-1]):
-                text = text.replace(written, "***")
-        return text
-
     @contextmanager
     def attempt(self, above: Cancellation) -> Iterator[Attempt]:
         """One call of this provider: it ends with what is above, with the instance, and
@@ -128,7 +132,7 @@ class Instance:
                     opened.breaker.attempt(),
                     Watch(limits, opened.bounds, self._clock) as watch,
                 ):
-                    yield Attempt(opened.provider, limits, watch)
+                    yield Attempt(opened.provider, limits, watch, self._without_keys)
             finally:
                 with self._lock:
                     self._attempts.discard(limits)
@@ -217,8 +221,18 @@ class Instance:
         found = self.find_key(setting)
         if found is None or found.secret is None:
             return None
-        self._revealed.update(filter(None, [found.secret.reveal().strip()]))
+        key = found.secret.reveal().strip()
+        if len(key) >= SHORTEST_KEY:
+            self._revealed.add(key)
         return found.secret
+
+    def _without_keys(self, text: str) -> str:
+        """A text that its service sent, without the keys that it may have sent back. What
+        stands for a key where none is needed, such as `x`, is none."""
+        for key in sorted(self._revealed, key=len, reverse=True):
+            for written in (key, write_json(key).decode()[1:-1]):
+                text = text.replace(written, "***")
+        return text
 
     @property
     def _owner(self) -> str:

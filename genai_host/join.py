@@ -88,7 +88,7 @@ class Join:
             speaks = model.dialects or tuple(
                 name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
             )
-        shared = [name for name in speaks if name in served.serves]
+        shared = [name for name in speaks if name in served.serves and not self._counts(name)]
         if not shared:
             reason = served.missing or (
                 f"no shared dialect: {model.name} speaks {listed(speaks)}, "
@@ -108,6 +108,28 @@ class Join:
         if declared is None and served.type in model.at:
             return Offering(model.name, served.type, model.at[served.type])
         return declared
+
+    def counting(self, chat: Candidate, served: Served) -> Candidate:
+        """A candidate for chat, asked how many tokens a call would take."""
+        for name, serve in served.serves.items():
+            if chat.dialect and self._counts(name) == chat.dialect:
+                dialect = self._dialects[name]
+                taken = dialect.parameters.keys()
+                return evolve(
+                    chat,
+                    dialect=name,
+                    serve=_laid_over(serve, dialect.endpoint),
+                    variant={**dialect.variant, **chat.variant, **serve.variant},
+                    parameters={key: chat.parameters[key] for key in taken & chat.parameters},
+                    operation="count",
+                )
+        reason = f"{served.name} counts no tokens of {chat.dialect}" if chat.dialect else ""
+        return evolve(chat, operation="count", reasons=chat.reasons or (reason,))
+
+    def _counts(self, name: str) -> str:
+        """The dialect whose tokens are counted in another, if that is installed."""
+        dialect = self._dialects.get(name)
+        return dialect.counts if dialect else ""
 
     def _candidate(self, model: Model, served: Served, offering: Offering, name: str) -> Candidate:
         serve = served.serves[name]

@@ -9,13 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from genai_host.api import (
-    Clock,
-    Completion,
-    RouteInfo,
-    Vectors,
-    Verdict,
-)
+from genai_host.api import Clock, Completion, RouteInfo, TokenCount, Vectors, Verdict
 from genai_host.errors import Cancelled
 
 _log = logging.getLogger(__name__)
@@ -45,21 +39,20 @@ class Observers:
                 )
 
     @contextmanager
-    def call(self, route: RouteInfo, clock: Clock) -> Iterator[CallReport]:
+    def call(self, route: RouteInfo, clock: Clock, report: CallReport) -> Iterator[None]:
         """Tell of the start and the end of one call of a model."""
-        report = CallReport()
         watched = self._implementations("genai_on_call_start") or self._implementations(
             "genai_on_call_end"
         )
         if not watched:
-            yield report
+            yield
             return
         id = f"{self._origin}-{next(self._numbers)}"
         started = clock.monotonic()
         self.tell("genai_on_call_start", id=id, route=route)
         error: BaseException | None = None
         try:
-            yield report
+            yield
         except BaseException as raised:
             error = raised
             raise
@@ -85,6 +78,13 @@ class Observers:
 
 
 class CallReport:
-    """What a call has come to, filled in by who makes it."""
+    """What a call has come to, filled in by who makes it.
 
-    result: Completion | Vectors | Verdict | None = None
+    sent      when the service was called, by `Clock.monotonic`; None if it was not
+    refused   whether it answered that it would not do it, for which none charges
+    result    what it answered
+    """
+
+    sent: float | None = None
+    refused: bool = False
+    result: Completion | Vectors | Verdict | TokenCount | None = None

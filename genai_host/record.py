@@ -7,6 +7,7 @@ conversation is made again; see `replay`. Entries are only ever added.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
@@ -24,6 +25,11 @@ SCHEMA = 1
 Path = tuple[int, ...]
 """The place of a step in its turn: its number, and for one that is done at once
 with others, its number among them."""
+
+
+def new_tag() -> str:
+    """See `Turn.tag`."""
+    return os.urandom(4).hex()
 
 
 @frozen

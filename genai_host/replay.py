@@ -16,6 +16,7 @@ from genai_host.api import (
     CallTool,
     Codec,
     Completion,
+    CountTokens,
     Embed,
     Moderate,
     NewId,
@@ -24,6 +25,7 @@ from genai_host.api import (
     OfferedTools,
     Prompt,
     Step,
+    TokenCount,
     ToolOutput,
     Vectors,
     Verdict,
@@ -36,6 +38,7 @@ from genai_host.tries import Trace
 
 _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
+    CountTokens: TokenCount,
     Embed: Vectors,
     Moderate: Verdict,
     OfferedTools: tuple[OfferedTool, ...],

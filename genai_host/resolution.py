@@ -132,6 +132,8 @@ class Catalog:
         raise _no_route(name, found, operation)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
+        if operation == "count":
+            return self._counting(self._explain(name, provider, "chat"))
         read = self._read(name, provider)
         if provider is not None and read.instance not in (None, provider):
             raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
@@ -145,6 +147,11 @@ class Catalog:
             and (read.model.dialects or candidate.operation == operation)
         ]
         return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
+
+    def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
+        """Where the dialect that is best for chat counts no tokens, another one may."""
+        counting = [self._join.counting(each, self.served[each.provider]) for each in found]
+        return sorted(counting, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _read(self, name: str, provider: str | None) -> _Read:
         """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
@@ -192,7 +199,7 @@ class Catalog:
         served = [self.served[provider]] if provider else self._by_preference()
         found: list[Candidate] = []
         for each in served:
-            name = each.default_models.get(operation)
+            name = each.default_models.get(of_model(operation))
             if name is None or not (provider or each.automatic):
                 continue
             try:
@@ -241,6 +248,11 @@ class Catalog:
 def _undeclared(name: str) -> Model:
     """A model of which nothing is known: it speaks whatever its provider serves."""
     return Model(name, dialects=())
+
+
+def of_model(operation: Operation) -> Operation:
+    """What the model is for of which something is asked."""
+    return "chat" if operation == "count" else operation
 
 
 def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:

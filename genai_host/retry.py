@@ -14,6 +14,7 @@ from attrs import frozen
 from genai_host.api import Clock, Delta
 from genai_host.cancellation import Cancellation
 from genai_host.errors import CircuitOpen, GenaiError, ProviderError
+from genai_host.observers import CallReport
 from genai_host.route import Route
 from genai_host.tries import Trace
 
@@ -61,54 +62,57 @@ class Retry:
         self,
         routes: Sequence[Route],
         cancellation: Cancellation,
-        act: Callable[[Route], T],
+        act: Callable[[Route, CallReport], T],
         trace: Trace | None = None,
     ) -> T:
         """The first result; raises the error of the last try.
 
+        act     calls a route, and reports of that
         trace   is told of calls that fail
         """
         tries = _Tries(routes, self._patience)
         while True:
-            started = self._clock.monotonic()
+            report = CallReport()
             try:
-                return act(tries.route)
+                return act(tries.route, report)
             except GenaiError as error:
-                self._failed(tries.route, started, error, trace)
+                self._failed(tries.route, error, report, trace)
                 self._wait(tries.seconds_after(error), cancellation)
 
     def stream(
         self,
         routes: Sequence[Route],
         cancellation: Cancellation,
-        act: Callable[[Route], Generator[Delta, None, T]],
+        act: Callable[[Route, CallReport], Generator[Delta, None, T]],
         trace: Trace | None = None,
     ) -> Generator[Delta, None, T]:
         """The same for an answer in pieces: once there is one, there is no other try."""
         tries = _Tries(routes, self._patience)
         while True:
-            started = self._clock.monotonic()
-            with closing(act(tries.route)) as pieces:
+            report = CallReport()
+            with closing(act(tries.route, report)) as pieces:
                 try:
                     first = next(pieces)
                 except StopIteration as stop:
                     result: T = stop.value
                     return result
                 except GenaiError as error:
-                    self._failed(tries.route, started, error, trace)
+                    self._failed(tries.route, error, report, trace)
                     seconds = tries.seconds_after(error)
                 else:
                     yield first
                     try:
                         return (yield from pieces)
                     except GenaiError as error:
-                        self._failed(tries.route, started, error, trace)
+                        self._failed(tries.route, error, report, trace)
                         raise
             self._wait(seconds, cancellation)
 
-    def _failed(self, route: Route, started: float, error: GenaiError, trace: Trace | None) -> None:
-        if trace is not None and not isinstance(error, CircuitOpen):  # nothing was called then
-            trace.fail(route.info, started, self._clock, error)
+    def _failed(
+        self, route: Route, error: GenaiError, report: CallReport, trace: Trace | None
+    ) -> None:
+        if trace is not None:
+            trace.fail(route.info, self._clock, error, report)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:
         """Raises what ends the call meanwhile."""

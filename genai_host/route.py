@@ -31,6 +31,7 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ReplyStream,
+    TokenCount,
     Vectors,
     Verdict,
 )
@@ -51,10 +52,12 @@ from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.observers import CallReport, Observers
 from genai_host.prices import Prices, cost_of
-from genai_host.raw_replies import Overheard, RawReplies
+from genai_host.raw_replies import RawReplies
 from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)
+_GIVEN_UP = frozenset({408, 499, 504})
+"""Statuses of who waits no longer: whether the work was done, they do not say."""
 _GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
 
 
@@ -98,33 +101,44 @@ class Route:
         usual = {key: v for key, v in self.candidate.model.defaults.items() if key in valid}
         return {**usual, **given}
 
-    def call(self, call: Call, cancellation: Cancellation) -> Any:
-        """Send a call, wait, and give what the dialect reads from the reply."""
+    def call(self, call: Call, cancellation: Cancellation, report: CallReport | None = None) -> Any:
+        """Send a call, wait, and give what the dialect reads from the reply.
+
+        report   is told what it comes to, also where it fails
+        """
         started = self._clock.monotonic()
-        with self._guarded(cancellation) as (attempt, report):
-            result = self._send(self._fitted(call, attempt), attempt)
-            report.result = self._finished(result, started, attempt.provider)
+        report = report or CallReport()
+        with self._guarded(cancellation, report) as attempt:
+            call = self._fitted(call, attempt)
+            result = self._send(call, attempt, report)
+            report.result = self._finished(call, result, started, attempt)
         return report.result
 
     def stream(
-        self, call: Call, cancellation: Cancellation, raw: RawReplies | None = None
+        self,
+        call: Call,
+        cancellation: Cancellation,
+        report: CallReport | None = None,
+        raw: RawReplies | None = None,
     ) -> Generator[Delta, None, Completion]:
         """Send a call and give the pieces of the answer as they come, then the whole; in
         one piece if the call is not to be streamed, or cannot be.
 
-        raw   keeps the reply as it comes
+        report   as for `call`
+        raw      keeps the reply as it comes
         """
         started = self._clock.monotonic()
-        with self._guarded(cancellation) as (bounded, report), self._kept(bounded, raw) as attempt:
+        report = report or CallReport()
+        with self._guarded(cancellation, report) as bounded, self._kept(bounded, raw) as attempt:
             call = self._fitted(call, attempt)
             decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
-                result = self._send(whole, attempt)
+                result = self._send(whole, attempt, report)
                 yield from _in_one_piece(result)
             else:
-                result = yield from self._stream(call, decoder, attempt)
-            completion: Completion = self._finished(result, started, attempt.provider)
+                result = yield from self._stream(call, decoder, attempt, report)
+            completion: Completion = self._finished(call, result, started, attempt)
             report.result = completion
         return completion
 
@@ -134,13 +148,13 @@ class Route:
         if raw is None:
             yield attempt
             return
-        instance = self._instances[self.info.provider]
-        overheard = Overheard(attempt.provider)
+        heard: list[bytes] = []
         try:
-            yield evolve(attempt, provider=overheard)
+            yield evolve(attempt, heard=heard)
         finally:
-            if overheard.text:
-                raw.add(self.candidate.name, instance.without_keys(overheard.text))
+            if heard:
+                text = b"\n".join(heard).decode("utf-8", "backslashreplace")
+                raw.add(self.candidate.name, attempt.without_keys(text))
 
     def _fitted(self, call: Call, attempt: Attempt) -> Call:
         """The call as it is made at this provider."""
@@ -151,22 +165,26 @@ class Route:
             stream=call.stream and "stream" in self.capabilities,
         )
 
-    def _send(self, call: Call, attempt: Attempt) -> Any:
+    def _send(self, call: Call, attempt: Attempt, report: CallReport) -> Any:
         request = self._request(call)
         attempt.watch.wait()
+        report.sent = self._clock.monotonic()
         reply = attempt.provider.send(request, attempt.limits)
+        attempt.hear(reply.body)
         attempt.limits.check()
-        return self._read(call, reply, attempt.provider)
+        return self._read(call, reply, attempt.provider, report)
 
     def _stream(
-        self, call: Call, decoder: Decoder[Any], attempt: Attempt
+        self, call: Call, decoder: Decoder[Any], attempt: Attempt, report: CallReport
     ) -> Generator[Delta, None, Any]:
         request = self._request(call)
         attempt.watch.listen_first()
+        report.sent = self._clock.monotonic()
         events = attempt.provider.stream(request, attempt.limits)
         if isinstance(events, ProviderReply):
+            attempt.hear(events.body)
             attempt.limits.check()
-            result = self._read(call, events, attempt.provider)
+            result = self._read(call, events, attempt.provider, report)
             yield from _in_one_piece(result)
             return result
         with attempt.limits.on_cancel(events.close):
@@ -209,18 +227,18 @@ class Route:
             ) from error
 
     @contextmanager
-    def _guarded(self, cancellation: Cancellation) -> Iterator[tuple[Attempt, CallReport]]:
+    def _guarded(self, cancellation: Cancellation, report: CallReport) -> Iterator[Attempt]:
         """One attempt in its bounds; whatever is raised inside leaves as one of ours."""
         try:
             instance = self._instances[self.info.provider]
             with (
                 instance.attempt(cancellation) as attempt,
-                self._observers.call(self.info, self._clock) as report,
+                self._observers.call(self.info, self._clock, report),
             ):
                 attempt.limits.check()
                 _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
                 try:
-                    yield attempt, report
+                    yield attempt
                 except Exception as error:  # noqa: BLE001 - it is raised again
                     raise _why(error, attempt.limits) from error.__cause__
         except GenaiError as error:
@@ -255,9 +273,12 @@ class Route:
                 body[name] = headers.pop(header)
         return evolve(request, body=body, headers=headers)
 
-    def _read(self, call: Call, reply: ProviderReply, provider: Provider) -> Any:
+    def _read(
+        self, call: Call, reply: ProviderReply, provider: Provider, report: CallReport
+    ) -> Any:
         if reply.status < 300:
             return self._dialect.extract_result(call, reply)
+        report.refused = reply.status not in _GIVEN_UP
         error = (
             provider.explain_error(reply)
             or self._dialect.explain_error(reply)
@@ -267,24 +288,25 @@ class Route:
             error.retry_after = _retry_after(reply, self._clock)
         raise error
 
-    def _finished(self, result: Any, started: float, provider: Provider) -> Any:
+    def _finished(self, call: Call, result: Any, started: float, attempt: Attempt) -> Any:
+        seconds = self._clock.monotonic() - started
+        if isinstance(result, TokenCount):
+            return evolve(result, route=self.info, seconds=seconds)
         if not isinstance(result, (Completion, Vectors, Verdict)):
             raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
-        seconds = self._clock.monotonic() - started
-        cost = self._cost(result, seconds, provider)
+        cost = self._cost(call, result, seconds, attempt.provider)
         return evolve(result, route=self.info, seconds=seconds, cost=cost)
 
     def _cost(
-        self, result: Completion | Vectors | Verdict, seconds: float, provider: Provider
+        self, call: Call, result: Completion | Vectors | Verdict, seconds: float, provider: Provider
     ) -> float | None:
         """In US dollars, by the prices of when the call began."""
-        if self._prices is None:
+        if self._prices is None or not self._dialect.price_parameters.isdisjoint(call.parameters):
             return None
-        candidate = self.candidate
         usage = None if isinstance(result, Verdict) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
-        id, name = provider.wire_id(candidate.id), candidate.model.name
-        return cost_of(self._prices, provider, id, name, usage, began)
+        name = self.candidate.model.name
+        return cost_of(self._prices, provider, call.model_id, name, usage, began)
 
 
 def _in_one_piece(result: Any) -> Iterator[Delta]:
@@ -301,6 +323,7 @@ def _decoded(
     whole = False
     for event in events:
         watch.heard()
+        attempt.hear(event.data)
         if whole:
             continue
         yield from decoder.feed(event)

@@ -17,7 +17,7 @@ from genai_host.join import Candidate
 from genai_host.observers import Observers
 from genai_host.prices import Prices
 from genai_host.registry import Registry
-from genai_host.resolution import Catalog
+from genai_host.resolution import Catalog, of_model
 from genai_host.route import Route
 from genai_host.served import Served
 
@@ -64,7 +64,7 @@ class Routing:
         self, model: str | None, provider: str | None, operation: Operation
     ) -> list[Candidate]:
         """See `Host.explain`."""
-        named = model or self._config.models.get(operation)
+        named = model or self._usual(operation)
         return self.refresh().explain(named, provider, operation)
 
     def models_for(
@@ -102,16 +102,24 @@ class Routing:
             if name is None and role in feature.optional:
                 continue
             if name is None and at is None:
-                name = self._config.models.get(operation)
+                name = self._usual(operation)
             if name is not None:  # what a record says must not change with the aliases
                 name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
         return named
 
-    def routes(self, name: str, operation: Operation) -> list[Route]:
-        """What runs a model, best first. Raises `NoRoute`."""
-        return [self._route(each) for each in self._resolve(name, None, operation)]
+    def routes(
+        self, name: str | None, operation: Operation, provider: str | None = None
+    ) -> list[Route]:
+        """What runs a model, best first; None for the usual one. Raises `NoRoute`."""
+        if name is None and provider is None:
+            name = self._usual(operation)
+        return [self._route(each) for each in self._resolve(name, provider, operation)]
+
+    def _usual(self, operation: Operation) -> str | None:
+        """The model that the user has chosen for it, if any."""
+        return self._config.models.get(of_model(operation))
 
     def _resolve(
         self, name: str | None, provider: str | None, operation: Operation

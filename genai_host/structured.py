@@ -36,13 +36,11 @@ def with_value(completion: Completion, checker: Checker) -> Completion:
         checker.check(value)
     except (ValueError, InvalidData) as error:
         cut = completion.finish == "length"
-        route = completion.route
         raise DeserializationError(
             f"the answer is not the JSON that was asked for: {error}",
-            reason=completion.vendor_finish or completion.finish,
+            reason=completion.reason,
             detail=text,
             hint="it was cut: allow it more tokens with max_tokens" if cut else "",
-            provider=route.provider if route else "",
-            model=route.model if route else "",
+            **completion.place,
         ) from error
     return evolve(completion, value=value)

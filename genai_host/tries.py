@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from genai_host.api import Clock, RouteInfo
+from genai_host.api import Clock, Completion, RouteInfo, Usage, Vectors
 from genai_host.errors import GenaiError
+from genai_host.observers import CallReport
 
 
 @frozen
 class Try:
-    """A call of a model that failed, whether it was tried again or not.
+    """A call of a service that failed, whether it was tried again or not.
 
     started   seconds since 1970
     seconds   how long it took
     code      of its error
     status    HTTP status of the reply, if there was one
+    usage     tokens used, where the reply said it
+    cost      US dollars; None if it is not known
     """
 
     route: RouteInfo
@@ -23,11 +26,8 @@ class Try:
     seconds: float
     code: str
     status: int | None = None
-
-    @property
-    def was_refused(self) -> bool:
-        """Whether the service answered that it did nothing, for which none charges."""
-        return self.status is not None and self.status >= 400
+    usage: Usage = field(factory=Usage)
+    cost: float | None = None
 
 
 @frozen
@@ -41,13 +41,18 @@ class Trace:
     failed: list[Try] = field(factory=list)
     pieces: list[str] = field(factory=list)
 
-    def fail(self, route: RouteInfo, started: float, clock: Clock, error: GenaiError) -> None:
-        """
-        started   by `clock.monotonic`
-        """
-        seconds = clock.monotonic() - started
+    def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallReport) -> None:
+        """A call has failed; it is none if nothing was sent."""
+        if report.sent is None:
+            return
+        seconds = clock.monotonic() - report.sent
         began = clock.now().timestamp() - seconds
-        self.failed.append(Try(route, began, seconds, error.code, error.status))
+        result = report.result
+        usage = result.usage if isinstance(result, (Completion, Vectors)) else Usage()
+        cost = 0.0 if report.refused else result.cost if result is not None else None
+        self.failed.append(
+            Try(route, began, seconds, error.code, error.status, usage=usage, cost=cost)
+        )
 
     def text_before(self, error: GenaiError | None) -> str:
         """What had been shown when it failed, unless the error has it."""

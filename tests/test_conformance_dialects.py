@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 from genai_host.api import Codec, Completion, Message, ToolCall, Usage, Vectors
+from genai_host.dialects.anthropic_count import AnthropicCount
 from genai_host.dialects.anthropic_messages import AnthropicMessages
 from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.dialects.openai_count import OpenAICount
 from genai_host.dialects.openai_embed import OpenAIEmbed
 from genai_host.dialects.openai_moderate import OpenAIModerate
 from genai_host.dialects.openai_responses import OpenAIResponses
-from genai_host.dialects.plain import Plain, PlainEmbed
+from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -19,7 +21,12 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.testing.suites import DialectSuite, EmbedDialectSuite, ModerateDialectSuite
+from genai_host.testing.suites import (
+    CountDialectSuite,
+    DialectSuite,
+    EmbedDialectSuite,
+    ModerateDialectSuite,
+)
 
 CALL = ToolCall("call_1", "weather", {"city": "Oslo"})
 
@@ -254,3 +261,23 @@ class TestAnthropicMessages(DialectSuite):
         (429, refusal("too fast", type="rate_limit_error"), RateLimited),
         (529, refusal("overloaded", type="overloaded_error"), Unavailable),
     )
+
+
+class TestPlainCount(CountDialectSuite):
+    dialect = PlainCount()
+    reply = wire({"tokens": 12})
+    count = 12
+
+
+class TestOpenAICount(CountDialectSuite):
+    dialect = OpenAICount()
+    reply = wire({"object": "response.input_tokens", "input_tokens": 12})
+    count = 12
+    refusals = TestOpenAIChat.refusals
+
+
+class TestAnthropicCount(CountDialectSuite):
+    dialect = AnthropicCount()
+    reply = wire({"input_tokens": 12})
+    count = 12
+    refusals = TestAnthropicMessages.refusals

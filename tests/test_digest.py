@@ -254,3 +254,11 @@ class Called:
 def test_what_cannot_be_put_on_record_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="cannot be put on record"):
         digest(CallFunction(add, {"a": value}))
+
+
+def test_the_digest_of_a_step_stays_what_it_was() -> None:
+    """Else turns on record could not be gone on with: a field more needs a default that is
+    one object."""
+    assert digest(Prompt([Message("user", "hi")])) == (
+        "75ad178f0538100c27b4384a828864d5ea2bce9c0cc4b6d1a48b1dba84dce162"
+    )

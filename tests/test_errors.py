@@ -51,7 +51,15 @@ def tree(kind: type[GenaiError] = GenaiError) -> Iterator[type[GenaiError]]:
 
 
 CLASSES = list(tree())
-BASE = {"hint": "", "plugin": "", "provider": "", "model": "", "status": None, "retryable": False}
+BASE = {
+    "hint": "",
+    "plugin": "",
+    "provider": "",
+    "model": "",
+    "status": None,
+    "retryable": False,
+    "raw_reply": "",
+}
 
 _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "status": st.none() | st.integers(100, 599),
@@ -107,7 +115,7 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
         Unavailable: {"retryable": True},
         DeadlineExceeded: {"deadline": "", "text": "", "retryable": True},
         IncompleteReply: {"text": "", "retryable": True},
-        GenerationError: {"reason": "", "detail": "", "raw_reply": ""},
+        GenerationError: {"reason": "", "detail": ""},
         FunctionFailed: {"exception": ""},
         LimitExceeded: {"limit": ""},
         StoreError: {"file": ""},

@@ -279,9 +279,7 @@ class TestFailures:
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1, unknown=1)
 
-    def test_of_an_answer_that_is_not_what_was_asked_for_it_is_unknown(
-        self, make_host: MakeHost
-    ) -> None:
+    def test_an_answer_that_is_not_what_was_asked_for_has_one(self, make_host: MakeHost) -> None:
         def ask(turn: Turn[NoSettings]) -> Story:
             with suppress(DeserializationError):
                 yield from Prompt([turn.message], schema={"type": "object"})
@@ -289,7 +287,9 @@ class TestFailures:
 
         feature = MadePlugin(features=[Feature("ask", NoSettings, ask)])
         host = scripted(make_host, said("no JSON"), ask=feature)
-        assert host.open("ask", "script/m").say("hi").cost == Cost(unknown=1)
+        answer = host.open("ask", "script/m").say("hi")
+        assert answer.cost == Cost(2.2, known=1)
+        assert answer.usage.total == 1100
 
 
 def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None:
@@ -321,7 +321,7 @@ class TestStore:
         assert store.summary(conversation.id).cost == cost
         assert [each.cost for each in store.conversations()] == [cost]
         costs = [each.cost for each in store.tries(conversation.id)]
-        assert costs == [pytest.approx(2.2), None, None, pytest.approx(2.2)]
+        assert costs == [pytest.approx(2.2), 0.0, None, pytest.approx(2.2)]
 
     def test_one_without_calls_cost_nothing(self, make_host: MakeHost, store: Store) -> None:
         id = make_host(store=store).open("chat", "mock").id

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from genai_host.api import Rate, RouteInfo
-from genai_host.cancellation import Cancellation
+from genai_host.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled
 from genai_host.rates import Rates
 from genai_host.testing import ManualClock
@@ -18,12 +18,25 @@ A, B = RouteInfo("a", "mock", "plain"), RouteInfo("b", "mock", "plain")
 TWO = Rate(2, 1.0)
 
 
+class InLine(Cancellation):
+    """Tells when somebody waits under it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = threading.Event()
+
+    def on_cancel(self, wake: Callable[[], None]) -> Registration:
+        registration = super().on_cancel(wake)
+        self.waits.set()
+        return registration
+
+
 class Caller(threading.Thread):
     """Waits for one call."""
 
     def __init__(self, wait: Callable[[Cancellation], None]) -> None:
         super().__init__(daemon=True)
-        self.cancellation = Cancellation()
+        self.cancellation = InLine()
         self.error: Exception | None = None
         self._wait = wait
         self.start()
@@ -33,6 +46,9 @@ class Caller(threading.Thread):
             self._wait(self.cancellation)
         except Cancelled as error:
             self.error = error
+
+    def wait_until_in_line(self) -> None:
+        assert self.cancellation.waits.wait(30)
 
     def is_through(self) -> bool:
         self.join(30)
@@ -51,7 +67,7 @@ def test_calls_over_the_rate_wait_until_the_first_is_old(rates: Rates, clock: Ma
     third = Caller(lambda cancellation: rates.wait(A, TWO, cancellation))
     clock.wait_for_alarm_in(0.75)
     fourth = Caller(lambda cancellation: rates.wait(A, TWO, cancellation))
-    clock.wait_for_alarm_in(1.0)
+    fourth.wait_until_in_line()
     clock.advance(0.75)
     assert third.is_through()
     clock.wait_for_alarm_in(0.25)
@@ -64,16 +80,43 @@ def test_who_gives_up_leaves_the_place_to_the_next(rates: Rates, clock: ManualCl
     one = Rate(1, 1.0)
     rates.wait(A, one, Cancellation())
     callers = []
-    for seconds in (1.0, 2.0, 3.0):
+    for _ in range(4):
         callers.append(Caller(lambda cancellation: rates.wait(A, one, cancellation)))
-        clock.wait_for_alarm_in(seconds)
-    callers[0].cancellation.cancel()
-    callers[0].join(30)
-    assert isinstance(callers[0].error, Cancelled)
+        callers[-1].wait_until_in_line()
+    for gives_up in (callers[2], callers[0]):
+        gives_up.cancellation.cancel()
+        gives_up.join(30)
+        assert isinstance(gives_up.error, Cancelled)
+    clock.wait_for_alarm_in(1.0)
     clock.advance(1.0)
     assert callers[1].is_through()
+    clock.wait_for_alarm_in(1.0)
     clock.advance(1.0)
-    assert callers[2].is_through()
+    assert callers[3].is_through()
+
+
+def test_who_waits_for_others_sets_no_alarm(rates: Rates, clock: ManualClock) -> None:
+    rates.wait(A, Rate(1, 1.0), Cancellation())
+    callers = [
+        Caller(lambda cancellation: rates.wait(A, Rate(1, 1.0), cancellation)) for _ in range(3)
+    ]
+    for caller in callers:
+        caller.wait_until_in_line()
+    clock.wait_for_alarm_in(1.0)
+    assert clock.due_in() == [1.0]
+    for caller in callers:
+        caller.cancellation.cancel()
+        caller.join(30)
+
+
+def test_another_rate_holds_once_no_call_counts_any_more(
+    rates: Rates, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    rates.wait(A, Rate(1, 1.0), Cancellation())
+    clock.advance(1.0)
+    for _ in range(2):
+        rates.wait(A, TWO, Cancellation())
+    assert not caplog.records
 
 
 def test_a_call_that_is_cancelled_already_takes_no_place(rates: Rates) -> None:

@@ -45,7 +45,14 @@ CHAT = dialect(
 )
 OTHER = dialect("other-wire", capabilities=frozenset({"stream", "tools"}))
 EMBED = dialect("embed-wire", operation="embed")
-DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED)}
+COUNT = dialect(
+    "chat-count",
+    operation="count",
+    counts="chat-wire",
+    endpoint=Serve(path="/count"),
+    parameters={"top_p": {"type": "number"}},
+)
+DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED, COUNT)}
 
 CLAUDE = Model(
     "claude",
@@ -489,3 +496,47 @@ class TestAliases:
         with pytest.raises(NoRoute) as caught:
             catalog(aliases={"speedy": "claude"}).resolve("speedi")
         assert caught.value.suggestions == ("speedy",)
+
+
+class TestCounting:
+    COUNTING = evolve(SECOND, serves={**SECOND.serves, "chat-count": Serve(query={"v": "2"})})
+
+    def test_tokens_are_counted_where_a_dialect_counts_those_of_chat(self) -> None:
+        joined = catalog(FIRST, self.COUNTING, offerings=(LLAMA_AT_SECOND,))
+        (found,) = joined.resolve("llama", operation="count")
+        (chat,) = joined.resolve("llama")
+        assert (found.provider, found.dialect, found.operation) == ("second", "chat-count", "count")
+        assert (found.id, found.window, found.model) == (chat.id, chat.window, chat.model)
+        assert (found.serve.path, found.serve.query) == ("/count", {"v": "2"})
+        assert found.variant == chat.variant
+        assert found.parameters == {"top_p": STANDARD["top_p"]}
+
+    def test_a_dialect_that_counts_is_no_way_to_an_answer(self) -> None:
+        joined = catalog(self.COUNTING, offerings=(LLAMA_AT_SECOND,))
+        assert ways(joined.resolve("second/unknown")) == [("second", "chat-wire")]
+        assert ways(joined.resolve("second/unknown", operation="count")) == [
+            ("second", "chat-count")
+        ]
+        assert "chat-count" not in {each.dialect for each in joined.matrix()}
+
+    def test_another_dialect_may_count_than_the_best_for_chat(self) -> None:
+        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": Serve()})
+        assert ways(catalog(both).explain("claude")) == [
+            ("first", "other-wire"),
+            ("first", "chat-wire"),
+        ]
+        assert ways(catalog(both).explain("claude", operation="count"))[0] == (
+            "first",
+            "chat-count",
+        )
+
+    def test_where_nobody_counts_it_is_said(self) -> None:
+        with pytest.raises(NoRoute, match="first counts no tokens of other-wire") as caught:
+            catalog(FIRST).resolve("claude@first+other-wire", operation="count")
+        assert caught.value.model
+        with pytest.raises(NoRoute, match="is a model for embed"):
+            catalog(FIRST).resolve("e5", operation="count")
+
+    def test_the_usual_model_is_that_for_chat(self) -> None:
+        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": Serve()})
+        assert catalog(both).resolve(None, operation="count")[0].model is CLAUDE

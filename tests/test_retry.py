@@ -23,6 +23,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
+from genai_host.observers import CallReport
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.testing import ManualClock
@@ -49,7 +50,7 @@ class Service:
         self._outcomes = {name: list(each) for name, each in outcomes.items()}
         self.calls: list[str] = []
 
-    def call(self, route: Route) -> Any:
+    def call(self, route: Route, report: CallReport) -> Any:
         self.calls.append(route.info.provider)
         outcomes = self._outcomes[route.info.provider]
         outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
@@ -57,8 +58,8 @@ class Service:
             raise outcome
         return outcome
 
-    def stream(self, route: Route) -> Generator[Delta, None, str]:
-        outcome = self.call(route)
+    def stream(self, route: Route, report: CallReport) -> Generator[Delta, None, str]:
+        outcome = self.call(route, report)
         for piece in outcome[:-1]:
             yield Delta(piece)
         if isinstance(outcome[-1], Exception):
@@ -197,7 +198,7 @@ class TestStreams:
     def test_leaving_it_ends_the_call(self) -> None:
         ended: list[bool] = []
 
-        def act(_: Route) -> Generator[Delta, None, None]:
+        def act(_: Route, report: CallReport) -> Generator[Delta, None, None]:
             try:
                 yield Delta("a")
                 yield Delta("b")

@@ -6,6 +6,7 @@
 messages    roles, parts, messages, usage
 costs       what calls cost
 exchange    requests and replies as they pass between dialect and provider
+count_dialect   what formats in which tokens are counted have in common
 calls       one call of a model, free of wire formats, and what comes back
 dialects    the codec of a wire format; how a provider serves it
 http        HTTP as the host does it for plugins
@@ -40,6 +41,7 @@ from genai_host.api.calls import (
     Finish,
     ModerateCall,
     RouteInfo,
+    TokenCount,
     ToolSchema,
     Vectors,
     Verdict,
@@ -48,6 +50,7 @@ from genai_host.api.checker import Checker
 from genai_host.api.codec import Codec
 from genai_host.api.commands import Command
 from genai_host.api.costs import Cost
+from genai_host.api.count_dialect import CountDialect
 from genai_host.api.dialects import Decoder, Dialect, Serve
 from genai_host.api.exchange import (
     Encoded,
@@ -86,6 +89,7 @@ from genai_host.api.steps import (
     CallFunction,
     CallTool,
     CallTools,
+    CountTokens,
     Embed,
     Moderate,
     NewId,
@@ -127,6 +131,8 @@ __all__ = [
     "Command",
     "Completion",
     "Cost",
+    "CountDialect",
+    "CountTokens",
     "Decoder",
     "Delta",
     "Detail",
@@ -177,6 +183,7 @@ __all__ = [
     "Story",
     "StreamEvent",
     "Text",
+    "TokenCount",
     "Tool",
     "ToolCall",
     "ToolOutput",

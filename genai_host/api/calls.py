@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from genai_host.api.exchange import Encoded
 from genai_host.api.messages import Message, ToolCall, Usage
+from genai_host.errors import ErrorPlace
 
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped, in the words that every dialect is brought to.
@@ -159,6 +160,21 @@ class Completion:
     raw_reply: str = ""
 
     @property
+    def reason(self) -> str:
+        """Why it stopped, in the vendor's word where it has one."""
+        return self.vendor_finish or self.finish
+
+    @property
+    def place(self) -> ErrorPlace:
+        """Where it comes from, for an error about it."""
+        route = self.route
+        return {
+            "provider": route.provider if route else "",
+            "model": route.model if route else "",
+            "raw_reply": self.raw_reply,
+        }
+
+    @property
     def text(self) -> str:
         return self.message.text
 
@@ -177,6 +193,22 @@ class Vectors:
     route: RouteInfo | None = None
     seconds: float = 0.0
     cost: float | None = None
+
+
+@frozen
+class TokenCount:
+    """How many tokens a call would take, by the service that would answer it.
+
+    tokens    of all that the model would be given
+    route     which way it was asked; filled in by the host
+    seconds   how long it took; filled in by the host
+    cost      US dollars: no service takes any for it
+    """
+
+    tokens: int
+    route: RouteInfo | None = None
+    seconds: float = 0.0
+    cost: float = 0.0
 
 
 @frozen

@@ -88,13 +88,15 @@ class Dialect(ABC, Generic[C, R]):
 
     C is the kind of call that it writes, R what a reply becomes: `ChatCall` and
     `Completion` for the operation `chat`, `EmbedCall` and `Vectors` for `embed`,
-    `ModerateCall` and `Verdict` for `moderate`.
+    `ModerateCall` and `Verdict` for `moderate`, `ChatCall` and `TokenCount` for `count`
+    (see `CountDialect`).
 
     name           what models and providers call it by, as `openai-chat`
     operation      what it is for
     endpoint       where it is served, unless a provider says otherwise
     capabilities   what the format can express; see `CAPABILITIES`
     parameters     the model parameters it can write: name to JSON Schema
+    price_parameters   those with which a call has not the list price
     variant        its small differences and their defaults; models, providers,
                    offerings and instances choose among them by name
     """
@@ -104,7 +106,13 @@ class Dialect(ABC, Generic[C, R]):
     endpoint: ClassVar[Serve] = Serve()
     capabilities: ClassVar[frozenset[str]] = frozenset()
     parameters: ClassVar[Mapping[str, Any]] = {}
+    price_parameters: ClassVar[frozenset[str]] = frozenset()
     variant: ClassVar[Mapping[str, Any]] = {}
+
+    @property
+    def counts(self) -> str:
+        """For the operation `count`, the dialect whose calls it counts the tokens of."""
+        return ""
 
     @abstractmethod
     def prepare_request(self, call: C) -> ProviderRequest:

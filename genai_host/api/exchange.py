@@ -9,8 +9,9 @@ from attrs import field, frozen
 
 from genai_host.api.json_text import write_json
 
-Operation = Literal["chat", "embed", "moderate"]
-"""What a model is asked to do; each dialect and each model is for one of them."""
+Operation = Literal["chat", "embed", "moderate", "count"]
+"""What a model is asked to do; each dialect and each model is for one of them. A model for
+`chat` is the one to `count` for: how many tokens a call of it would take."""
 
 
 @frozen

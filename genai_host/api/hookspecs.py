@@ -19,7 +19,7 @@ from typing import Any
 
 import pluggy
 
-from genai_host.api.calls import Completion, RouteInfo, Vectors, Verdict
+from genai_host.api.calls import Completion, RouteInfo, TokenCount, Vectors, Verdict
 from genai_host.api.commands import Command
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Feature
@@ -97,7 +97,7 @@ def genai_on_call_start(id: str, route: RouteInfo) -> None:
 def genai_on_call_end(
     id: str,
     route: RouteInfo,
-    result: Completion | Vectors | Verdict | None,
+    result: Completion | Vectors | Verdict | TokenCount | None,
     error: Exception | None,
     seconds: float,
 ) -> None:

@@ -40,7 +40,7 @@ R = TypeVar("R", bound=ReplyStream | ProviderReply)
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
 _MOST_ADDRESSES = 256
-_SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
+SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
 
 
 class HttpProvider(Provider):
@@ -233,7 +233,7 @@ def _without(key: Secret | None, reply: R) -> R:
     if not isinstance(reply, ProviderReply) or reply.status < 400:
         return reply
     shown = _bytes_of(key)
-    if len(shown) < _SHORTEST_KEY or shown not in reply.body:
+    if len(shown) < SHORTEST_KEY or shown not in reply.body:
         return reply
     return evolve(reply, body=reply.body.replace(shown, b"***"))
 

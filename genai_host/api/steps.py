@@ -9,13 +9,14 @@ and records them. That is why a feature can be replayed from its record.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal
 
 from attrs import field, frozen
 from attrs import validators as must
 from typing_extensions import TypeVar
 
-from genai_host.api.calls import Completion, ToolSchema, Vectors, Verdict
+from genai_host.api.calls import Completion, TokenCount, ToolSchema, Vectors, Verdict
 from genai_host.api.converters import string_set, strings
 from genai_host.api.messages import Message, ToolCall
 from genai_host.api.tools import OfferedTool, ToolOutput
@@ -56,6 +57,10 @@ class Rate:
         return f"at most {self.requests} times in {self.seconds:g} s"
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+"""One object, so that a step where it stands has the digest that it had before the field was."""
+
+
 def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(messages)
 
@@ -88,9 +93,20 @@ class Prompt(Step[Completion]):
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
     show: bool = True
-    defaults: Mapping[str, Any] = field(factory=dict)
+    defaults: Mapping[str, Any] = _NONE
     rate: Rate | None = None
     keep_replies_in: str = ""
+
+
+@frozen
+class CountTokens(Step[TokenCount]):
+    """Ask how many tokens a prompt would take, of the service that would answer it.
+
+    prompt   what would be asked; nobody answers it
+    """
+
+    step = "count_tokens"
+    prompt: Prompt
 
 
 @frozen

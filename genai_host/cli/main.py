@@ -28,6 +28,7 @@ _COMMANDS = {
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show, search, go on with and delete what was said.",
     "config": "Show and change what is configured, with its providers.",
+    "count": "Count the tokens that a question would take.",
     "doctor": "Check that everything is in order, and say what is not.",
     "features": "List what can be conversed with.",
     "install": "Install plugins where the host runs.",

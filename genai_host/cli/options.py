@@ -13,7 +13,7 @@ from genai_host.api import Checker
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
 from genai_host.cli.terminal import note
-from genai_host.errors import ConfigurationError, InvalidData, NoRoute
+from genai_host.errors import ConfigurationError, InvalidData
 from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
@@ -38,11 +38,14 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     return complete
 
 
-_OPTIONS = (
+_MODEL = (
     click.option(
         "--model", "-m", help="Which model, as `models` lists it.", shell_complete=_names("models")
     ),
     click.option("--provider", "-p", help="At which provider.", shell_complete=_names("providers")),
+)
+_OPTIONS = (
+    *_MODEL,
     click.option(
         "--feature", "-f", help="Through which feature.", shell_complete=_names("features")
     ),
@@ -69,6 +72,13 @@ _OPTIONS = (
         help="A setting of the feature, as history_turns=3.",
     ),
 )
+
+
+def model_options(function: F) -> F:
+    """Add `model` and `provider` to a command."""
+    for option in reversed(_MODEL):
+        function = option(function)
+    return function
 
 
 def conversation_options(function: F) -> F:
@@ -153,7 +163,7 @@ def _open_remembering(
     names = given.over(last.read())
     try:
         conversation = open_with(names)
-    except (NoRoute, ConfigurationError) as error:
+    except ConfigurationError as error:
         if names == given:
             raise
         note(f"what was used last is left out: {error}", fg="yellow")

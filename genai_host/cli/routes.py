@@ -42,7 +42,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
 @click.option(
     "--for",
     "operation",
-    type=click.Choice(["chat", "embed", "moderate"]),
+    type=click.Choice(["chat", "embed", "moderate", "count"]),
     default="chat",
     show_default=True,
     help="What the model is to do.",

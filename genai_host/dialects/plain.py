@@ -4,6 +4,7 @@ Request: `{"messages": [...], "parameters": {...}, "tools": [...], "schema": {..
 Reply: a `Completion` in JSON form. Events: `{"delta": {...}}` in JSON form, and at
 the end `{"end": {...}}`, a `Completion`.
 An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Vectors`.
+Tokens are counted of the messages, tools and schema; the reply is `{"tokens": 12}`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from genai_host.api import (
     ChatCall,
     Codec,
     Completion,
+    CountDialect,
     Delta,
     Dialect,
     EmbedCall,
@@ -88,6 +90,13 @@ class _PlainDecoder:
             text = "".join(self._text)
             raise IncompleteReply("the reply was cut before its end", text=text)
         return self._end
+
+
+class PlainCount(CountDialect):
+    name = "plain-count"
+    of = Plain
+    fields = frozenset({"messages", "tools", "schema"})
+    tokens = "tokens"
 
 
 class PlainEmbed(Dialect[EmbedCall, Vectors]):

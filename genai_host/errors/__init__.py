@@ -2,9 +2,9 @@
 
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
+│   └── NoRoute                 nothing can run that model as asked
 ├── InvalidData                 data does not fit the form it should have
 ├── PluginError                 a plugin is broken, or failed where it must not
-├── NoRoute                     nothing can run that model as asked
 ├── InvalidParameter            an unknown model parameter, or a bad value
 ├── UnsupportedPart             a dialect cannot write a part of a message
 ├── ProviderError               the service, or the way to it, failed
@@ -42,6 +42,7 @@ from __future__ import annotations
 
 from genai_host.errors.base import (
     ErrorContext,
+    ErrorPlace,
     GenaiError,
 )
 from genai_host.errors.conversation import (
@@ -96,6 +97,7 @@ __all__ = [
     "DeadlineExceeded",
     "DeserializationError",
     "ErrorContext",
+    "ErrorPlace",
     "FunctionFailed",
     "GenaiError",
     "GenerationError",

@@ -8,13 +8,19 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ErrorContext(TypedDict, total=False):
+class ErrorPlace(TypedDict, total=False):
+    """The fields that say where it happened; see `GenaiError`."""
+
+    provider: str
+    model: str
+    raw_reply: str
+
+
+class ErrorContext(ErrorPlace, total=False):
     """The fields that every error may carry; see `GenaiError`."""
 
     hint: str
     plugin: str
-    provider: str
-    model: str
     status: int
     retryable: bool
 
@@ -29,6 +35,7 @@ class GenaiError(Exception):
     model      name of the model concerned
     status     HTTP status of the reply, if there was one
     retryable  whether the same call may succeed when repeated
+    raw_reply  the file that the service's reply was added to as it came; empty if none was
     """
 
     code: ClassVar[str] = "error"
@@ -43,6 +50,7 @@ class GenaiError(Exception):
         model: str = "",
         status: int | None = None,
         retryable: bool = False,
+        raw_reply: str = "",
     ) -> None:
         super().__init__(message)
         self.hint = hint
@@ -51,6 +59,7 @@ class GenaiError(Exception):
         self.model = model
         self.status = status
         self.retryable = retryable
+        self.raw_reply = raw_reply
 
     @property
     def message(self) -> str:

@@ -56,8 +56,9 @@ class PluginError(GenaiError):
     code = "plugin"
 
 
-class NoRoute(GenaiError):
-    """Nothing can run that model as asked.
+class NoRoute(ConfigurationError):
+    """Nothing can run that model as asked: its plugin or its key is missing, or it cannot do
+    what is asked.
 
     reasons       one line for each way that was considered
     suggestions   names that may have been meant

@@ -138,9 +138,8 @@ def error_of_status(
 class GenerationError(GenaiError):
     """The model answered, but not usably.
 
-    reason      the model's own word for why, as `SAFETY`
-    detail      whatever more is known
-    raw_reply   the file that the service's reply was added to as it came; empty if none was
+    reason   the model's own word for why, as `SAFETY`
+    detail   whatever more is known
     """
 
     code = "generation"
@@ -151,13 +150,11 @@ class GenerationError(GenaiError):
         *,
         reason: str = "",
         detail: str = "",
-        raw_reply: str = "",
         **context: Unpack[ErrorContext],
     ) -> None:
         super().__init__(message, **context)
         self.reason = reason
         self.detail = detail
-        self.raw_reply = raw_reply
 
 
 class UnexpectedFinish(GenerationError):

@@ -31,7 +31,6 @@ _TOKENS = {
     "reasoning": "reasoning_tokens",
 }
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-_NO_TRY = {"code": None, "http_status": None, "cost": None, **dict.fromkeys(_TOKENS.values())}
 
 
 class Indexer:
@@ -262,15 +261,24 @@ def _is_route(route: Any) -> bool:
 def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
     """A `Try` as it is stored."""
     kept = {name: call[name] for name in ("started", "seconds", "code")}
-    return {**_NO_TRY, **call["route"], **kept, "http_status": call.get("status")}
+    return {**_used(call), **call["route"], **kept, "http_status": call.get("status")}
 
 
 def _succeeded(result: Mapping[str, Any], at: float) -> dict[str, Any]:
     """The call whose result this is, which came then."""
-    seconds, usage = result.get("seconds", 0.0), result.get("usage", {})
-    counts = {column: usage.get(name, 0) for name, column in _TOKENS.items()}
-    counts["cost"] = _dollars(result.get("cost"))
-    return {**_NO_TRY, **result["route"], "started": at - seconds, "seconds": seconds, **counts}
+    seconds = result.get("seconds", 0.0)
+    no_error = {"code": None, "http_status": None}
+    when = {"started": at - seconds, "seconds": seconds}
+    return {**_used({"usage": {}, **result}), **result["route"], **when, **no_error}
+
+
+def _used(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens of a call, and what it cost."""
+    usage = call.get("usage")
+    tokens = {
+        column: None if usage is None else usage.get(name, 0) for name, column in _TOKENS.items()
+    }
+    return {**tokens, "cost": _dollars(call.get("cost"))}
 
 
 def _dollars(value: Any) -> float | None:

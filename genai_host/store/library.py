@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, true, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, tuple_, update
 from sqlalchemy.engine import Row
 
 from genai_host.api import Codec, Cost
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
-from genai_host.record import Entry, Record
+from genai_host.record import Entry, Record, new_tag
 from genai_host.retelling import retell
 from genai_host.store.attached import Attached
 from genai_host.store.blobs import Blobs
@@ -34,13 +34,13 @@ from genai_host.transcript import as_markdown
 _STEPS = ("step_started", "step_ended")
 _DAY = 86400.0  # seconds
 _MINE = tries.c.conversation == conversations.c.id
-_REFUSED = and_(tries.c.code.is_not(None), tries.c.http_status >= 400)  # as `Try.was_refused`
+_SUCCEEDED = tries.c.code.is_(None)
 _COSTS = tuple(
     select(total).where(_MINE, chosen).correlate(conversations).scalar_subquery().label(name)
     for name, total, chosen in (
         ("dollars", func.sum(tries.c.cost), tries.c.cost.is_not(None)),
-        ("known", func.count(), tries.c.cost.is_not(None)),
-        ("unknown", func.count(), and_(tries.c.cost.is_(None), func.coalesce(~_REFUSED, true()))),
+        ("known", func.count(), or_(tries.c.cost > 0, and_(tries.c.cost == 0, _SUCCEEDED))),
+        ("unknown", func.count(), tries.c.cost.is_(None)),
     )
 )
 """Of a conversation, what its calls cost; see `Cost`."""
@@ -202,6 +202,7 @@ class Library:
             rows = rows[: begun[last]]
         elif turn is not None:
             rows = rows[: ended[turn] + 1]
+        rows[0] = _with_another_tag(rows[0])
         return self._create(rows, {"forked_from": id, "name": self._name(id)})
 
     def export(self, id: str) -> dict[str, Any]:
@@ -285,3 +286,11 @@ def _summary(row: Row[Any], there: Collection[int]) -> Summary:
         forked_from=row.forked_from or "",
         cost=Cost(row.dollars or 0.0, row.known, row.unknown),
     )
+
+
+def _with_another_tag(opened: Written) -> Written:
+    """For another conversation: what is kept by its tag is kept apart; see `Turn`."""
+    form = read_json(opened.body)
+    if "tag" not in form:
+        return opened
+    return opened._replace(body=write_json({**form, "tag": new_tag()}).decode())

@@ -31,6 +31,7 @@ from genai_host.api import (
     Serve,
     Services,
     StreamEvent,
+    TokenCount,
     Vectors,
     hookimpl,
 )
@@ -151,7 +152,12 @@ class FakeModel:
 
 
 class _FakeProvider(Provider):
-    serves = {"plain": Serve(), "plain-embed": Serve(), "openai-moderate": Serve()}
+    serves = {
+        "plain": Serve(),
+        "plain-embed": Serve(),
+        "plain-count": Serve(),
+        "openai-moderate": Serve(),
+    }
     default_models = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
 
     def __init__(self, model: FakeModel) -> None:
@@ -166,6 +172,9 @@ class _FakeProvider(Provider):
         body = json.loads(request.data())
         if request.operation == "embed":
             return self._reply(Vectors([_vector(text) for text in body["texts"]]))
+        if request.operation == "count":
+            messages = self._codec.from_json(body["messages"], tuple[Message, ...])
+            return self._reply(TokenCount(sum(len(each.text.split()) for each in messages)))
         if request.operation == "moderate":
             return self._reply({"results": [{"flagged": self._model.flags(body["input"])}]})
         return self._reply(self._completion(body, limits))

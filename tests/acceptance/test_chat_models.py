@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import attrs
+import gemini_service
+import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
 import ollama_service
@@ -39,6 +41,7 @@ from genai_host.errors import (
 from genai_host.store import Store
 from genai_host.testing import ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply
+from genai_host.testing.fake_service import Reply as ServiceReply
 
 OPENAI, OLLAMA = "gpt-4.1@openai", "ollama/m-1"
 SCHEMA = {
@@ -135,6 +138,55 @@ def requests(host: Host, name: str) -> list[dict[str, Any]]:
     provider = host.instances[name].provider
     assert isinstance(provider, MockProvider)
     return list(provider.requests)
+
+
+# 1: engines
+
+
+@pytest.mark.parametrize(
+    ("model", "variable"),
+    [
+        ("gpt-4.1@openai", "OPENAI_API_KEY"),
+        ("gemini-3.8-flash@gemini", "GEMINI_API_KEY"),
+        ("gpt-oss-120b-cloud@ollama", "OLLAMA_API_KEY"),
+    ],
+)
+def test_item_01_a_missing_key_is_an_error_that_names_the_variable(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, model: str, variable: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OLLAMA_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "https://ollama.com")
+    vendors = {"g": genai_vendor_gemini, "oa": genai_vendor_openai, "ol": genai_vendor_ollama}
+    host = make_host(**vendors)
+    with pytest.raises(ConfigurationError, match=variable):
+        host.open("chat-model", model)
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "address", "says"),
+    [
+        ("gpt-4.1@openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", openai_service.chat),
+        ("gemini/m-1", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", gemini_service.gemini),
+        ("ollama/m-1", "OLLAMA_API_KEY", "OLLAMA_HOST", ollama_service.chat),
+    ],
+)
+def test_item_01_each_engine_reads_the_variables_that_its_users_have(
+    make_host: MakeHost,
+    service: FakeService,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    key: str,
+    address: str,
+    says: Callable[[str], ServiceReply],
+) -> None:
+    monkeypatch.setenv(key, "key-of-a-user")
+    monkeypatch.setenv(address, service.url)
+    service.replies = [says("fine")]
+    vendors = {"g": genai_vendor_gemini, "oa": genai_vendor_openai, "ol": genai_vendor_ollama}
+    assert make_host(**vendors).open("chat-model", model).say("hi").text == "fine"
+    (sent,) = service.requests
+    assert "key-of-a-user" in " ".join(sent.headers.values())
 
 
 # 2: settings
@@ -464,6 +516,22 @@ def test_item_07_two_that_would_collide_do_not(mocks: MakeHost, tmp_path: Path) 
         assert (tmp_path / name).read_text().count("--- ") == 2
 
 
+def test_item_07_what_is_forked_has_a_file_of_its_own(
+    make_host: MakeHost, clock: ManualClock, tmp_path: Path
+) -> None:
+    providers = {"one": InstanceConfig("mock", settings={"replies": ["1", "2", "3"]})}
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(config=Config(providers=providers), clock=clock, store=store)
+        conversation = host.open("chat-model", "mock@one", settings=kept(tmp_path, agent_id="a"))
+        conversation.say("hi")
+        conversation.close()
+        for id in (store.fork(conversation.id), conversation.id):
+            with host.conversation(id) as again:
+                again.say("hi")
+    first, second = sorted(tmp_path.glob("*.txt"), key=lambda file: len(file.name))
+    assert [file.read_text().count("--- ") for file in (first, second)] == [2, 1]
+
+
 UNSAFE = ["..", "../../x", "a/b", "a\\b", "/etc/x", "a\0b", "x" * 300, "con", "NUL.txt", "."]
 
 
@@ -491,15 +559,27 @@ def test_item_07_no_key_is_in_a_file(engines: Host, service: FakeService, tmp_pa
     assert "your key is ***" in text
 
 
+def test_item_07_what_stands_for_a_key_is_none(
+    engines: Host, service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "e")
+    service.replies = [openai_service.chat("fine")]
+    engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a")).say("hi")
+    text = (tmp_path / f"a_{STAMP}.txt").read_text()
+    assert json.loads(text.splitlines()[1])["choices"]
+
+
 def test_item_07_replies_that_are_no_answers_are_kept_as_well(
     engines: Host, service: FakeService, tmp_path: Path
 ) -> None:
     service.replies = [reply(b"<html>no"), openai_service.failure(400, message="not so")]
     conversation = engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a"))
+    file = tmp_path / f"a_{STAMP}.txt"
     for error in (MalformedReply, RequestRefused):
-        with pytest.raises(error):
+        with pytest.raises(error) as caught:
             conversation.say("hi")
-    text = (tmp_path / f"a_{STAMP}.txt").read_text()
+        assert caught.value.raw_reply == str(file)
+    text = file.read_text()
     assert "<html>no" in text
     assert "not so" in text
 
@@ -527,6 +607,23 @@ def test_item_08_the_third_call_waits_and_does_not_fail(
     clock.advance(0.25)
     third.join(30)
     assert told == ["3"]
+
+
+def test_item_08_a_wait_that_is_longer_than_a_turn_does_not_fail(
+    mocks: MakeHost, clock: ManualClock
+) -> None:
+    host = mocks(one=["1", "2"])
+    settings = {"request_limit": 1, "request_seconds": 3600.0}
+    conversation = host.open("chat-model", "mock@one", settings=settings)
+    conversation.say("hi")
+    told: list[str] = []
+    second = threading.Thread(target=lambda: told.append(conversation.say("hi").text), daemon=True)
+    second.start()
+    clock.wait_for_alarm_in(3600.0)
+    clock.advance(1800)
+    clock.advance(1800)
+    second.join(30)
+    assert told == ["2"]
 
 
 def test_item_08_whoever_waits_can_be_cancelled(mocks: MakeHost, clock: ManualClock) -> None:

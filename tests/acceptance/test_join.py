@@ -27,7 +27,7 @@ from openai_service import LOOKING
 from genai_host import Config, Host, Image, Message, Record, Text
 from genai_host.api import Opaque, Part, Reasoning, ToolCall, ToolResult
 from genai_host.config import InstanceConfig
-from genai_host.errors import Unavailable
+from genai_host.errors import NoRoute, Unavailable
 from genai_host.record import StepEnded
 from genai_host.retry import Patience
 from genai_host.testing.fake_service import FakeService, Reply, json_reply, stream_reply
@@ -305,3 +305,34 @@ def test_claude_goes_on_at_bedrock_where_anthropic_fails(
     assert [each.path.startswith("/v1/messages") for each in service.requests] == [True, False]
     assert [(each.route.provider, each.status) for each in ended.tries] == [("anthropic", 529)]
     assert answer.details[0].data["provider"] == "bedrock"
+
+
+COUNTS: Mapping[str, tuple[str, str]] = {
+    "claude-haiku-4-5@anthropic": ("/v1/messages/count_tokens", "input_tokens"),
+    "claude-haiku-4-5@bedrock": ("/count-tokens", "inputTokens"),
+    "claude-haiku-4-5@vertex": ("/models/count-tokens:rawPredict", "input_tokens"),
+    "gpt-4.1@openai": ("/v1/responses/input_tokens", "input_tokens"),
+    "gemini-3.8-flash@gemini": (":countTokens", "totalTokens"),
+    "gemini-3.8-flash@vertex": (":countTokens", "totalTokens"),
+    "llama-3.3-70b@bedrock": ("/count-tokens", "inputTokens"),
+}
+
+
+@pytest.mark.parametrize("route", COUNTS)
+def test_tokens_are_counted(host: Host, service: FakeService, route: str) -> None:
+    path, name = COUNTS[route]
+    service.requests.clear()
+    service.replies[:] = [json_reply({name: 12})]
+    count = host.count_tokens("how many?", model=route)
+    assert count.tokens == 12
+    (sent,) = service.requests
+    assert sent.path.split("?")[0].endswith(path)
+    assert "how many?" in sent.body.decode()
+    assert "max_tokens" not in sent.body.decode()
+    assert count.route is not None
+    assert f"{count.route.model}@{count.route.provider}" == route
+
+
+def test_where_no_tokens_are_counted_it_is_said(host: Host) -> None:
+    with pytest.raises(NoRoute, match="ollama counts no tokens of ollama-chat"):
+        host.count_tokens("how many?", model="llama-3.3-70b@ollama+ollama-chat")

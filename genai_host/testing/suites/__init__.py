@@ -1,6 +1,7 @@
 """Suites that the tests of a plugin subclass in a few lines; docs/testing.md shows how.
 They need pytest: `pip install genai-host[testing]`.
 
+CountDialectSuite      a dialect in which tokens are counted
 DialectSuite           a dialect for chat
 EmbedDialectSuite      a dialect for embeddings
 ModerateDialectSuite   a dialect for moderation
@@ -17,13 +18,14 @@ leaves one out, or has another in its place, says why in its `departures`.
 import pytest
 
 _REWRITTEN = """
-    base codec dialect embed_dialect feature http_provider http_replies http_stage
+    base codec count_dialect dialect embed_dialect feature http_provider http_replies http_stage
     http_streams model moderate_dialect provider tool
 """
 # before they are imported, so that their assertions tell what was compared
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
 
 from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402
+from genai_host.testing.suites.count_dialect import CountDialectSuite  # noqa: E402
 from genai_host.testing.suites.dialect import DialectSuite  # noqa: E402
 from genai_host.testing.suites.embed_dialect import EmbedDialectSuite  # noqa: E402
 from genai_host.testing.suites.feature import FeatureSuite  # noqa: E402
@@ -38,6 +40,7 @@ from genai_host.testing.suites.speaking import (  # noqa: E402
 from genai_host.testing.suites.tool import ToolSuite  # noqa: E402
 
 __all__ = [
+    "CountDialectSuite",
     "DialectSuite",
     "EmbedDialectSuite",
     "FeatureSuite",

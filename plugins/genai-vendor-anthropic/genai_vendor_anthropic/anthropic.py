@@ -97,7 +97,8 @@ class AnthropicProvider(HttpProvider):
                     "cache": settings.cache,
                     **({"stale_thinking": "drop_block"} if drops else {}),
                 },
-            )
+            ),
+            "anthropic-count": Serve(),
         }
 
     def missing(self) -> str | None:

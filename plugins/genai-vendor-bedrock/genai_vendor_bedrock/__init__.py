@@ -2,6 +2,7 @@
 
 provider `bedrock`          by a key of Bedrock, or by the credentials that AWS users have
 dialect `bedrock-converse`  one format for all of its models
+dialect `bedrock-count`     how many tokens a call in it would take
 models `nova-...`           Amazon's own
 and Claude, and open-weight models, where their plugins declare them
 """
@@ -14,9 +15,17 @@ from typing import Any
 from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
 from genai_vendor_bedrock.bedrock import BedrockProvider, BedrockSettings
 from genai_vendor_bedrock.converse import BedrockConverse
+from genai_vendor_bedrock.count import BedrockCount
 from genai_vendor_bedrock.models import NOVA, OFFERINGS
 
-__all__ = ["NOVA", "OFFERINGS", "BedrockConverse", "BedrockProvider", "BedrockSettings"]
+__all__ = [
+    "NOVA",
+    "OFFERINGS",
+    "BedrockConverse",
+    "BedrockCount",
+    "BedrockProvider",
+    "BedrockSettings",
+]
 
 
 @hookimpl
@@ -28,6 +37,7 @@ def genai_providers() -> Iterable[ProviderType[Any]]:
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
     yield BedrockConverse()
+    yield BedrockCount()
 
 
 @hookimpl

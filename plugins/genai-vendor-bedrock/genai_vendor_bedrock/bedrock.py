@@ -187,6 +187,7 @@ def _serves(betas: Sequence[str]) -> Mapping[str, Serve]:
             ids="*anthropic.claude-*",
         ),
         "bedrock-converse": Serve(),
+        "bedrock-count": Serve(),
     }
 
 

@@ -97,6 +97,7 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
             "description": "fields that only this model has, as its maker calls them",
         },
     }
+    price_parameters = frozenset({"service_tier"})
     variant = {
         "schema": "format",
         "effort": "output_config",

@@ -288,4 +288,5 @@ def _usage(data: Mapping[str, Any]) -> Usage:
         input=count_in(data, "inputTokens") + written + cached,
         output=count_in(data, "outputTokens"),
         cached_input=cached,
+        cache_written=written,
     )

@@ -10,12 +10,13 @@ import genai_models_open
 import genai_vendor_anthropic
 import genai_vendor_bedrock
 from bedrock_service import CALLED, STREAM_TYPE, body, chunk, encoded, events, exception, framed
-from genai_vendor_bedrock import BedrockConverse
+from genai_vendor_bedrock import BedrockConverse, BedrockCount
 
 from genai_host.api import Usage
 from genai_host.errors import AuthenticationFailed, ContextOverflow, RateLimited, RequestRefused
 from genai_host.testing.fake_service import Received, Reply
 from genai_host.testing.suites import (
+    CountDialectSuite,
     DialectSuite,
     HttpProviderSuite,
     ModelSuite,
@@ -108,6 +109,14 @@ class TestConverse(DialectSuite):
         "additional_fields": {"top_k": 3},
         "guardrail": {"guardrailIdentifier": "g", "guardrailVersion": "1"},
     }
+
+
+class TestCount(CountDialectSuite):
+    dialect = BedrockCount()
+    reply = b'{"inputTokens": 12}'
+    count = 12
+    refusals = TestConverse.refusals
+    parameter_values = TestConverse.parameter_values
 
 
 class TestModels(ModelSuite):

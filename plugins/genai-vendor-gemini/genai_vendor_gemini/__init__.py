@@ -4,6 +4,7 @@ provider `gemini`        the Gemini API, by a key
 provider `vertex`        Vertex AI, by the credentials of Google Cloud; Claude as well
 dialect `gemini`         generateContent
 dialect `gemini-embed`   batchEmbedContents
+dialect `gemini-count`   countTokens
 models `gemini-...`
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from genai_host.api import Dialect, Model, Offering, ProviderType, hookimpl
+from genai_vendor_gemini.count_tokens import CountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.gemini import GeminiProvider, GeminiSettings
 from genai_vendor_gemini.generate_content import GenerateContent
@@ -23,6 +25,7 @@ __all__ = [
     "CHAT",
     "CLAUDE",
     "EMBED",
+    "CountTokens",
     "EmbedContent",
     "GeminiProvider",
     "GeminiSettings",
@@ -34,7 +37,7 @@ __all__ = [
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    return [GenerateContent(), EmbedContent()]
+    return [GenerateContent(), EmbedContent(), CountTokens()]
 
 
 @hookimpl

@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
 from genai_host.api.reply_fields import malformed, string_in
+from genai_vendor_gemini.count_tokens import CountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.failures import objects_in
 from genai_vendor_gemini.generate_content import GenerateContent
@@ -71,12 +72,12 @@ class GeminiProvider(HttpProvider):
             query["pageToken"] = token
 
 
-def serves(models: str, *, ids: str = "*", **embed_variant: Any) -> dict[str, Serve]:
+def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, Serve]:
     """Where the dialects of Gemini are served.
 
-    models          path of the models
-    ids             pattern of the ids of models for chat
-    embed_variant   how embeddings are asked for
+    models   path of the models
+    ids      pattern of the ids of models for chat
+    nested   whether embeddings and counts are asked for as on Vertex AI
     """
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {
@@ -84,7 +85,10 @@ def serves(models: str, *, ids: str = "*", **embed_variant: Any) -> dict[str, Se
             _below(models, generate.path), _below(models, generate.stream_path or ""), ids=ids
         ),
         EmbedContent.name: Serve(
-            _below(models, embed.path), ids="*embedding*", variant=embed_variant
+            _below(models, embed.path), ids="*embedding*", variant={"nested": nested}
+        ),
+        CountTokens.name: Serve(
+            _below(models, CountTokens.endpoint.path), variant={"wrapped": not nested}
         ),
     }
 

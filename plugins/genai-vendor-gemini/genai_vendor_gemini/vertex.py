@@ -87,6 +87,10 @@ class VertexProvider(HttpProvider):
                 variant={"cache": "blocks"},
                 ids="claude*",
             ),
+            "anthropic-count": Serve(
+                f"/v1/{place}/anthropic/models/count-tokens:rawPredict",
+                add={"anthropic_version": _CLAUDE_VERSION},
+            ),
         }
 
     def missing(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_gemini
 from gemini_service import CALL, OVERFLOW, SIGNATURE, SpeaksGemini, reason, response, wait, written
-from genai_vendor_gemini import EmbedContent, GenerateContent
+from genai_vendor_gemini import CountTokens, EmbedContent, GenerateContent
 
 from genai_host.api import Usage
 from genai_host.errors import (
@@ -23,6 +23,7 @@ from genai_host.errors import (
     Unavailable,
 )
 from genai_host.testing.suites import (
+    CountDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
     HttpProviderSuite,
@@ -74,6 +75,13 @@ class TestGenerateContent(DialectSuite):
     )
     refusals = REFUSALS
     parameter_values = {"safety_settings": {"HARM_CATEGORY_HARASSMENT": "OFF"}}
+
+
+class TestCountTokens(CountDialectSuite):
+    dialect = CountTokens()
+    reply = written({"totalTokens": 12})
+    count = 12
+    refusals = REFUSALS
 
 
 class TestEmbedContent(EmbedDialectSuite):

@@ -28,6 +28,7 @@ from genai_host.api import (
     Services,
     StreamEvent,
     Text,
+    TokenCount,
     Usage,
     Vectors,
 )
@@ -50,7 +51,7 @@ class MockProvider(Provider):
     requests   what it was sent, the last hundred
     """
 
-    serves = {"plain": Serve(), "plain-embed": Serve()}
+    serves = {"plain": Serve(), "plain-embed": Serve(), "plain-count": Serve()}
     default_models = {"chat": "mock", "embed": "mock-embed"}
 
     def __init__(self, settings: Settings, services: Services) -> None:
@@ -72,6 +73,8 @@ class MockProvider(Provider):
         body = self._hear(request)
         if request.operation == "embed":
             return ProviderReply(self._dump(_embed(body["texts"])))
+        if request.operation == "count":
+            return ProviderReply(self._dump(TokenCount(_tokens(body))))
         reply = self._next(body)
         nap = _Nap(self._clock, limits)
         refused = self._begin(reply, nap)
@@ -222,9 +225,13 @@ def _completion(reply: Reply, body: dict[str, Any]) -> Completion:
     content += reply.tool_calls
     usage = reply.usage
     if usage is None:
-        usage = Usage(input=len(json.dumps(body["messages"]).split()), output=len(_pieces(reply)))
+        usage = Usage(input=_tokens(body), output=len(_pieces(reply)))
     finish = reply.finish or _usual_finish(reply)
     return Completion(Message("assistant", content), finish, usage, vendor_finish=finish)
+
+
+def _tokens(body: dict[str, Any]) -> int:
+    return len(json.dumps(body["messages"]).split())
 
 
 def _usual_finish(reply: Reply) -> Finish:

@@ -69,6 +69,7 @@ def _is_own(base_url: str) -> bool:
 
 _OWN: Mapping[str, Serve] = {
     "openai-responses": Serve(variant=HELD),
+    "openai-count": Serve(),
     "openai-chat": Serve(variant={**HELD, "max_tokens": "max_completion_tokens"}),
     "openai-embed": Serve(variant={"encoding": "base64"}),
     "openai-moderate": Serve(ids="*moderation*"),
@@ -76,6 +77,7 @@ _OWN: Mapping[str, Serve] = {
 _ELSEWHERE: Mapping[str, Serve] = {
     "openai-chat": Serve(variant=HELD),
     "openai-responses": Serve(variant=HELD),
+    "openai-count": Serve(),
     "openai-embed": Serve(),
     "openai-moderate": Serve(ids="*moderation*"),
 }

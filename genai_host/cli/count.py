@@ -1,0 +1,54 @@
+"""`genai-host count`: how many tokens a question would take."""
+
+from __future__ import annotations
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.ask import question
+from genai_host.cli.options import attach_option, fragment_option, model_options
+from genai_host.cli.terminal import echo, echo_json
+
+
+@click.command(name="count")
+@click.argument("words", nargs=-1)
+@model_options
+@click.option(
+    "--system", "-s", metavar="TEXT", help="What the model would be told before all else."
+)
+@fragment_option("FILE|URL|-", "Put a text before the question; - is standard input.")
+@attach_option("FILE|URL|-", "Count a file as well; - is standard input.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: tokens, model, provider.")
+@pass_app
+def command(
+    app: App,
+    /,
+    words: tuple[str, ...],
+    model: str | None,
+    provider: str | None,
+    system: str | None,
+    fragments: tuple[str, ...],
+    attach: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Count the tokens that a question would take, as `ask` takes it; nobody answers.
+
+    The service that runs the model counts them. `routes explain NAME --for count` shows
+    which do.
+    """
+    from genai_host.api import Message
+
+    asked = Message("user", question(words, attach, fragments))
+    before = [Message("system", system)] if system else []
+    count = app.host.count_tokens([*before, asked], model=model, provider=provider)
+    if not as_json:
+        echo(str(count.tokens))
+        return
+    route = count.route
+    echo_json(
+        {
+            "tokens": count.tokens,
+            "model": route.model if route else None,
+            "provider": route.provider if route else None,
+        }
+    )

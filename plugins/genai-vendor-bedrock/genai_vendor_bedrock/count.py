@@ -1,0 +1,35 @@
+"""How many tokens a conversation would take at Bedrock.
+
+Source: Amazon Bedrock Runtime API reference, "CountTokens", as of November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+
+from attrs import evolve
+
+from genai_host.api import ChatCall, CountDialect, Encoded, ProviderRequest, Serve
+from genai_vendor_bedrock.converse import BedrockConverse
+
+_PROFILE = re.compile(r"(global|us-gov|us|eu|apac|jp|au|ca|in)\.(?=[^.]+\.)", re.ASCII)
+
+
+class BedrockCount(CountDialect):
+    """Tokens are counted for a model, wherever it runs: the service knows no inference
+    profiles for it. What stands before a model's id to name one is left out."""
+
+    name = "bedrock-count"
+    of = BedrockConverse
+    endpoint = Serve(path="/model/{model}/count-tokens")
+    parameters = {
+        name: BedrockConverse.parameters[name] for name in ("additional_fields", "prompt_cache")
+    }
+    variant = BedrockConverse.variant
+    fields = frozenset({"additionalModelRequestFields", "messages", "system", "toolConfig"})
+    tokens = "inputTokens"
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        request = super().prepare_request(call)
+        asked = Encoded(b'{"converse":' + request.data() + b"}")
+        return evolve(request, model_id=_PROFILE.sub("", call.model_id), body={"input": asked})

@@ -1,0 +1,35 @@
+"""How many tokens a conversation would take, for Gemini.
+
+Source: Gemini API reference, "Counting tokens"; Vertex AI, "CountTokens"; as of November
+2026.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from genai_host.api import ChatCall, CountDialect, Encoded, ProviderRequest, Serve
+from genai_vendor_gemini.generate_content import GenerateContent
+
+
+class CountTokens(CountDialect):
+    """variant:
+
+    wrapped   whether it is asked with a whole request for an answer, as the Gemini API does,
+              or with the fields of one, as Vertex AI
+    """
+
+    name = "gemini-count"
+    of = GenerateContent
+    endpoint = Serve(path="/models/{model}:countTokens")
+    variant = {**GenerateContent.variant, "wrapped": True}
+    fields = frozenset({"contents", "generationConfig", "systemInstruction", "tools"})
+    tokens = "totalTokens"
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        request = super().prepare_request(call)
+        if not {**self.variant, **call.variant}["wrapped"]:
+            return request
+        model = {"model": f"models/{call.model_id}"}
+        whole = evolve(request, body={**model, **request.body})
+        return evolve(request, body={"generateContentRequest": Encoded(whole.data())})

@@ -1,0 +1,149 @@
+"""Counts of tokens: as a step of a feature, from Python, and what they are asked with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from genai_host import Host, Message, Record
+from genai_host.api import (
+    Answer,
+    ChatCall,
+    CountTokens,
+    Feature,
+    NoSettings,
+    Prompt,
+    ProviderReply,
+    Story,
+    TokenCount,
+    ToolSchema,
+    Turn,
+)
+from genai_host.dialects.anthropic_count import AnthropicCount
+from genai_host.dialects.openai_count import OpenAICount
+from genai_host.dialects.plain import PlainCount
+from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
+from genai_host.testing import FakeModel, MadePlugin, replay_everywhere
+from genai_host.testing.fake_service import HANG
+
+
+def respond(turn: Turn[NoSettings]) -> Story:
+    """Leaves out what is too long."""
+    messages = [*turn.history, turn.message]
+    try:
+        count = yield from CountTokens(Prompt(messages))
+    except GenaiError as error:
+        return Answer(f"nobody counts: {error.code}")
+    if count.tokens > 3:
+        messages = messages[-1:]
+    completion = yield from Prompt(messages)
+    return Answer(f"{completion.text} of {count.tokens}")
+
+
+@pytest.fixture
+def fake() -> FakeModel:
+    return FakeModel(lambda heard: f"{len(heard.messages)} heard")
+
+
+@pytest.fixture
+def host(make_host: Callable[..., Host], fake: FakeModel) -> Host:
+    feature = Feature("counting", NoSettings, respond)
+    return make_host(fake=fake, plugin=MadePlugin(features=[feature]))
+
+
+def test_a_feature_asks_for_it(host: Host) -> None:
+    conversation = host.open("counting", "fake")
+    first = conversation.say("one two")
+    assert first.text == "1 heard of 2"
+    assert conversation.say("three").text == "1 heard of 7"
+    (detail, _) = first.details
+    assert detail.title == "count of tokens by fake@fake"
+    assert (detail.data["tokens"], detail.data["messages"]) == (2, 1)
+    assert (first.cost.known, first.cost.dollars) == (1, 0)  # the answer has no price
+
+
+def test_it_is_replayed_from_the_record(host: Host) -> None:
+    conversation = host.open("counting", "fake")
+    conversation.say("one two")
+    assert isinstance(conversation.record, Record)
+    assert replay_everywhere(host, conversation.record) > 2
+
+
+def test_a_failure_reaches_the_feature(host: Host, fake: FakeModel) -> None:
+    fake.faults[0] = MalformedReply("nonsense")
+    assert host.open("counting", "fake").say("hi").text == "nobody counts: malformed_reply"
+
+
+def test_a_program_asks_for_it(host: Host, fake: FakeModel) -> None:
+    count = host.count_tokens("one two three", model="fake")
+    assert count.tokens == 3
+    assert count.route is not None
+    assert count.route.dialect == "plain-count"
+    said = [Message("system", "be brief"), Message("user", "one")]
+    assert host.count_tokens(said, model="fake", parameters={"temperature": 1}).tokens == 3
+    assert not fake.prompts  # nobody answered
+
+
+def test_parameters_are_checked_as_those_of_a_call_are(host: Host) -> None:
+    with pytest.raises(InvalidParameter, match="temprature"):
+        host.count_tokens("one", model="fake", parameters={"temprature": 1})
+
+
+def test_it_ends_with_the_host(host: Host, fake: FakeModel) -> None:
+    import threading
+
+    fake.faults[0] = HANG
+    errors: list[BaseException] = []
+
+    def count() -> None:
+        try:
+            host.count_tokens("one", model="fake")
+        except ConversationClosed as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    assert fake.hanging.wait(30)
+    host.close()
+    thread.join(30)
+    assert len(errors) == 1
+
+
+CALL = ChatCall(
+    model_id="m-1",
+    messages=[Message("system", "be brief"), Message("user", "hi")],
+    tools=[ToolSchema("look", "looks")],
+    tool_choice="required",
+    schema={"type": "object", "properties": {}, "additionalProperties": False},
+    parameters={"reasoning_effort": "high"},
+)
+
+
+def body(dialect: Any, call: ChatCall = CALL) -> Any:
+    return json.loads(dialect.prepare_request(call).data())
+
+
+def test_anthropic_is_asked_with_what_takes_tokens() -> None:
+    asked = body(AnthropicCount())
+    whole = body(AnthropicCount.of())
+    assert whole.keys() - asked.keys() == {"max_tokens"}
+    assert asked == {name: whole[name] for name in asked}
+
+
+def test_openai_is_asked_with_what_takes_tokens() -> None:
+    asked = body(OpenAICount())
+    whole = body(OpenAICount.of())
+    assert whole.keys() - asked.keys() == {"store"}
+    assert asked == {name: whole[name] for name in asked}
+
+
+@pytest.mark.parametrize("tokens", [None, -1, 1.5, "12", True, [1]])
+def test_what_is_no_count_is_malformed(tokens: Any) -> None:
+    reply = ProviderReply(json.dumps({"tokens": tokens}).encode())
+    with pytest.raises(MalformedReply):
+        PlainCount().extract_result(CALL, reply)
+    good = ProviderReply(b'{"tokens": 0}')
+    assert PlainCount().extract_result(CALL, good) == TokenCount(0)
