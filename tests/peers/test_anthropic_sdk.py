@@ -18,8 +18,9 @@ from peers.conversations import LOOK, Kind, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
 from peers.sides import Clients, Sides, clients, service, telling
 
-from genai_host.api import Answer, Message, NoSettings, Prompt, Story, ToolResult, Turn
+from genai_host.api import Answer, CountTokens, Message, NoSettings, Prompt, Story, ToolResult, Turn
 from genai_host.cancellation import Cancellation
+from genai_host.dialects.anthropic_count import AnthropicCount
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = pytest.mark.peers
@@ -128,6 +129,20 @@ def sent_by_both(
     (ours,) = sides.sent(replies, speak)
     (theirs,) = sides.sent(replies, speak_by_sdk)
     return ours, theirs
+
+
+@pytest.mark.parametrize("name", [name for name in TELLINGS if name.endswith("whole")])
+def test_both_count_alike(sides: ClaudeSides, name: str) -> None:
+    way, said, _ = TELLINGS[name]
+    prompt, wire, _ = TOLD[said]
+    sides.set_up(way.environment)
+    conversation = sides.host(telling(CountTokens(prompt)), "chat").open("tell", way.model)
+    messages = sides.clients.of(way).messages
+    taken: Any = {name: value for name, value in wire.items() if name in AnthropicCount.fields}
+    replies = [json_reply({"input_tokens": 12})]
+    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
+    (theirs,) = sides.sent(replies, lambda: messages.count_tokens(model=way.id, **taken))
+    assert differing(ours, theirs, way.may) == set()
 
 
 @pytest.mark.parametrize("way", WAYS, ids=[way.name for way in WAYS])

@@ -19,7 +19,8 @@ from peers.claude_conversations import TOLD
 from peers.differences import ABSENT, Difference, differing
 from peers.sides import Clients, Sides, clients, service, telling
 
-from genai_host.testing.fake_service import FakeService, Received
+from genai_host.api import CountTokens
+from genai_host.testing.fake_service import FakeService, Received, json_reply
 
 pytestmark = pytest.mark.peers
 __all__ = ["clients", "service"]
@@ -107,3 +108,18 @@ def test_both_send_the_same(sides: VertexSides, name: str, streamed: bool) -> No
 def _decoded(request: Received) -> Received:
     """Either side may encode the `@` of an id."""
     return evolve(request, path=unquote(request.path))
+
+
+def test_both_count_alike(sides: VertexSides) -> None:
+    prompt, wire, _ = TOLD["system"]
+    taken: Any = {name: value for name, value in wire.items() if name in ("messages", "system")}
+    sides.set_up(Way.environment)
+    tell = telling(CountTokens(prompt))
+    conversation = sides.host(tell, "chat").open("tell", "claude-haiku-4-5@vertex")
+    messages = sides.clients.of(Way()).messages
+    replies = [json_reply({"input_tokens": 12})]
+    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
+    (theirs,) = sides.sent(
+        replies, lambda: messages.count_tokens(model="claude-haiku-4-5@20251001", **taken)
+    )
+    assert differing(ours, theirs, VERSION) <= FIELDS.keys()

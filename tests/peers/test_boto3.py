@@ -28,6 +28,7 @@ from bedrock_service import (
 from botocore.config import Config
 from botocore.exceptions import ClientError, EventStreamError
 from fixtures import MakeHost
+from genai_vendor_bedrock import BedrockCount
 from peers.bedrock_conversations import TOLD
 from peers.conversations import LOOK, user
 from peers.differences import differing, headers_in_vain
@@ -35,6 +36,7 @@ from peers.sides import Clients, Sides, clients, service, telling
 
 from genai_host.api import (
     Answer,
+    CountTokens,
     Message,
     NoSettings,
     Opaque,
@@ -167,6 +169,24 @@ def sent_by_both(
     (ours,) = sides.sent(replies, speak)
     (theirs,) = sides.sent(replies, speak_by_sdk)
     return ours, theirs
+
+
+@pytest.mark.parametrize("way", WAYS[:2], ids=[way.name for way in WAYS[:2]])
+@pytest.mark.parametrize("name", TOLD)
+def test_both_count_alike(sides: BedrockSides, way: Way, name: str) -> None:
+    """The service knows no inference profiles for it."""
+    prompt, fields = TOLD[name]
+    sides.set_up(way.environment)
+    conversation = sides.host(telling(CountTokens(prompt)), "chat").open("tell", way.model)
+    client = sides.clients.of(way)
+    taken = {name: value for name, value in fields.items() if name in BedrockCount.fields}
+    replies = [json_reply({"inputTokens": 12})]
+    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
+    model = way.id.removeprefix("global.")
+    (theirs,) = sides.sent(
+        replies, lambda: client.count_tokens(modelId=model, input={"converse": taken})
+    )
+    assert differing(ours, theirs, way.may) == set()
 
 
 def test_what_is_signed_is_signed_for_the_same(sides: BedrockSides) -> None:

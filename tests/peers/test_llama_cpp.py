@@ -200,6 +200,24 @@ def test_it_answers(host: Host, dialect: str, streamed: bool) -> None:
     assert second.usage.cached_input > 0
 
 
+def test_it_counts_tokens(host: Host) -> None:
+    """It leaves out some of those that its template adds."""
+
+    def counted(*said: Message) -> tuple[int, int]:
+        count = host.count_tokens(said, model="messages/smollm2").tokens
+        *before, last = said
+        one = {"max_tokens": 1}
+        answering = host.open("chat", "messages/smollm2", parameters=one, history=before)
+        return count, answering.say(last).usage.input
+
+    system, user = Message("system", "Be brief."), Message("user", "What is the capital of France?")
+    alone, used = counted(user)
+    more, used_with_more = counted(system, user)
+    assert 5 < alone < more
+    assert 0 <= used - alone < 20
+    assert 0 <= used_with_more - more < 20
+
+
 @each_dialect
 @each_way
 def test_it_is_bounded(host: Host, dialect: str, streamed: bool) -> None:

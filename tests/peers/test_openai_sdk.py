@@ -17,6 +17,7 @@ from peers.ways import OWN, WAYS, OpenAISides, Way, way_named
 
 from genai_host.api import (
     Answer,
+    CountTokens,
     Embed,
     Message,
     Moderate,
@@ -240,6 +241,20 @@ def embedded_by_both(
     (ours,) = sides.sent(replies, lambda: conversation.say("go"))
     (theirs,) = sides.sent(replies, lambda: vectors.create(model=id, input=texts, **parameters))
     return differing(ours, theirs)
+
+
+def test_both_count_alike(sides: OpenAISides) -> None:
+    sides.set_up(OWN)
+    tell = telling(CountTokens(Prompt([Message("system", "Be brief."), Message("user", "hi")])))
+    conversation = sides.host(tell, "chat").open("tell", "gpt-4.1@openai")
+    responses = sides.clients.of(way_named("openai, chat")).responses
+    replies = [json_reply({"object": "response.input_tokens", "input_tokens": 12})]
+    said: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    (ours,) = sides.sent(replies, lambda: conversation.say("go"))
+    (theirs,) = sides.sent(
+        replies, lambda: responses.input_tokens.count(model="gpt-4.1", input=said)
+    )
+    assert differing(ours, theirs) == set()
 
 
 def test_both_ask_for_moderation_alike(sides: OpenAISides) -> None:
