@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import evolve
 
 from genai_host.api import Answer, Checker, Completion
-from genai_host.api.schema import build
+from genai_host.api.schema import build, schema_of, tells_dialects_apart
 from genai_host.errors import DeserializationError, InvalidData
 
 
@@ -26,22 +26,25 @@ class Answers:
     def built(
         self,
         answer: Answer,
-        schemas: Sequence[Mapping[str, Any]],
+        schema: Mapping[str, Any] | None,
         form: Any,
         completion: Completion | None = None,
     ) -> Answer:
         """The answer with its data as was asked for.
 
-        schemas      one of which the data must satisfy; none if none was asked for
+        schema       what the data must satisfy; None if none was asked for
         form         class of the data; a schema leaves it as it is
-        completion   what a model said last, for the error
+        completion   what a model said last: the data is of it, in its dialect
 
         Raises `DeserializationError`.
         """
-        if not schemas:
+        if schema is None:
             return answer
+        route = completion.route if completion else None
+        if route is not None and tells_dialects_apart(form):
+            schema = schema_of(form, route.dialect)
         try:
-            self._check(answer.data, schemas)
+            self._checker(schema).check(answer.data)
             return evolve(answer, data=build(answer.data, form))
         except InvalidData as error:
             raise DeserializationError(
@@ -51,16 +54,8 @@ class Answers:
                 **(completion.place if completion else {}),
             ) from error
 
-    def _check(self, data: Any, schemas: Sequence[Mapping[str, Any]]) -> None:
-        """Raises `InvalidData` if it fits none of them, as the last of them says."""
-        for number, schema in enumerate(schemas, 1):
-            key = json.dumps(schema, sort_keys=True)
-            if key not in self._checkers:
-                self._checkers[key] = Checker(schema)
-            try:
-                self._checkers[key].check(data)
-            except InvalidData:
-                if number == len(schemas):
-                    raise
-            else:
-                return
+    def _checker(self, schema: Mapping[str, Any]) -> Checker:
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._checkers:
+            self._checkers[key] = Checker(schema)
+        return self._checkers[key]

@@ -335,9 +335,7 @@ class Conversation:
             driver = self._driver(started, journal, self._cancellation, heard, form)
             try:
                 answer = yield from driver.run()
-                result = self._answers.built(
-                    answer, self._schemas(started, form), form, driver.completion
-                )
+                result = self._answers.built(answer, started.schema, form, driver.completion)
             except TurnWaiting as pause:
                 if isinstance(pause.__cause__, InvalidData):
                     raise pause.__cause__ from None
@@ -357,21 +355,9 @@ class Conversation:
 
     def _schema_of(self, form: Any) -> dict[str, Any]:
         """What is asked for, as it stands on record: in the dialect of the first route."""
-        dialects = self._dialects()
-        return schema_of(form, dialects[0] if dialects else "")
-
-    def _schemas(self, started: TurnStarted, form: Any) -> list[Mapping[str, Any]]:
-        """What the data may satisfy: the schema of any dialect in which it was asked for."""
-        if started.schema is None:
-            return []
-        if not tells_dialects_apart(form):
-            return [started.schema]
-        return [schema_of(form, dialect) for dialect in self._dialects()] or [started.schema]
-
-    def _dialects(self) -> list[str]:
-        """Those of all routes, that of the main role's best first."""
         agents = [self._cast.main, *self._cast.agents.values()]
-        return list(dict.fromkeys(r.info.dialect for agent in agents for r in agent.routes))
+        routes = [route for agent in agents for route in agent.routes]
+        return schema_of(form, routes[0].info.dialect if routes else "")
 
     def _form_of(self, started: TurnStarted) -> Any:
         """What a turn on record is to return: the class that the conversation was opened
