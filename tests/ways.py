@@ -40,6 +40,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GOOGLE_CLOUD_PROJECT": "mine", "GOOGLE_VERTEX_BASE_URL": "{url}",
     "CLOUDSDK_AUTH_ACCESS_TOKEN": "ya29-1",
     "OLLAMA_HOST": "{url}",
+    "MINE_API_KEY": "mine-1",
 }  # fmt: skip
 UNSET = (
     "OPENAI_API_VERSION", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY",
@@ -143,6 +144,12 @@ def set_up(make_host: MakeHost, service: FakeService, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def host(set_up: MakeHosts, service: FakeService) -> Host:
-    settings = {"base_url": f"{service.url}/v1"}
-    mine = InstanceConfig("openai-compatible", models={"llama-3.3-70b": "llama"}, settings=settings)
-    return set_up(Config(providers={"mine": mine}))
+    return set_up(with_mine(service))
+
+
+def with_mine(service: FakeService) -> Config:
+    """A configuration with a service in OpenAI's form, called `mine`."""
+    settings = {"base_url": f"{service.url}/v1", "api_key": {"env": "MINE_API_KEY"}}
+    models = {"llama-3.3-70b": "llama"}
+    mine = InstanceConfig("openai-compatible", models=models, settings=settings)
+    return Config(providers={"mine": mine})
