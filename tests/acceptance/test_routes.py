@@ -7,13 +7,14 @@ import base64
 import json
 from typing import Any
 
+import anthropic_service
 import genai_vendor_bedrock
 import pytest
 from attrs import frozen
 from endings import ENDINGS, OVERFLOWS
 from ways import WAYS, MakeHosts, Way, each_way, host, service, set_up, with_mine
 
-from genai_host import Host, Image, Message
+from genai_host import Config, Host, Image, Message
 from genai_host.api import (
     Answer,
     Feature,
@@ -34,8 +35,9 @@ from genai_host.errors import (
     UnsupportedPart,
 )
 from genai_host.join import Candidate
+from genai_host.retry import Patience
 from genai_host.testing import MadePlugin
-from genai_host.testing.fake_service import FakeService
+from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites.samples import sample_of
 
 __all__ = ["host", "service", "set_up"]
@@ -188,6 +190,26 @@ def test_item_10_what_is_unknown_or_bad_is_refused_before_anything_is_sent(
         assert caught.value.valid == taken
         assert caught.value.provider == way.route.partition("+")[0]
     assert not service.requests
+
+
+@pytest.mark.parametrize(
+    ("parameters", "path"), [({}, "/v1/messages"), ({"temperature": 0.5}, "anthropic/models")]
+)
+def test_item_10_what_stands_in_for_another_way_takes_the_same_parameters(
+    set_up: MakeHosts, service: FakeService, parameters: dict[str, Any], path: str
+) -> None:
+    """Anthropic's own service takes no temperature: Claude goes on without it, or at
+    Vertex AI."""
+    config = Config(prefer=("bedrock", "anthropic", "vertex"))
+    host = set_up(config, patience=Patience(tries=1, calls=2))
+    service.requests.clear()
+    service.replies[:] = [json_reply({}, 503), anthropic_service.claude("at last")]
+    assert host.open("chat", CLAUDE, parameters=parameters).say("hello").text == "at last"
+    first, second = service.requests
+    assert "/invoke" in first.path
+    assert path in second.path
+    for request in (first, second):
+        assert json.loads(request.body).get("temperature") == parameters.get("temperature")
 
 
 @each_way
