@@ -25,7 +25,8 @@ from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.bounds import Bounds
 from genai_host.config.keys import KEYS, OF_INSTANCES, TABLES, hint_for, names_in, read_value
 from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.names import PLAIN_NAME
+from genai_host.names import PLAIN_NAME, what_there_is
+from genai_host.telling import nearest
 
 Document = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
@@ -127,9 +128,10 @@ def enable_instance(document: Document, types: Types, name: str, *, enabled: boo
 def type_named(types: Types, name: str) -> ProviderType[Any]:
     """Raises `ConfigurationError` for a type that no plugin brings."""
     if name not in types:
-        raise ConfigurationError(
-            f"no plugin brings the provider type {name!r}", hint=hint_for(name, sorted(types))
-        )
+        known = sorted(types)
+        near = nearest(name, known)
+        hint = hint_for(name, near) if near else what_there_is("vendor", name, known)
+        raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
     return types[name]
 
 

@@ -37,6 +37,7 @@ from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
+from genai_host.names import what_there_is
 from genai_host.observers import Observers
 from genai_host.once import once
 from genai_host.prices import Prices, installed_prices
@@ -351,11 +352,10 @@ class Host:
         try:
             return self.registry.features[name]
         except KeyError:
-            known = ", ".join(sorted(self.registry.features)) or "none"
+            known = sorted(self.registry.features)
             raise ConfigurationError(
                 f"there is no feature {name!r}",
-                hint=f"there are: {known}; a plugin may bring it: "
-                f"genai-host install genai-feature-{name}",
+                hint=what_there_is("feature", name, known),
             ) from None
 
     def _recorder(

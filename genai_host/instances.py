@@ -13,7 +13,7 @@ from genai_host.config.reading import place_of
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.instance import Instance
 from genai_host.keys import Keys
-from genai_host.names import PLAIN_NAME
+from genai_host.names import PLAIN_NAME, plugin_line, what_there_is
 from genai_host.observers import Observers
 from genai_host.telling import nearest
 
@@ -75,11 +75,11 @@ class Instances:
             return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
         near = nearest(name, known)
-        there_are = f"there are: {', '.join(known) or 'none'}"
+        hint = f"did you mean {near[0]}?" if near else what_there_is("vendor", name, known)
         return NoRoute(
             f"there is no provider {name!r}",
             suggestions=near,
-            hint=f"did you mean {near[0]}?" if near else there_are,
+            hint=hint,
         )
 
     def add(
@@ -103,7 +103,7 @@ class Instances:
         if type not in self._types:
             raise ConfigurationError(
                 f"no plugin brings the provider type {type!r}",
-                hint=f"there are {', '.join(sorted(self._types))}",
+                hint=what_there_is("vendor", type, sorted(self._types)),
             )
         if not re.fullmatch(PLAIN_NAME, name):
             raise ConfigurationError(f"{name!r} is no name for a provider: as my-{type}")
@@ -158,7 +158,10 @@ class Instances:
         near = nearest(config.type, self._types)
         if self._file:
             why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
-        return f"{why}; did you mean {near[0]}?" if near else why
+        if near:
+            return f"{why}; did you mean {near[0]}?"
+        line = plugin_line("vendor", config.type)
+        return f"{why}: {line}" if line else why
 
     def _take_out(self, name: str, why: str) -> Instance:
         with self._lock:

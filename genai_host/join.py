@@ -6,13 +6,14 @@ Nothing here knows a model, a provider or a dialect by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation, RouteInfo, Serve
+from genai_host.names import plugin_line
 from genai_host.served import Served
 
 _OF_TRANSPORT = frozenset({"stream"})
@@ -109,10 +110,26 @@ class Join:
             return Offering(model.name, served.type, model.at[served.type])
         return declared
 
-    def counting(self, chat: Candidate, served: Served) -> Candidate:
-        """A candidate for chat, asked how many tokens a call would take."""
-        for name, serve in served.serves.items():
-            if chat.dialect and self._counts(name) == chat.dialect:
+    def elsewhere(self, model: Model, here: Container[str]) -> list[Candidate]:
+        """Where else a model is said to be: at providers that no plugin brings.
+
+        here   the names of the instances that there are, and of their types
+        """
+        mine = (each for each in self._offerings.values() if each.model == model.name)
+        offered = {each.provider: each.id for each in mine}
+        return [
+            Candidate(model, at, id=id, operation=model.operation, reasons=(_nobody_brings(at),))
+            for at, id in {**model.at, **offered}.items()
+            if at not in here
+        ]
+
+    def counting(self, chat: Candidate, served: Served | None) -> Candidate:
+        """A candidate for chat, asked how many tokens a call would take.
+
+        served   None where there is none
+        """
+        for name, serve in served.serves.items() if served and chat.dialect else ():
+            if self._counts(name) == chat.dialect:
                 dialect = self._dialects[name]
                 taken = dialect.parameters.keys()
                 return evolve(
@@ -123,7 +140,7 @@ class Join:
                     parameters={key: chat.parameters[key] for key in taken & chat.parameters},
                     operation="count",
                 )
-        reason = f"{served.name} counts no tokens of {chat.dialect}" if chat.dialect else ""
+        reason = f"{chat.provider} counts no tokens of {chat.dialect}"
         return evolve(chat, operation="count", reasons=chat.reasons or (reason,))
 
     def _counts(self, name: str) -> str:
@@ -169,6 +186,10 @@ def _refused(
     model: Model, served: Served, reason: str, *, dialect: str = "", id: str = ""
 ) -> Candidate:
     return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
+
+
+def _nobody_brings(provider: str) -> str:
+    return f"no plugin brings the provider {provider!r}: {plugin_line('vendor', provider)}"
 
 
 def _laid_over(serve: Serve, endpoint: Serve) -> Serve:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Literal
+
 APP = "genai-host"
 """The distribution, the command, and the folders of a user."""
 
@@ -26,6 +30,7 @@ COMMANDS = (
     "completion",
     "conversations",
     "config",
+    "count",
     "doctor",
     "features",
     "install",
@@ -40,3 +45,16 @@ COMMANDS = (
     "upgrade",
 )
 """The host's own subcommands, which no plugin may take."""
+
+
+def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
+    """The command that installs a plugin for a provider or a feature that is not here, by
+    the names that plugins have; empty for what cannot be the name of one."""
+    return f"{APP} install genai-{kind}-{name}" if re.fullmatch(PLAIN_NAME, name) else ""
+
+
+def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Iterable[str]) -> str:
+    """A hint where a provider or a feature is not here: which are, and what may bring it."""
+    there = f"there are: {', '.join(known) or 'none'}"
+    line = plugin_line(kind, wanted)
+    return f"{there}; a plugin may bring it: {line}" if line else there

@@ -12,9 +12,12 @@ from attrs import evolve, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.errors import NoRoute
-from genai_host.join import Candidate, Join, listed
+from genai_host.join import Candidate, Join
+from genai_host.names import APP, plugin_line, what_there_is
 from genai_host.served import Served
 from genai_host.telling import nearest
+
+_OF_A_VENDOR = f"the plugin of a vendor may bring it: {APP} install genai-vendor-NAME"
 
 
 @frozen
@@ -59,6 +62,7 @@ class Catalog:
         self.absent = dict(absent or {})
         offerings = list(offerings)
         self._join = Join(offerings, dialects)
+        self._here = {*self.served, *(each.type for each in served), *self.absent}
         self._prefer = list(prefer)
         self.names = dict(self.models)
         for model in self.models.values():
@@ -139,10 +143,16 @@ class Catalog:
             raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
         at = read.instance or provider
         served = [self.served[at]] if at else list(self.served.values())
-        found = [
-            _for_operation(candidate, operation)
+        candidates = [
+            candidate
             for each in served
             for candidate in self._join.candidates(read.model, each, read.id)
+        ]
+        if at is None:
+            candidates += self._join.elsewhere(read.model, self._here)
+        found = [
+            _for_operation(candidate, operation)
+            for candidate in candidates
             if read.dialect in (None, candidate.dialect)
             and (read.model.dialects or candidate.operation == operation)
         ]
@@ -150,7 +160,7 @@ class Catalog:
 
     def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
         """Where the dialect that is best for chat counts no tokens, another one may."""
-        counting = [self._join.counting(each, self.served[each.provider]) for each in found]
+        counting = [self._join.counting(each, self.served.get(each.provider)) for each in found]
         return sorted(counting, key=lambda each: (self._rank(each.provider), not each.runs))
 
     def _read(self, name: str, provider: str | None) -> _Read:
@@ -159,14 +169,22 @@ class Catalog:
             return _Read(self.names[name])
         before, at, after = name.rpartition("@")
         instance, plus, dialect = after.partition("+")
-        if at and instance in self.served:
+        if at and self._is_configured(instance):
             return self._read_at(before, instance, dialect if plus else None)
-        instance, slash, id = name.partition("/")
-        if slash and instance in self.served:
-            return self._read_id(id, instance)
+        named, slash, id = name.partition("/")
+        if slash and self._is_configured(named):
+            return self._read_id(id, named)
         if provider is not None:
             return self._read_at(name, provider)
-        raise self._unknown_model(name)
+        if at and (before in self.names or before in self.aliases):
+            raise self._unknown_provider(instance)
+        raise self._unknown_model(name, instance if at else named if slash else "")
+
+    def _is_configured(self, instance: str) -> bool:
+        """Whether there is such an instance. Raises `NoRoute` for one that cannot be."""
+        if instance in self.absent:
+            raise self._unknown_provider(instance)
+        return instance in self.served
 
     def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
         """A name at a provider: a declared model's, else an id. An alias says itself where
@@ -216,7 +234,9 @@ class Catalog:
             who = f"the provider {provider} has" if provider else "there is"
             raise NoRoute(
                 f"{who} no default model for {operation}",
-                hint="name one with --model; genai-host models lists them",
+                hint="name one with --model; genai-host models lists them"
+                if self.served
+                else _OF_A_VENDOR,
             )
         return found
 
@@ -226,10 +246,18 @@ class Catalog:
     def _rank(self, instance: str) -> int:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
 
-    def _unknown_model(self, name: str) -> NoRoute:
+    def _unknown_model(self, name: str, provider: str) -> NoRoute:
+        """
+        provider   that it would be at; empty if it names none
+        """
         known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
         near = nearest(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
+        line = plugin_line("vendor", provider)
+        if line:
+            hint += f"; a plugin may bring the provider {provider}: {line}"
+        elif not near:
+            hint += f"; {_OF_A_VENDOR}"
         return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
 
     def _unknown_provider(self, name: str) -> NoRoute:
@@ -239,8 +267,7 @@ class Catalog:
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near
-            else f"there are {listed(self.served)}; a plugin may bring it: "
-            f"genai-host install genai-vendor-{name}"
+            else what_there_is("vendor", name, self.served)
         )
         return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 
@@ -268,13 +295,16 @@ def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation
     near = [candidate for candidate in found if candidate.id] or found
     reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
     what = name or f"a default model for {operation}"
+    hint = "" if any(candidate.id for candidate in found) else _OF_A_VENDOR
     if not reasons:
-        return NoRoute(f"nothing can run {what} for {operation} in that way", model=name or "")
+        message = f"nothing can run {what} for {operation} in that way"
+        return NoRoute(message, hint=hint, model=name or "")
     if len(reasons) == 1:
-        return NoRoute(f"{what} cannot run: {reasons[0]}", reasons=reasons, model=name or "")
+        message = f"{what} cannot run: {reasons[0]}"
+        return NoRoute(message, hint=hint, reasons=reasons, model=name or "")
     return NoRoute(
         f"{what} cannot run on any of {len(near)} ways",
         reasons=reasons,
         model=name or "",
-        hint=f"genai-host routes explain {name}" if name else "genai-host routes",
+        hint=hint or (f"genai-host routes explain {name}" if name else "genai-host routes"),
     )

@@ -13,12 +13,19 @@ from attrs import frozen
 
 from genai_host.api import Clock, Delta
 from genai_host.cancellation import Cancellation
-from genai_host.errors import CircuitOpen, GenaiError, ProviderError
+from genai_host.errors import (
+    CircuitOpen,
+    GenaiError,
+    InvalidParameter,
+    ProviderError,
+    UnsupportedPart,
+)
 from genai_host.observers import CallReport
 from genai_host.route import Route
 from genai_host.tries import Trace
 
 T = TypeVar("T")
+_UNSENT = (InvalidParameter, UnsupportedPart)
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +58,8 @@ class Retry:
 
     Repeated are failures that may pass, as long as nothing of an answer has reached
     the caller: on the same route after a random wait ("full jitter") or the one that
-    the service asks for, then on the next one.
+    the service asks for, then on the next one. Of those that come after the first, one
+    that cannot be asked, since its format or its values are others, is left out.
     """
 
     def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
@@ -132,6 +140,7 @@ class _Tries:
         self._patience = patience
         self._calls = 0
         self._calls_here = 0
+        self._failed: GenaiError | None = None  # why the route is no longer the first
 
     @property
     def route(self) -> Route:
@@ -140,6 +149,9 @@ class _Tries:
     def seconds_after(self, error: GenaiError) -> float:
         """How long to wait until `route` is to be tried, which may be another one now.
         Raises the error if there is no use in it."""
+        if self._failed is not None and isinstance(error, _UNSENT):
+            self._go_on_with(self._routes[1:], self._failed)
+            return 0.0
         called = not isinstance(error, CircuitOpen)
         self._calls += called
         self._calls_here += called
@@ -167,8 +179,12 @@ class _Tries:
     def _turn_to_another(self, error: GenaiError) -> None:
         """The next route at another provider: what failed was this one."""
         failed = self.route.info.provider
-        others = [route for route in self._routes if route.info.provider != failed]
-        if not others:
+        self._go_on_with([each for each in self._routes if each.info.provider != failed], error)
+
+    def _go_on_with(self, routes: list[Route], error: GenaiError) -> None:
+        """Raises the error if there are none."""
+        if not routes:
             raise error
-        self._routes = others
+        self._routes = routes
         self._calls_here = 0
+        self._failed = error

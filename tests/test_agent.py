@@ -8,21 +8,30 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider
 
-from genai_host import Host, Image
+from genai_host import Config, Host, Image
 from genai_host.api import (
     Answer,
     Feature,
+    Limits,
     Message,
     Model,
     NoSettings,
     Offering,
     Prompt,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Serve,
+    Services,
     Story,
     ToolResult,
     ToolSchema,
     Turn,
 )
-from genai_host.errors import DeserializationError, NoRoute
+from genai_host.config import InstanceConfig
+from genai_host.errors import DeserializationError, NoRoute, Unavailable
+from genai_host.retry import Patience
 from genai_host.testing import MadePlugin
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -151,3 +160,39 @@ def test_parameters_of_a_prompt_are_laid_over_those_of_the_conversation(stage: A
     host = stage(set(), asking(parameters={"top_k": 3, "seed": 2}))
     host.open("asking", "m", parameters={"seed": 1, "temperature": 0}).say("hi")
     assert sent(host, "poor")[0]["parameters"] == {"seed": 2, "temperature": 0, "top_k": 3}
+
+
+class _Strict(Provider):
+    """Takes less of a parameter than others."""
+
+    serves = {"plain": Serve(parameters={"temperature": {"type": "number", "maximum": 1}})}
+
+    def __init__(self, settings: NoSettings, services: Services) -> None: ...
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        return ProviderReply(b'{"message": {"role": "assistant", "content": "strict"}}')
+
+    stream = send
+
+
+@pytest.mark.parametrize(("temperature", "expected"), [(0.5, "strict"), (1.5, None)])
+def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
+    make_host: Callable[..., Host], temperature: float, expected: str | None
+) -> None:
+    """The failure that is told is that of the route that was called."""
+    plugin = MadePlugin(
+        providers=[ProviderType("strict", NoSettings, _Strict)],
+        models=[Model("m", ["plain"])],
+        offerings=[Offering("m", "failing", "m"), Offering("m", "strict", "m")],
+        features=[asking()],
+    )
+    failing = InstanceConfig("mock", settings={"replies": [{"status": 503}], "repeat": True})
+    config = Config(providers={"failing": failing}, prefer=("failing",))
+    host = make_host(config=config, plugin=plugin, patience=Patience(tries=1, calls=2))
+    conversation = host.open("asking", "m", parameters={"temperature": temperature})
+    if expected:
+        assert conversation.say("hi").text == expected
+    else:
+        with pytest.raises(Unavailable) as caught:
+            conversation.say("hi")
+        assert caught.value.provider == "failing"

@@ -257,6 +257,18 @@ class TestInstances:
             add_instance(document, TYPES, name, kind, values)
         assert read_config().providers == {}
 
+    @pytest.mark.parametrize(
+        ("kind", "hint"),
+        [
+            ("maid", "did you mean made?"),
+            ("bedrock", "a plugin may bring it: genai-host install genai-vendor-bedrock"),
+        ],
+    )
+    def test_one_of_an_unknown_type_says_what_to_do(self, kind: str, hint: str) -> None:
+        with pytest.raises(ConfigurationError) as caught, edit_config() as document:
+            add_instance(document, TYPES, "own", kind, {})
+        assert caught.value.hint.endswith(hint)
+
     def test_a_secret_that_it_needs_may_come_later(self) -> None:
         with edit_config() as document:
             add_instance(document, TYPES, "new", "needing", {"address": "x"})

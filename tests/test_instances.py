@@ -217,8 +217,13 @@ def test_an_instance_that_cannot_be_opened_disturbs_no_other(
 
 def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
     host = answering(Config(providers={"odd": InstanceConfig("nonexistent")}))
-    with pytest.raises(NoRoute, match="no plugin brings the provider type 'nonexistent'"):
-        host.open("chat", "m", provider="odd")
+    why = (
+        "the provider 'odd' cannot run: no plugin brings the provider type 'nonexistent': "
+        "genai-host install genai-vendor-nonexistent"
+    )
+    for name, provider in (("m", "odd"), ("m@odd", None), ("odd/m", None)):
+        with pytest.raises(NoRoute, match=f"^{why}$"):
+            host.open("chat", name, provider=provider)
 
 
 def test_one_of_a_type_that_is_misspelt_is_told_with_its_line(
@@ -254,8 +259,9 @@ class TestWhileRunning:
             ("x", "nonexistent", "no plugin brings"),
             ("Not Plain", "answering", "is no name for a provider"),
         ):
-            with pytest.raises(ConfigurationError, match=reason):
+            with pytest.raises(ConfigurationError, match=reason) as caught:
                 host.instances.add(name, kind)
+            assert ("genai-vendor-nonexistent" in caught.value.hint) is (kind == "nonexistent")
 
     @pytest.mark.parametrize(
         ("end", "says"),
@@ -337,7 +343,8 @@ class TestWhileRunning:
                 ask("mine")
         with pytest.raises(NoRoute) as caught:
             instances["xyz"]
-        assert caught.value.hint == "there are: mock"
+        bring = "a plugin may bring it: genai-host install genai-vendor-xyz"
+        assert caught.value.hint == f"there are: mock; {bring}"
 
     def test_what_is_being_disabled_is_not_said_to_be_removed(
         self, answering: Any, monkeypatch: pytest.MonkeyPatch

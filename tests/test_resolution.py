@@ -148,6 +148,45 @@ class TestNames:
             catalog().resolve("claude", "bedrock")
         assert "genai-host install genai-vendor-bedrock" in caught.value.hint
 
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("claude@bedrock", "there is no provider 'bedrock'"),
+            ("claude@bedrock+chat-wire", "there is no provider 'bedrock'"),
+            ("quick@bedrock", "there is no provider 'bedrock'"),
+            ("stranger@bedrock", "there is no model 'stranger@bedrock'"),
+            ("claude-x@bedrock", "there is no model 'claude-x@bedrock'"),
+            ("bedrock/stranger", "there is no model 'bedrock/stranger'"),
+        ],
+    )
+    def test_a_name_at_a_provider_that_is_not_there_says_what_to_install(
+        self, name: str, said: str
+    ) -> None:
+        with pytest.raises(NoRoute) as caught:
+            catalog(aliases={"quick": "claude"}).resolve(name)
+        assert str(caught.value) == said
+        assert caught.value.hint.endswith("genai-host install genai-vendor-bedrock")
+
+    @pytest.mark.parametrize("name", ["claude@mine", "stranger@mine", "mine/stranger"])
+    def test_a_name_at_a_provider_whose_type_is_absent_says_so(self, name: str) -> None:
+        with pytest.raises(NoRoute, match="the provider 'mine' cannot run: no plugin brings x"):
+            catalog(absent={"mine": "no plugin brings x"}).resolve(name)
+
+    @pytest.mark.parametrize("name", ["x@A b", "../x", "x; rm/y", "\x1b[0m/x", "x@"])
+    def test_what_no_plugin_can_be_called_is_in_no_command(self, name: str) -> None:
+        for model, provider in ((name, None), ("claude", name)):
+            with pytest.raises(NoRoute) as caught:
+                catalog().resolve(model, provider)
+            _, _, plugin = caught.value.hint.partition("genai-host install ")
+            assert plugin in ("", "genai-vendor-NAME")
+
+    def test_where_nobody_is_a_vendors_plugin_is_named(self) -> None:
+        llama = Model("llama", dialects=["chat-wire"])
+        for name in ("llama", "stranger", None):
+            with pytest.raises(NoRoute) as caught:
+                Catalog([llama], [], {}, []).resolve(name)
+            assert caught.value.hint.endswith("genai-host install genai-vendor-NAME")
+
     def test_a_provider_whose_type_is_absent_says_so(self) -> None:
         with pytest.raises(NoRoute, match="no plugin brings x"):
             catalog(absent={"mine": "no plugin brings x"}).resolve("claude", "mine")
@@ -280,6 +319,22 @@ class TestReasons:
 
     def test_a_provider_that_does_not_offer_it(self) -> None:
         assert "second does not offer llama" in self.why(catalog(), "llama")
+
+    def test_a_provider_that_is_said_to_have_it_and_is_not_there(self) -> None:
+        """After those that are there; the matrix has those alone."""
+        joined = catalog(offerings=(Offering("llama", "ollama", "l:3"),))
+        assert self.why(joined, "llama")[-1] == (
+            "no plugin brings the provider 'ollama': genai-host install genai-vendor-ollama"
+        )
+        with pytest.raises(NoRoute, match=r"llama cannot run: .* genai-vendor-ollama$"):
+            joined.resolve("llama")
+        assert "ollama" not in {each.provider for each in joined.matrix()}
+        with pytest.raises(NoRoute, match="first does not offer llama"):
+            joined.resolve("llama@first")
+
+    def test_one_that_is_not_there_keeps_no_other_from_running(self) -> None:
+        joined = catalog(offerings=(Offering("claude", "elsewhere", "c"),))
+        assert {each.provider for each in joined.resolve("claude")} == {"first"}
 
     def test_no_shared_dialect_names_both_sides(self) -> None:
         only_other = Served("p", "p", serves={"other-wire": Serve()})

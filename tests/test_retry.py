@@ -19,9 +19,11 @@ from genai_host.errors import (
     ContextOverflow,
     GenaiError,
     IncompleteReply,
+    InvalidParameter,
     RateLimited,
     RequestRefused,
     Unavailable,
+    UnsupportedPart,
 )
 from genai_host.observers import CallReport
 from genai_host.retry import Retry
@@ -114,6 +116,20 @@ class TestHowOften:
         service = Service(a=[Unavailable("x")], b=["yes"])
         assert attempt(service, "a", "a", "b") == "yes"
         assert service.calls == ["a", "a", "a", "b"]
+
+    @pytest.mark.parametrize(
+        "error", [InvalidParameter("x", parameter="p", valid=["q"]), UnsupportedPart("x")], ids=repr
+    )
+    def test_a_way_that_cannot_be_asked_is_left_out(self, error: GenaiError) -> None:
+        """Unless it is the first: then nothing has failed before."""
+        service = Service(a=[Unavailable("down")], b=[error], c=["yes"])
+        assert attempt(service, "a", "b", "c") == "yes"
+        assert attempt(service, "a", "b") == Unavailable("down")
+        assert attempt(service, "b", "c") is error
+
+    def test_another_dialect_there_may_be_asked(self) -> None:
+        service = Service(a=[Unavailable("down")], b=[UnsupportedPart("x"), "yes"])
+        assert attempt(service, "a", "b", "b") == "yes"
 
     def test_an_open_circuit_is_no_call(self) -> None:
         service = Service(a=[CircuitOpen("x")], b=[Unavailable("1"), "yes"])

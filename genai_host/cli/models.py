@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from genai_host.api import Model
 from genai_host.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
@@ -26,17 +27,18 @@ def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
     if at is not None:
         _list_at(app, at, as_json)
         return
-    by_model: dict[str, list[Candidate]] = {}
+    found: dict[str, list[Candidate]] = {}
     for candidate in app.host.routes():
-        by_model.setdefault(candidate.model.name, []).append(candidate)
+        found.setdefault(candidate.model.name, []).append(candidate)
+    models = dict(app.host.catalog.models)  # where there is no provider, none is in a route
     aliases = _aliases(app)
-    for model, names in aliases.items():
-        if model not in by_model:  # what an alias passes through is declared nowhere
-            by_model[model] = app.host.catalog.explain(names[0], None, "chat")
+    for name, names in aliases.items():
+        if name not in models:  # what an alias passes through is declared nowhere
+            models[name] = app.host.catalog.model_named(names[0])
+            found[name] = app.host.catalog.explain(names[0], None, "chat")
     rows = [
-        _row(app, candidates, aliases.get(model, ()))
-        for model, candidates in by_model.items()
-        if candidates
+        _row(app, model, found.get(name, ()), aliases.get(name, ()))
+        for name, model in models.items()
     ]
     rows = [row for row in rows if everything or row["runs"]]
     if as_json:
@@ -56,8 +58,9 @@ def _aliases(app: App) -> dict[str, list[str]]:
     return found
 
 
-def _row(app: App, candidates: list[Candidate], aliases: Sequence[str]) -> dict[str, Any]:
-    model = candidates[0].model
+def _row(
+    app: App, model: Model, candidates: Sequence[Candidate], aliases: Sequence[str]
+) -> dict[str, Any]:
     running = [candidate for candidate in candidates if candidate.runs]
     return {
         "name": model.name,

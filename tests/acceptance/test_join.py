@@ -5,52 +5,22 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import anthropic_service
-import bedrock_service
-import gemini_service
-import genai_models_open
-import genai_vendor_anthropic
-import genai_vendor_bedrock
-import genai_vendor_gemini
-import genai_vendor_ollama
-import genai_vendor_openai
-import ollama_service
-import openai_service
 import pytest
-from attrs import evolve, frozen
-from fixtures import MakeHost
-from openai_service import LOOKING
+from attrs import evolve
+from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
 
 from genai_host import Config, Host, Image, Message, Record, Text
 from genai_host.api import Opaque, Part, Reasoning, ToolCall, ToolResult
-from genai_host.config import InstanceConfig
 from genai_host.errors import NoRoute, Unavailable
 from genai_host.record import StepEnded
 from genai_host.retry import Patience
-from genai_host.testing.fake_service import FakeService, Reply, json_reply, stream_reply
+from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
-Says = Callable[..., Reply]
-"""Makes a reply of `text`, one that asks for a tool with `call`, in pieces if `streamed`."""
+__all__ = ["host", "service", "set_up"]
 
-ENVIRONMENT: Mapping[str, str] = {
-    "NO_PROXY": "*",
-    "OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "{url}/v1",
-    "AZURE_OPENAI_API_KEY": "az-1", "AZURE_OPENAI_ENDPOINT": "{url}",
-    "ANTHROPIC_API_KEY": "ant-1", "ANTHROPIC_BASE_URL": "{url}",
-    "AWS_BEARER_TOKEN_BEDROCK": "aws-1", "AWS_REGION": "eu-west-1",
-    "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": "{url}",
-    "GEMINI_API_KEY": "g-1", "GOOGLE_GEMINI_BASE_URL": "{url}",
-    "GOOGLE_CLOUD_PROJECT": "mine", "GOOGLE_VERTEX_BASE_URL": "{url}",
-    "CLOUDSDK_AUTH_ACCESS_TOKEN": "ya29-1",
-    "OLLAMA_HOST": "{url}",
-}  # fmt: skip
-UNSET = (
-    "OPENAI_API_VERSION", "AZURE_OPENAI_AD_TOKEN", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY",
-    "GOOGLE_CLOUD_LOCATION", "AWS_PROFILE",
-)  # fmt: skip
 PNG = b"\x89PNG\r\n\x1a\n"
 CITY = {
     "type": "object",
@@ -58,109 +28,8 @@ CITY = {
     "required": ["name"],
     "additionalProperties": False,
 }
-
-
-def invoked(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
-    """Claude by Bedrock's InvokeModel: Anthropic's replies, and its events in frames."""
-    if not streamed:
-        return anthropic_service.claude(text, call=call)
-    events = bedrock_service.encoded(anthropic_service.events(text, call=call))
-    frames = [bedrock_service.chunk(each) for each in events]
-    return stream_reply(frames, content_type=bedrock_service.STREAM_TYPE)
-
-
-@frozen
-class Way:
-    """A way that a model can go.
-
-    says    what the service answers
-    path    a part of where it is asked
-    """
-
-    route: str
-    says: Says
-    path: str
-
-
-WAYS: Mapping[str, tuple[Way, ...]] = {
-    "claude-haiku-4-5": (
-        Way("anthropic+anthropic-messages", anthropic_service.claude, "/v1/messages"),
-        Way("bedrock+anthropic-messages", invoked, "/invoke"),
-        Way("bedrock+bedrock-converse", bedrock_service.converse, "/converse"),
-        Way("vertex+anthropic-messages", anthropic_service.claude, "anthropic/models"),
-    ),
-    "gpt-4.1": (
-        Way("openai+openai-chat", openai_service.chat, "/v1/chat/completions"),
-        Way("openai+openai-responses", openai_service.responses, "/v1/responses"),
-        Way("azure-openai+openai-chat", openai_service.chat, "/openai/v1/chat"),
-        Way("azure-openai+openai-responses", openai_service.responses, "/openai/v1/responses"),
-    ),
-    "gemini-3.8-flash": (
-        Way("gemini+gemini", gemini_service.gemini, "/v1beta/models"),
-        Way("vertex+gemini", gemini_service.gemini, "google/models"),
-    ),
-    "llama-3.3-70b": (
-        Way("ollama+ollama-chat", ollama_service.chat, "/api/chat"),
-        Way("bedrock+bedrock-converse", bedrock_service.converse, "/converse"),
-        Way("mine+openai-chat", openai_service.chat, "/v1/chat/completions"),
-    ),
-}
-CASES = [(model, way) for model, ways in WAYS.items() for way in ways]
-
-
-def ways(but: str = "") -> pytest.MarkDecorator:
-    """All of the table, but for models or routes of which this is a part."""
-    chosen = [
-        pytest.param(model, way, id=f"{model}@{way.route}")
-        for model, way in CASES
-        if not but or but not in f"{model}@{way.route}"
-    ]
-    return pytest.mark.parametrize(("model", "way"), chosen)
-
-
-each_way = ways()
 SEES_NOTHING = "llama"
 CANNOT_STOP = "responses"  # the format has no place for it: it is an error before the call
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[FakeService]:
-    with FakeService() as made:
-        yield made
-
-
-MakeHosts = Callable[..., Host]
-
-
-@pytest.fixture
-def set_up(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> MakeHosts:
-    """Makes hosts that have all vendors, each of them served here."""
-    for name in (*UNSET, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value.format(url=service.url))
-
-    def make(config: Config, **given: Any) -> Host:
-        return make_host(
-            config=config,
-            **given,
-            open=genai_models_open,
-            anthropic=genai_vendor_anthropic,
-            bedrock=genai_vendor_bedrock,
-            gemini=genai_vendor_gemini,
-            ollama=genai_vendor_ollama,
-            openai=genai_vendor_openai,
-            look=LOOKING,
-        )
-
-    return make
-
-
-@pytest.fixture
-def host(set_up: MakeHosts, service: FakeService) -> Host:
-    settings = {"base_url": f"{service.url}/v1"}
-    mine = InstanceConfig("openai-compatible", models={"llama-3.3-70b": "llama"}, settings=settings)
-    return set_up(Config(providers={"mine": mine}))
 
 
 def said(

@@ -104,6 +104,15 @@ class HttpReplies(HttpStage):
         assert len(self.service.requests) == 1
 
     @both_ways
+    def test_instead_of_a_wait_that_is_too_long_another_way_is_taken_at_once(
+        self, way: str
+    ) -> None:
+        self.service.replies = [self.refusal(429, Retry_After="86400"), self.good(way)]
+        host = self.stage(instances=self._others("second"))
+        assert self.ask(host, way, at="") == (ANSWER, ANSWER)
+        assert [route.provider for route in self.observer.begun] == ["tested", "second"]
+
+    @both_ways
     @pytest.mark.parametrize("asked", ["2", "Thu, 01 Jan 2026 00:00:02 GMT"])
     def test_a_short_wait_is_kept(self, way: str, asked: str) -> None:
         clock = ManualClock()

@@ -41,6 +41,19 @@ class HttpStreams(HttpStage):
         assert self.ask(self.stage(), "streamed") == (ANSWER, ANSWER)
         assert len(self.service.requests) == 2
 
+    def test_an_error_before_the_first_token_is_tried_again_if_it_may_pass(self) -> None:
+        if self.late_error is None:
+            pytest.skip("the service has no errors amid streams: `late_error`")
+        failed = self.streamed([self.frame(self.late_error)])
+        self.service.replies = [failed, self.good("streamed")]
+        streamed, outcome = self.ask(self.stage(), "streamed")
+        if len(self.service.requests) == 2:
+            assert (streamed, outcome) == (ANSWER, ANSWER)
+        else:
+            assert streamed == ""
+            assert isinstance(outcome, ProviderError)
+            assert not outcome.retryable
+
     def test_a_stream_that_is_cut_after_it_is_not(self) -> None:
         """Neither here nor elsewhere: the text that came is kept."""
         self.service.replies = [self.streamed([*self.begun(), CUT]), self.good("streamed")]

@@ -28,6 +28,7 @@ from genai_host.testing.suites import (
     EmbedDialectSuite,
     HttpProviderSuite,
     ModelSuite,
+    SpeaksAnthropicMessages,
 )
 
 COUNTED = {
@@ -105,6 +106,13 @@ class TestGemini(SpeaksGemini, HttpProviderSuite):
 
 
 class TestVertex(SpeaksGemini, HttpProviderSuite):
+    plugin = genai_vendor_gemini
+    provider = "vertex"
+    settings = {"base_url": "{url}", "project": "mine"}
+    keys = ["CLOUDSDK_AUTH_ACCESS_TOKEN"]
+
+
+class TestClaudeOnVertex(SpeaksAnthropicMessages, HttpProviderSuite):
     plugin = genai_vendor_gemini
     provider = "vertex"
     settings = {"base_url": "{url}", "project": "mine"}
