@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,11 +33,13 @@ from genai_host.api import (
 )
 from genai_host.api.costs import cost_of_call
 from genai_host.cli.costs import cost_text, dollars_text
+from genai_host.dialects.plain import Plain
 from genai_host.errors import DeserializationError, GenaiError
 from genai_host.prices import PackagedPrices, installed_prices
+from genai_host.record import StepEnded
 from genai_host.store import Store
 from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
-from genai_host.testing.fake_service import json_reply
+from genai_host.testing.fake_service import json_reply, stream_reply
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -255,6 +258,23 @@ class TestCalls:
         assert answer.cost == Cost(0.003, known=1, unknown=1)
         assert answer.details[0].data["cost"] == 0.003
 
+    def test_a_call_at_another_price_than_the_lists_has_none(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Plain, "price_parameters", frozenset({"seed"}))
+        host = scripted(make_host, said(), said())
+        assert host.open("chat", "script/m").say("hi").cost.known == 1
+        hurried = host.open("chat", "script/m", parameters={"seed": 1})
+        assert hurried.say("hi").cost == Cost(unknown=1)
+
+    def test_one_whose_reply_is_kept_has_it_as_well(
+        self, make_host: MakeHost, tmp_path: Path
+    ) -> None:
+        host = scripted(make_host, said())
+        settings = {"keep_raw_engine_responses": True, "raw_engine_responses": str(tmp_path)}
+        answer = host.open("chat-model", "script/m", settings=settings).say("hi")
+        assert answer.cost == Cost(2.2, known=1)
+
     def test_a_service_over_http_is_known_by_its_address(
         self, make_host: MakeHost, service: FakeService
     ) -> None:
@@ -278,6 +298,35 @@ class TestFailures:
         host = scripted(make_host, {"text": "a b", "fault": "cut", "pieces": 1}, said())
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1, unknown=1)
+
+    def test_of_an_error_amid_a_stream_it_is_unknown(
+        self, make_host: MakeHost, service: FakeService
+    ) -> None:
+        """Whatever was written before has its price."""
+        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": Serve()})
+        begun = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
+        failed = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
+        events = [json.dumps(each).encode() for each in (begun, failed)]
+        service.replies.extend([stream_reply(events), json_reply({}, 400)])
+        host = make_host(
+            prices=Table({}), acme=MadePlugin(providers=[acme]), twice=TWICE, patience=Patience(1)
+        )
+        *_, last = host.open("twice", "acme/m").stream("hi")
+        assert last.answer is not None
+        assert last.answer.cost == Cost(unknown=1)
+
+    def test_what_was_never_sent_is_no_call(self, make_host: MakeHost) -> None:
+        def ask(turn: Turn[NoSettings]) -> Story:
+            with suppress(GenaiError):
+                yield from Prompt([turn.message], parameters={"no-such": 1})
+            return Answer("done")
+
+        feature = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        conversation = scripted(make_host, said(), ask=feature).open("ask", "script/m")
+        assert conversation.say("hi").cost == Cost()
+        assert isinstance(conversation.record, Record)
+        [ended] = [each for each in conversation.record.entries if isinstance(each, StepEnded)]
+        assert not ended.tries
 
     def test_an_answer_that_is_not_what_was_asked_for_has_one(self, make_host: MakeHost) -> None:
         def ask(turn: Turn[NoSettings]) -> Story:
