@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genai_host.api import Answer, Message
+from genai_host.api import Answer, Message, TokenCount
 from genai_host.conversation import Conversation, Said
 from genai_host.errors import Cancelled, ConversationBusy
 from genai_host.events import Event
@@ -61,6 +61,10 @@ class AsyncHost:
     ) -> list[Summary]:
         """As `Host.conversations`."""
         return await _in_thread(lambda: self.host.conversations(limit=limit, after=after))
+
+    async def count_tokens(self, *arguments: Any, **named: Any) -> TokenCount:
+        """As `Host.count_tokens`."""
+        return await _in_thread(lambda: self.host.count_tokens(*arguments, **named))
 
     async def close(self) -> None:
         """As `Host.close`."""

@@ -14,6 +14,7 @@ from attrs import frozen
 from genai_host.api import Clock, Delta
 from genai_host.cancellation import Cancellation
 from genai_host.errors import (
+    AuthenticationFailed,
     CircuitOpen,
     GenaiError,
     InvalidParameter,
@@ -43,6 +44,8 @@ class Patience:
     longest       seconds: what that bound grows to
     retry_after   seconds: a service that asks for a longer wait is not waited for
     jitter        a random number of seconds between 0 and what it is given
+    refused_keys  whether another provider is asked where one refuses the key (401, 403),
+                  which somebody has to mend
     """
 
     tries: int = 3
@@ -51,6 +54,7 @@ class Patience:
     longest: float = 8.0
     retry_after: float = 60.0
     jitter: Callable[[float], float] = _full_jitter
+    refused_keys: bool = False
 
 
 class Retry:
@@ -155,10 +159,11 @@ class _Tries:
         called = not isinstance(error, CircuitOpen)
         self._calls += called
         self._calls_here += called
-        if not error.retryable or self._calls >= self._patience.calls:
+        refused = self._patience.refused_keys and isinstance(error, AuthenticationFailed)
+        if not (error.retryable or refused) or self._calls >= self._patience.calls:
             raise error
         here = self.route.candidate.name
-        seconds = self._seconds_before_the_same(error)
+        seconds = None if refused else self._seconds_before_the_same(error)
         if seconds is None:
             self._turn_to_another(error)
             _log.info("%s failed (%s): on to %s", here, error, self.route.candidate.name)

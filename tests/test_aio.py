@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from genai_host import AsyncHost, Host
 from genai_host.aio import AsyncConversation
@@ -54,6 +55,17 @@ def test_a_turn_can_be_awaited(make_host: Callable[..., Host]) -> None:
                 answer = await conversation.say("hi there")
             assert answer.text == "hi there"
             assert len(conversation.history) == 2
+
+    run(main())
+
+
+def test_tokens_are_counted(make_host: Callable[..., Host]) -> None:
+    async def main() -> None:
+        async with AsyncHost(make_host()) as host:
+            count = await host.count_tokens("one two", model="mock")
+            assert count == evolve(
+                host.host.count_tokens("one two", model="mock"), seconds=count.seconds
+            )
 
     run(main())
 

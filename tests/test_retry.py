@@ -112,6 +112,14 @@ class TestHowOften:
         assert attempt(service, "a", "b") is error
         assert service.calls == ["a"]
 
+    def test_a_refused_key_leads_on_to_another_provider_if_that_is_asked_for(self) -> None:
+        service = Service(a=[AuthenticationFailed("no")], b=["yes"])
+        patience = Patience(refused_keys=True, jitter=lambda _: 0.0)
+        assert attempt(service, "a", "a", "b", patience=patience) == "yes"
+        assert service.calls == ["a", "b"]
+        refusing = Service(a=[AuthenticationFailed("no")])
+        assert isinstance(attempt(refusing, "a", patience=patience), AuthenticationFailed)
+
     def test_the_next_route_is_one_at_another_provider(self) -> None:
         service = Service(a=[Unavailable("x")], b=["yes"])
         assert attempt(service, "a", "a", "b") == "yes"
