@@ -189,7 +189,7 @@ class TestProviders:
         rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
         assert {"mock", "local"} <= set(rows)
         assert rows["mock"]["status"] == "runs"
-        assert rows["mock"]["dialects"] == ["plain", "plain-embed"]
+        assert rows["mock"]["dialects"] == ["plain", "plain-embed", "plain-count"]
         assert [setting["name"] for setting in rows["mock"]["settings"]][:1] == ["replies"]
 
     def test_settings_are_told_from_their_class(self, terminal: Terminal) -> None:

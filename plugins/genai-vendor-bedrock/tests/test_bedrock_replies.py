@@ -74,7 +74,7 @@ def test_all_that_a_model_says_is_read() -> None:
 
 
 def test_what_the_cache_took_or_gave_is_input() -> None:
-    assert both([{"text": "a"}]).usage == Usage(9, 4, 3)
+    assert both([{"text": "a"}]).usage == Usage(9, 4, 3, cache_written=2)
 
 
 def test_thoughts_that_are_hidden_are_kept() -> None:
@@ -204,7 +204,7 @@ def test_a_stream_is_whole_once_its_usage_has_come() -> None:
     assert caught.value.text == "ab"
     decoder.feed(StreamEvent(end))
     assert decoder.done
-    assert decoder.finish().usage == Usage(9, 4, 3)
+    assert decoder.finish().usage == Usage(9, 4, 3, cache_written=2)
 
 
 def test_kinds_to_come_are_passed_over() -> None:

@@ -60,7 +60,9 @@ def test_a_reply_in_one_piece_has_the_same_form(local_host: Host, model: str) ->
     data = dict(answer.details[0].data)
     assert data["finish"] == "stop"
     assert set(data["usage"]) - {"cached_input"} == {"input", "output"}
+    assert data["cost"] == 0
     assert set(data) == {
+        "cost",
         "role",
         "messages",
         "added",

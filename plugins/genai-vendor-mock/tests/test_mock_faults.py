@@ -145,6 +145,8 @@ def test_a_filtered_answer_is_an_unexpected_finish(scripted: MakeHost, model: st
         "the model stopped because of content_filter",
         reason="content_filter",
         detail="As an AI",
+        provider="mock",
+        model=model,
     )
     assert conversation.history == ()
 

@@ -69,8 +69,8 @@ def _is_own(base_url: str) -> bool:
 
 _OWN: Mapping[str, Serve] = {
     "openai-responses": Serve(variant=HELD),
-    "openai-count": Serve(),
     "openai-chat": Serve(variant={**HELD, "max_tokens": "max_completion_tokens"}),
+    "openai-count": Serve(),
     "openai-embed": Serve(variant={"encoding": "base64"}),
     "openai-moderate": Serve(ids="*moderation*"),
 }

@@ -322,7 +322,7 @@ def test_an_address_of_ones_own_is_spoken_to_in_chat_completions(
     serves = host.instances["openai"].provider.serves
     best, second, *others = serves
     chats = ["openai-responses", "openai-chat"] if own else ["openai-chat", "openai-responses"]
-    assert [best, second, *others] == [*chats, "openai-embed", "openai-moderate"]
+    assert [best, second, *others] == [*chats, "openai-count", "openai-embed", "openai-moderate"]
     assert serves["openai-chat"].variant.get("max_tokens") == (
         "max_completion_tokens" if own else None
     )
