@@ -4,7 +4,7 @@ written.
     with edit_config() as document:
         set_keys(document, types, {"providers.my-gate.base_url": "https://gate.example/v1"})
 
-A key is its place in the file, with dots: `defaults.model`, `aliases.NAME`,
+A key is its place in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
 `providers.NAME.SETTING`, `providers.NAME.models.MODEL`, `providers.NAME.calls.BOUND`. All
 values are text, as a command has it; each function raises `ConfigurationError` for what
 does not fit, and then nothing is written.
@@ -23,7 +23,15 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
 from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.bounds import Bounds
-from genai_host.config.keys import KEYS, OF_INSTANCES, TABLES, hint_for, names_in, read_value
+from genai_host.config.keys import (
+    KEYS,
+    OF_INSTANCES,
+    OF_NAMES,
+    TABLES,
+    hint_for,
+    names_in,
+    read_value,
+)
 from genai_host.errors import ConfigurationError, InvalidData
 from genai_host.names import PLAIN_NAME, what_there_is
 from genai_host.telling import nearest
@@ -38,7 +46,7 @@ def split_key(key: str) -> tuple[str, ...]:
     table, *rest = key.split(".", 1)
     if key in KEYS:
         return tuple(key.split("."))
-    if table == "aliases" and rest:
+    if table in OF_NAMES and rest:
         return (table, *rest)
     if table == "providers" and rest and rest[0].count("."):
         name, setting = rest[0].split(".", 1)
@@ -47,7 +55,7 @@ def split_key(key: str) -> tuple[str, ...]:
             return (table, name, inner, *last)
         if setting and "." not in setting and setting not in ("models", "calls"):
             return (table, name, setting)
-    known = [*KEYS, "aliases.NAME", "providers.NAME.SETTING"]
+    known = [*KEYS, "aliases.NAME", "approvals.TOOL", "providers.NAME.SETTING"]
     near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else known
     raise ConfigurationError(f"there is no key {key!r}", hint=hint_for(key, near or known))
 
@@ -79,8 +87,8 @@ def set_keys(document: Document, types: Types, values: Mapping[str, str]) -> Non
         if where[0] == "providers":
             instances[where[1]] = None
             _set_of_instance(document, types, key, where, text)
-        elif where[0] == "aliases":
-            _table(document, "aliases")[where[1]] = text
+        elif where[0] in OF_NAMES:
+            _table(document, where[0])[where[1]] = text
         else:
             value = read_value(f"the value of {key}", text, KEYS[key].kind)
             inner = _table(document, *where[:-1])

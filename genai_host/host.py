@@ -6,13 +6,17 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from attrs import evolve
 
 from genai_host.agent import Agent
 from genai_host.api import (
+    Approval,
     Clock,
     Codec,
     CountTokens,
@@ -21,6 +25,7 @@ from genai_host.api import (
     Operation,
     Prompt,
     TokenCount,
+    Tool,
     ToolCall,
     ToolOutput,
     ToolSchema,
@@ -49,11 +54,14 @@ from genai_host.resolution import Catalog
 from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
+from genai_host.telling import nearest
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
     from genai_host.store.summary import Summary
+
+_log = logging.getLogger(__name__)
 
 
 class Host:
@@ -236,8 +244,24 @@ class Host:
 
     @once
     def toolbox(self) -> Toolbox:
-        """The tools of all plugins."""
-        return Toolbox(self.registry.tools, self.clock, self.codec)
+        """The tools of all plugins, each with the approval that the user wants for it."""
+        for name in self.config.approvals.keys() - self.registry.tools:
+            _log.warning("approvals: there is no tool %r", name)
+        tools = {name: self.tool(name) for name in self.registry.tools}
+        return Toolbox(tools, self.clock, self.codec)
+
+    def tool(self, name: str) -> Tool:
+        """A tool by its name, with the approval that the user wants for it. Raises
+        `ConfigurationError` if there is none."""
+        found = self.registry.tools.get(name)
+        if found is None:
+            near = nearest(name, self.registry.tools)
+            known = f"there are: {', '.join(sorted(self.registry.tools)) or 'none'}"
+            raise ConfigurationError(
+                f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
+            )
+        wanted = self.config.approvals.get(name)
+        return found if wanted is None else evolve(found, approval=cast(Approval, wanted))
 
     def call_tool(
         self,

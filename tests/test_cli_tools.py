@@ -191,3 +191,46 @@ class TestCall:
     )
     def test_a_wrong_use(self, terminal: Terminal, arguments: list[str]) -> None:
         assert terminal("tools", "call", "repeat", *arguments)[0] == 2
+
+
+class TestApprovals:
+    """What the user says of a tool comes before what it says itself."""
+
+    def approval(self, terminal: Terminal, name: str) -> str:
+        found = json.loads(terminal("tools", "show", name, "--json")[1])["approval"]
+        assert isinstance(found, str)
+        return found
+
+    def test_one_is_forbidden_and_allowed_again(self, terminal: Terminal) -> None:
+        assert terminal("config", "set", "approvals.repeat=deny")[0] == 0
+        assert "approvals.repeat\tdeny\tfile" in terminal("config", "show")[1]
+        assert self.approval(terminal, "repeat") == "deny"
+        assert "repeat\tzz-some-tools\tdeny" in terminal("tools")[1]
+        code, _, err = terminal("tools", "call", "repeat", "text=a")
+        assert (code, err) == (1, "error: repeat may not be used\n")
+        assert terminal("config", "unset", "approvals.repeat")[0] == 0
+        assert terminal("tools", "call", "repeat", "text=a")[:2] == (0, "a\n")
+
+    def test_one_that_is_denied_by_itself_can_be_allowed(self, terminal: Terminal) -> None:
+        terminal("config", "set", "approvals.wipe=allow")
+        assert self.approval(terminal, "wipe") == "allow"
+        assert terminal("tools", "call", "wipe")[0] == 0
+
+    def test_it_is_for_a_tool_that_there_is(self, terminal: Terminal) -> None:
+        code, _, err = terminal("config", "set", "approvals.drow=deny")
+        assert code == 1
+        assert "there is no tool 'drow'" in err
+        assert "did you mean draw?" in err
+
+    def test_one_that_says_nothing_is_refused(self, terminal: Terminal) -> None:
+        code, _, err = terminal("config", "set", "approvals.draw=never")
+        assert code == 1
+        assert "is none of allow, ask, deny" in err
+
+    def test_one_for_a_tool_that_is_gone_is_told_of(self, terminal: Terminal, home: Path) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[approvals]\ngone = 'deny'\n")
+        code, _, err = terminal("tools", "call", "repeat", "text=a")
+        assert code == 0
+        assert "approvals: there is no tool 'gone'" in err

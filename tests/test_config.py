@@ -31,6 +31,9 @@ remember = true
 [aliases]
 fast = "smollm2@local"
 
+[approvals]
+send_mail = "ask"
+
 [plugins]
 disabled = ["a", "dist:b"]
 allowed = ["c"]
@@ -69,6 +72,7 @@ def test_all_that_a_file_can_say(file: Path) -> None:
         strict=True,
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
         aliases={"fast": "smollm2@local"},
+        approvals={"send_mail": "ask"},
         remember=True,
         read_only=True,
         file=str(file),
@@ -351,6 +355,8 @@ headers = { a = "1", b = "2" }
             ("version = 1\ndefaults = 3", 2),
             ("[providers.x]\n\nthreads = 1", 1),
             ("[aliases]\nfast = 'x'\nfaster = 'fast'", 3),
+            ("[approvals]\nroll = 'perhaps'", 2),
+            ("[approvals]\nroll = true", 2),
             ("[aliases]\n'a b' = 'x'", 2),
             ("read_only = 1", 1),
         ],

@@ -21,7 +21,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command() -> None:
     """Show and change the configuration, and the instances of providers in it.
 
-    A KEY is its place in the file, with dots: defaults.model, aliases.NAME,
+    A KEY is its place in the file, with dots: defaults.model, aliases.NAME, approvals.TOOL,
     providers.NAME.SETTING, providers.NAME.models.MODEL, providers.NAME.calls.BOUND.
     """
 
@@ -267,6 +267,8 @@ def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
         app.host.feature(value)
     elif key[0] == "aliases":
         _check_alias(app, key[1], value)
+    elif key[0] == "approvals":
+        app.host.tool(key[1])
     elif key[0] == "defaults" and key[-1] in MODELS:
         operations: Mapping[str, Operation] = {
             "model": "chat",

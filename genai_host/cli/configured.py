@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from genai_host.api.settings import Setting, describe
 from genai_host.bounds import Bounds
 from genai_host.config.environment import overrides_in
-from genai_host.config.keys import KEYS, MODELS
+from genai_host.config.keys import KEYS, MODELS, OF_NAMES
 from genai_host.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def configured(host: Host) -> list[Configured]:
         if key in overrides:
             source = f"the environment variable {overrides[key]}"
         rows.append(Configured(key, value, source))
-    rows += [Configured(f"aliases.{name}", to, "file") for name, to in config.aliases.items()]
+    for table in OF_NAMES:
+        said = getattr(config, table)
+        rows += [Configured(f"{table}.{name}", said[name], "file") for name in said]
     for name in config.providers:
         if name in host.instances:
             found = of_instance(host, host.instances[name])

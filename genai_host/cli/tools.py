@@ -12,8 +12,7 @@ from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import named_values
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
-from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.telling import nearest
+from genai_host.errors import InvalidData
 
 
 @click.group(name="tools", invoke_without_command=True)
@@ -24,7 +23,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     app = ctx.ensure_object(App)
-    tools = [tool for _, tool in sorted(app.host.registry.tools.items())]
+    tools = [app.host.tool(name) for name in sorted(app.host.registry.tools)]
     if as_json:
         echo_json([_row(app, tool) for tool in tools])
         return
@@ -43,7 +42,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_app
 def show(app: App, name: str, as_json: bool) -> None:
     """Show all that a model is told of a tool, and when it may run."""
-    row = _row(app, _tool(app, name))
+    row = _row(app, app.host.tool(name))
     if as_json:
         echo_json(row)
         return
@@ -78,7 +77,7 @@ def call(
     genai-host tools call roll '{"sides": 6}'
     """
     app = ctx.ensure_object(App)
-    tool = _tool(app, name)
+    tool = app.host.tool(name)
     output = app.host.call_tool(
         name,
         _arguments(app, tool, arguments),
@@ -98,17 +97,6 @@ def call(
         for reaction in output.reactions:
             note(f"reaction: {reaction['type']}")
     ctx.exit(1 if output.error else 0)
-
-
-def _tool(app: App, name: str) -> Tool:
-    tools = app.host.registry.tools
-    if name in tools:
-        return tools[name]
-    near = nearest(name, tools)
-    known = f"there are: {', '.join(sorted(tools)) or 'none'}"
-    raise ConfigurationError(
-        f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
-    )
 
 
 def _plugin(app: App, tool: Tool) -> str:

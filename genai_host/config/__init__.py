@@ -15,6 +15,9 @@ environment, which comes before it.
     [aliases]
     fast = "smollm2@local"           # a name of your own for a model
 
+    [approvals]
+    send_mail = "ask"                # or allow, or deny: what a tool says does not hold then
+
     [plugins]
     disabled = ["some-plugin"]
     allowed = ["chat", "local"]      # if present, all others are blocked

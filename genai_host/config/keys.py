@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from genai_host.errors import ConfigurationError
 from genai_host.telling import nearest
 
-TABLES = ("defaults", "plugins", "conversations", "aliases", "providers")
+TABLES = ("defaults", "plugins", "conversations", "aliases", "approvals", "providers")
+OF_NAMES = ("aliases", "approvals")
+"""Tables of strings by names that are the user's choice."""
+
+APPROVALS = ("allow", "ask", "deny")
+"""What may be said of a tool; see `genai_host.api.Approval`."""
+
 OF_INSTANCES = ("type", "enabled", "models", "calls")
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

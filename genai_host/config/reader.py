@@ -6,7 +6,15 @@ import re
 from typing import Any
 
 from genai_host.config import toml_text
-from genai_host.config.keys import KEYS, MODELS, OF_INSTANCES, hint_for, names_in, wrong_with_store
+from genai_host.config.keys import (
+    APPROVALS,
+    KEYS,
+    MODELS,
+    OF_INSTANCES,
+    hint_for,
+    names_in,
+    wrong_with_store,
+)
 from genai_host.config.values import Config, InstanceConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import ALIAS, PLAIN_NAME
@@ -36,6 +44,7 @@ class Reader:
             strict=found["plugins.strict"],
             providers={name: self._instance(providers, name) for name in providers},
             aliases=self._aliases(data),
+            approvals=self._approvals(data),
             remember=found["defaults.remember"],
             read_only=found["read_only"],
             record=found["conversations.record"],
@@ -81,6 +90,13 @@ class Reader:
             if model in aliases or not model:
                 raise self._wrong(("aliases", name), "stands for no model, but for an alias")
         return aliases
+
+    def _approvals(self, data: dict[str, Any]) -> dict[str, str]:
+        approvals = self._table(data, "approvals")
+        for tool, approval in approvals.items():
+            if self._of(str, approval, "approvals", tool) not in APPROVALS:
+                raise self._wrong(("approvals", tool), f"is none of {', '.join(APPROVALS)}")
+        return approvals
 
     def _store(self, place: str) -> str:
         what, hint = wrong_with_store(place)

@@ -40,6 +40,8 @@ class Config(NamedTuple):
     strict      whether a broken plugin is an error
     providers   the named instances
     aliases     the user's own names of models, to what each stands for
+    approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
+                are as they say themselves
     read_only   whether no command may change anything
     record      whether the command line keeps conversations
     store       where: a file, or the address of a database; empty for the usual file
@@ -54,6 +56,7 @@ class Config(NamedTuple):
     strict: bool = False
     providers: Mapping[str, InstanceConfig] = {}
     aliases: Mapping[str, str] = {}
+    approvals: Mapping[str, str] = {}
     remember: bool = False
     read_only: bool = False
     record: bool = True
