@@ -23,6 +23,7 @@ from genai_host.api import (
     ProviderType,
     Serve,
     Tool,
+    ToolSource,
 )
 from genai_host.api.messages import PARTS
 from genai_host.api.validators import ANY_BY_NAME, OPERATION, SCHEMAS, STRING_SET, TEXT, Must
@@ -42,6 +43,7 @@ class Declarations:
     offerings: tuple[Offering, ...] = ()
     features: tuple[Feature[Any], ...] = ()
     tools: tuple[Tool, ...] = ()
+    tool_sources: tuple[ToolSource, ...] = ()
     parts: tuple[type[Part], ...] = ()
     commands: tuple[Command, ...] = ()
 
@@ -54,6 +56,7 @@ class Declarations:
             "offerings": [f"{each.model} at {each.provider}" for each in self.offerings],
             "features": [feature.name for feature in self.features],
             "tools": [tool.name for tool in self.tools],
+            "tool_sources": [source.name for source in self.tool_sources],
             "parts": [part.type for part in self.parts],
             "commands": [command.name for command in self.commands],
         }
@@ -78,6 +81,7 @@ def ask(hook: Any) -> Declarations:
         offerings=_instances(hook.genai_offerings, Offering),
         features=_instances(hook.genai_features, Feature),
         tools=_instances(hook.genai_tools, Tool),
+        tool_sources=_tool_sources(hook.genai_tool_sources),
         parts=_part_classes(hook.genai_parts),
         commands=_instances(hook.genai_commands, Command),
     )
@@ -112,6 +116,13 @@ def _dialects(hook: Any) -> tuple[Dialect[Any, Any], ...]:
     for dialect in found:
         for name, must in _OF_DIALECTS.items():
             must.check(dialect, name)
+    return found
+
+
+def _tool_sources(hook: Any) -> tuple[ToolSource, ...]:
+    found = _instances(hook, ToolSource)
+    for source in found:
+        TEXT.check(source, "name")
     return found
 
 

@@ -6,13 +6,10 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-from attrs import evolve
 
 from genai_host.agent import Agent
 from genai_host.api import (
@@ -60,8 +57,6 @@ from genai_host.toolbox import Toolbox
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
     from genai_host.store.summary import Summary
-
-_log = logging.getLogger(__name__)
 
 
 class Host:
@@ -245,23 +240,30 @@ class Host:
     @once
     def toolbox(self) -> Toolbox:
         """The tools of all plugins, each with the approval that the user wants for it."""
-        for name in self.config.approvals.keys() - self.registry.tools:
-            _log.warning("approvals: there is no tool %r", name)
-        tools = {name: self.tool(name) for name in self.registry.tools}
-        return Toolbox(tools, self.clock, self.codec)
+        registry, approvals = self.registry, self.config.approvals
+        return Toolbox(
+            registry.tools,
+            self.clock,
+            self.codec,
+            registry.tool_sources.values(),
+            {name: cast(Approval, approval) for name, approval in approvals.items()},
+        )
+
+    def tools(self) -> dict[str, Tool]:
+        """The tools that models may ask for, by name, each with the approval that the user
+        wants for it. Sources of tools are asked for theirs, which may take its time."""
+        return self.toolbox.tools(self._closing)
 
     def tool(self, name: str) -> Tool:
-        """A tool by its name, with the approval that the user wants for it. Raises
-        `ConfigurationError` if there is none."""
-        found = self.registry.tools.get(name)
-        if found is None:
-            near = nearest(name, self.registry.tools)
-            known = f"there are: {', '.join(sorted(self.registry.tools)) or 'none'}"
+        """One of them. Raises `ConfigurationError` if there is none."""
+        tools = self.tools()
+        if name not in tools:
+            near = nearest(name, tools)
+            known = f"there are: {', '.join(tools) or 'none'}"
             raise ConfigurationError(
                 f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
             )
-        wanted = self.config.approvals.get(name)
-        return found if wanted is None else evolve(found, approval=cast(Approval, wanted))
+        return tools[name]
 
     def call_tool(
         self,
@@ -351,6 +353,8 @@ class Host:
             conversation.close()
         if "instances" in vars(self):
             self.instances.close()
+        if "toolbox" in vars(self):
+            self.toolbox.close()
         if self._own_clock is not None:
             self._own_clock.close()
 

@@ -17,6 +17,7 @@ from genai_host.api import (
     Part,
     ProviderType,
     Tool,
+    ToolSource,
 )
 from genai_host.api.messages import PARTS
 from genai_host.declarations import Declarations
@@ -31,6 +32,7 @@ _PLAIN_KINDS: Mapping[str, Callable[[Declarations], Iterable[str]]] = {
     "provider": lambda declared: (provider.name for provider in declared.providers),
     "dialect": lambda declared: (dialect.name for dialect in declared.dialects),
     "feature": lambda declared: (feature.name for feature in declared.features),
+    "source of tools": lambda declared: (source.name for source in declared.tool_sources),
     "command": lambda declared: (command.name for command in declared.commands),
 }
 
@@ -46,6 +48,7 @@ class Registry:
     offerings: list[Offering] = field(factory=list)
     features: dict[str, Feature[Any]] = field(factory=dict)
     tools: dict[str, Tool] = field(factory=dict)
+    tool_sources: dict[str, ToolSource] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
     commands: dict[str, Command] = field(factory=dict)
     _owners: dict[tuple[str, str], str] = field(factory=dict)
@@ -81,6 +84,7 @@ class Registry:
         self.offerings.extend(declared.offerings)
         self.features.update((each.name, each) for each in declared.features)
         self.tools.update((each.name, each) for each in declared.tools)
+        self.tool_sources.update((each.name, each) for each in declared.tool_sources)
         self.parts.extend(declared.parts)
         self.commands.update((each.name, each) for each in declared.commands)
 

@@ -10,13 +10,14 @@ what ends the turn.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
 from genai_host.apart import apart
 from genai_host.api import (
+    Approval,
     Checker,
     Clock,
     Codec,
@@ -28,6 +29,7 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
+    ToolSource,
 )
 from genai_host.api.json_text import write_json
 from genai_host.api.tools import always, output_of
@@ -35,6 +37,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError, InvalidData, LimitExceeded
 from genai_host.record import plain
 from genai_host.telling import one_line, said, shown, told
+from genai_host.tool_sources import ToolSources, of_source
 
 T = TypeVar("T")
 
@@ -74,19 +77,45 @@ class _Run:
 class Toolbox:
     """May be used from many threads.
 
-    tools   by name
+    tools       by name
+    sources     of further ones
+    approvals   what the user says of some, by name or by what names begin with (`git__*`)
     """
 
-    def __init__(self, tools: Mapping[str, Tool], clock: Clock, codec: Codec) -> None:
-        self._tools = tools
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        clock: Clock,
+        codec: Codec,
+        sources: Collection[ToolSource] = (),
+        approvals: Mapping[str, Approval] | None = None,
+    ) -> None:
+        self._approvals = dict(approvals or {})
+        self._tools = {name: self._approved(tool) for name, tool in tools.items()}
+        self._sources = ToolSources(sources, clock)
         self._clock = clock
         self._codec = codec
-        self._known: dict[str, _Known | InvalidData] = {}
+        names = {source.name for source in sources}
+        for name in self._approvals:
+            if not name.endswith("*") and name not in tools and of_source(name) not in names:
+                _log.warning("approvals: there is no tool %r", name)
+        self._known: dict[str, tuple[Tool, _Known | InvalidData]] = {}
 
-    def schema(self, name: str) -> ToolSchema:
-        """A tool as the model sees it. Raises `InvalidData` if it cannot be described, and
-        `KeyError` if there is none of that name."""
-        return self._know(self._tools[name]).schema
+    def tools(self, until: Cancellation) -> dict[str, Tool]:
+        """All that there are now, by name, with the approval that the user wants for each.
+
+        Raises what it was cancelled with.
+        """
+        sourced = self._sources.tools(until)
+        further = {name: self._approved(tool) for name, tool in sourced.items()}
+        return dict(sorted({**further, **self._tools}.items()))
+
+    def close(self) -> None:
+        self._sources.close()
+
+    def schema(self, tool: Tool) -> ToolSchema:
+        """A tool as the model sees it. Raises `InvalidData` if it cannot be described."""
+        return self._know(tool).schema
 
     def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[OfferedTool, ...]:
         """The tools that apply in a context and are not denied, by name. One that cannot
@@ -95,10 +124,9 @@ class Toolbox:
         Raises what it was cancelled with.
         """
         return tuple(
-            OfferedTool(self.schema(name), self._tools[name].approval)
-            for name in sorted(self._tools)
-            if self._tools[name].approval != "deny"
-            and not self._absence(self._tools[name], context, until)
+            OfferedTool(self.schema(tool), tool.approval)
+            for tool in self.tools(until).values()
+            if tool.approval != "deny" and not self._absence(tool, context, until)
         )
 
     def call(
@@ -116,7 +144,7 @@ class Toolbox:
 
         Raises what it was cancelled with, and nothing else.
         """
-        tool = self._tools.get(call.name)
+        tool = self._tool(call.name, until)
         refusal = self._refusal(tool, call, context, until, approved)
         if tool is None or refusal:
             return _failed(refusal)
@@ -132,10 +160,26 @@ class Toolbox:
 
     def interrupted(self, call: ToolCall) -> ToolOutput | None:
         """The output of a call whose end nobody knows; None if it may run again."""
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(call.name) or self._sources.seen.get(call.name)
         if tool is not None and tool.repeatable:
             return None
         return _failed(f"{shown(call.name)} was interrupted, and may have been done")
+
+    def _tool(self, name: str, until: Cancellation) -> Tool | None:
+        if name in self._tools:
+            return self._tools[name]
+        found = self._sources.tool(name, until)
+        return None if found is None else self._approved(found)
+
+    def _approved(self, tool: Tool) -> Tool:
+        """A tool with the approval that the user wants for it: what is said of its name
+        comes before what is said of names that begin so."""
+        if tool.name in self._approvals:
+            return evolve(tool, approval=self._approvals[tool.name])
+        for pattern, approval in self._approvals.items():
+            if pattern.endswith("*") and tool.name.startswith(pattern[:-1]):
+                return evolve(tool, approval=approval)
+        return tool
 
     def _refusal(
         self,
@@ -147,7 +191,7 @@ class Toolbox:
     ) -> str:
         """Why a call is not made; empty if it is."""
         if tool is None:
-            known = ", ".join(sorted(self._tools)) or "none"
+            known = ", ".join(sorted({*self._tools, *self._sources.seen})) or "none"
             return one_line(f"there is no tool {shown(call.name)}; there are: {known}")
         if tool.approval == "deny":
             return f"{tool.name} may not be used"
@@ -162,8 +206,8 @@ class Toolbox:
 
     def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
         """Why a tool cannot be used in a context; empty if it can."""
-        known = self._known.get(tool.name)
-        if known is not None and tool.applies is always:
+        before, known = self._known.get(tool.name, (None, None))
+        if before == tool and known is not None and tool.applies is always:
             return said(known) if isinstance(known, InvalidData) else ""
 
         def look() -> str:
@@ -188,9 +232,10 @@ class Toolbox:
 
     def _know(self, tool: Tool) -> _Known:
         """Raises `InvalidData` if the tool cannot be described."""
-        known = self._known.get(tool.name)
-        if known is None:  # each of several threads may make it: they are alike
-            known = self._known.setdefault(tool.name, self._described(tool))
+        before, known = self._known.get(tool.name, (None, None))
+        if before != tool or known is None:  # several threads may make it: they are alike
+            known = self._described(tool)
+            self._known[tool.name] = tool, known
         if isinstance(known, InvalidData):
             raise known
         return known

@@ -366,13 +366,14 @@ class TestOffered:
             counted.append(1)
             return SIDES
 
-        toolbox = box(named("t", echo, parameters))
+        counting = named("t", echo, parameters)
+        toolbox = box(counting)
         for _ in range(3):
             toolbox.offered({}, Cancellation())
             called(toolbox, "t", {"sides": 1})
         assert len(counted) == 1
-        assert toolbox.schema("t").parameters["required"] == ["sides"]
+        assert toolbox.schema(counting).parameters["required"] == ["sides"]
 
     def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
         with pytest.raises(InvalidData, match="the schema itself is wrong"):
-            box(named("t", echo, {"type": "object", "required": 5})).schema("t")
+            box().schema(named("t", echo, {"type": "object", "required": 5}))

@@ -268,7 +268,8 @@ def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
     elif key[0] == "aliases":
         _check_alias(app, key[1], value)
     elif key[0] == "approvals":
-        app.host.tool(key[1])
+        if not key[1].endswith("*"):
+            app.host.tool(key[1])
     elif key[0] == "defaults" and key[-1] in MODELS:
         operations: Mapping[str, Operation] = {
             "model": "chat",

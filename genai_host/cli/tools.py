@@ -13,6 +13,7 @@ from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import named_values
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.errors import InvalidData
+from genai_host.tool_sources import of_source
 
 
 @click.group(name="tools", invoke_without_command=True)
@@ -23,7 +24,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     app = ctx.ensure_object(App)
-    tools = [app.host.tool(name) for name in sorted(app.host.registry.tools)]
+    tools = list(app.host.tools().values())
     if as_json:
         echo_json([_row(app, tool) for tool in tools])
         return
@@ -100,13 +101,15 @@ def call(
 
 
 def _plugin(app: App, tool: Tool) -> str:
-    return app.host.registry.owner("tool", tool.name)
+    registry = app.host.registry
+    source = registry.owner("source of tools", of_source(tool.name))
+    return registry.owner("tool", tool.name) or source
 
 
 def _row(app: App, tool: Tool) -> dict[str, Any]:
     parameters, fault = None, ""
     try:
-        parameters = dict(app.host.toolbox.schema(tool.name).parameters)
+        parameters = dict(app.host.toolbox.schema(tool).parameters)
     except InvalidData as error:
         fault = str(error)
     return {

@@ -14,6 +14,7 @@ from genai_host.api import (
     Part,
     ProviderType,
     Tool,
+    ToolSource,
     hookimpl,
 )
 
@@ -35,6 +36,7 @@ class MadePlugin:
         offerings: Iterable[Offering] = (),
         features: Iterable[Feature[Any]] = (),
         tools: Iterable[Tool] = (),
+        tool_sources: Iterable[ToolSource] = (),
         parts: Iterable[type[Part]] = (),
         commands: Iterable[Command] = (),
     ) -> None:
@@ -44,6 +46,7 @@ class MadePlugin:
         self._offerings = offerings
         self._features = features
         self._tools = tools
+        self._tool_sources = tool_sources
         self._parts = parts
         self._commands = commands
 
@@ -70,6 +73,10 @@ class MadePlugin:
     @hookimpl
     def genai_tools(self) -> Iterable[Tool]:
         return self._tools
+
+    @hookimpl
+    def genai_tool_sources(self) -> Iterable[ToolSource]:
+        return self._tool_sources
 
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:

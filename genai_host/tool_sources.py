@@ -1,0 +1,113 @@
+"""The sources of tools, asked for what they have: one that hangs or fails has none for now."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+from attrs import evolve
+
+from genai_host.apart import apart
+from genai_host.api import Clock, Tool, ToolSource
+from genai_host.cancellation import Cancellation
+from genai_host.errors import LimitExceeded
+from genai_host.telling import shown, told
+
+MOST = 1000
+"""Tools of one source."""
+
+_SECONDS = 30.0  # that a source may take: a server may have to be started
+_PAUSE = 60.0  # seconds that one that failed is left alone
+_BETWEEN = "__"
+
+_log = logging.getLogger(__name__)
+
+
+class ToolSources:
+    """May be used from many threads.
+
+    seen   what each source had when it was last asked, by full name
+    """
+
+    def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._asked_again: dict[str, float] = {}
+        self.seen: dict[str, Tool] = {}
+
+    def tools(self, until: Cancellation) -> Mapping[str, Tool]:
+        """What all of them have now, by full name. Raises what it was cancelled with."""
+        return {
+            name: tool
+            for source in self._sources.values()
+            for name, tool in self._tools(source, until).items()
+        }
+
+    def tool(self, name: str, until: Cancellation) -> Tool | None:
+        """The tool of that full name; None if there is none now."""
+        source = self._sources.get(of_source(name))
+        return None if source is None else self._tools(source, until).get(name)
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            try:
+                source.close()
+            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
+                _log.warning("the tools of %s failed to close", source.name, exc_info=True)
+
+    def _tools(self, source: ToolSource, until: Cancellation) -> dict[str, Tool]:
+        with self._lock:
+            if self._clock.monotonic() < self._asked_again.get(source.name, 0.0):
+                return {}
+        found = self._asked(source, until)
+        with self._lock:
+            before = [name for name in self.seen if name.startswith(source.name + _BETWEEN)]
+            for name in before:
+                del self.seen[name]
+            if found is None:
+                self._asked_again[source.name] = self._clock.monotonic() + _PAUSE
+                return {}
+            self.seen.update(found)
+            return found
+
+    def _asked(self, source: ToolSource, until: Cancellation) -> dict[str, Tool] | None:
+        """None if it did not answer, or not with tools."""
+
+        def failed(error: BaseException) -> None:
+            _log.warning("the tools of %s are not there for now: %s", source.name, told(error))
+
+        def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
+            return lambda: _named(source, source.tools(scope))
+
+        with Cancellation(until) as scope:
+            up = LimitExceeded(f"{source.name} took longer than {_SECONDS:g} s", limit="seconds")
+            with self._clock.call_later(_SECONDS, lambda: scope.cancel(up)):
+                try:
+                    return apart(source.name, look(scope), failed, scope)
+                except LimitExceeded as error:
+                    until.check()
+                    failed(error)
+                    return None
+
+
+def of_source(name: str) -> str:
+    """The source whose tool has that full name."""
+    return name.partition(_BETWEEN)[0]
+
+
+def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
+    """By full name, those left out that cannot have one. Raises `TypeError` for what is no
+    tool."""
+    found: dict[str, Tool] = {}
+    for tool in islice(tools, MOST):
+        if not isinstance(tool, Tool):
+            raise TypeError(f"it gives {shown(tool)}, which is no Tool")
+        name = f"{source.name}{_BETWEEN}{tool.name}"
+        try:
+            found[name] = evolve(tool, name=name)
+        except TypeError:
+            _log.warning("the tool %s is left out: its name is too long", name)
+    return found

@@ -1,0 +1,203 @@
+"""Tools that are known only once somebody has looked."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.api import Limits, Tool, ToolSource
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled
+from genai_host.testing import MadePlugin, ManualClock
+from genai_host.tool_sources import MOST
+
+
+def tool(name: str, text: str = "done", **fields: Any) -> Tool:
+    return Tool(name, "does it", lambda arguments, run: text, **fields)
+
+
+class Source(ToolSource):
+    """Has what a test says."""
+
+    def __init__(self, name: str, *tools: Any) -> None:
+        self.name = name
+        self.has: list[Any] = list(tools)
+        self.asked = 0
+        self.closed = False
+        self.look: Callable[[Limits], None] = lambda limits: None
+
+    def tools(self, limits: Limits) -> Iterable[Tool]:
+        self.asked += 1
+        self.look(limits)
+        return self.has
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source("shop", tool("buy"), tool("look"))
+
+
+@pytest.fixture
+def make(make_host: MakeHost, clock: ManualClock) -> Callable[..., Host]:
+    def made(*sources: ToolSource, **approvals: str) -> Host:
+        plugin = MadePlugin(tools=[tool("own")], tool_sources=sources)
+        return make_host(plugin=plugin, clock=clock, config=Config(approvals=approvals))
+
+    return made
+
+
+def offered(host: Host) -> dict[str, str]:
+    found = host.toolbox.offered({}, Cancellation())
+    return {each.name: each.approval for each in found}
+
+
+def test_they_are_offered_beside_the_others(make: Callable[..., Host], source: Source) -> None:
+    host = make(source)
+    assert list(offered(host)) == ["own", "shop__buy", "shop__look"]
+    assert list(host.tools()) == ["own", "shop__buy", "shop__look"]
+    assert host.call_tool("shop__buy").text == "done"
+
+
+def test_what_there_is_may_change(make: Callable[..., Host], source: Source) -> None:
+    host = make(source)
+    assert "shop__buy" in offered(host)
+    schema = {"properties": {"what": {"type": "string"}}, "required": ["what"]}
+    source.has = [tool("buy", parameters=schema), tool("sell")]
+    assert list(offered(host)) == ["own", "shop__buy", "shop__sell"]
+    output = host.call_tool("shop__buy")
+    assert output.error
+    assert "what" in output.text
+    assert "there is no tool" in host.call_tool("shop__look").text
+
+
+def test_the_user_says_whether_they_may_run(make: Callable[..., Host], source: Source) -> None:
+    host = make(source, **{"shop__*": "ask", "shop__look": "allow"})
+    assert offered(host) == {"own": "allow", "shop__buy": "ask", "shop__look": "allow"}
+    assert "nobody has" in host.call_tool("shop__buy").text
+    assert host.call_tool("shop__buy", approved=True).text == "done"
+
+
+def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None:
+    plugin = MadePlugin(
+        tools=[tool("shop__buy", "mine")], tool_sources=[Source("shop", tool("buy", "theirs"))]
+    )
+    assert make_host(plugin=plugin).call_tool("shop__buy").text == "mine"
+
+
+@pytest.mark.parametrize("wrong", [[5], 5, None, [tool("ok"), "no"]], ids=repr)
+def test_one_that_gives_what_is_no_tool_has_none(
+    make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture, wrong: Any
+) -> None:
+    source.has = wrong
+    other = Source("other", tool("one"))
+    with caplog.at_level(logging.WARNING):
+        assert list(offered(make(source, other))) == ["other__one", "own"]
+    assert "the tools of shop are not there for now" in caplog.text
+
+
+def test_one_that_fails_is_left_alone_for_a_while(
+    make: Callable[..., Host], source: Source, clock: ManualClock
+) -> None:
+    def fail(limits: Limits) -> None:
+        raise SystemExit("no server")
+
+    host = make(source)
+    source.look = fail
+    for _ in range(3):
+        assert list(offered(host)) == ["own"]
+        assert "there is no tool" in host.call_tool("shop__buy").text
+    assert source.asked == 1
+    source.look = lambda limits: None
+    clock.advance(60)
+    assert "shop__buy" in offered(host)
+
+
+def test_one_that_hangs_is_given_up(
+    make: Callable[..., Host], source: Source, clock: ManualClock
+) -> None:
+    told = threading.Event()
+    ended = threading.Event()
+
+    def hang(limits: Limits) -> None:
+        with limits.on_cancel(ended.set):
+            told.set()
+            ended.wait()
+
+    source.look = hang
+    host = make(source)
+    found: list[Any] = []
+    asking = threading.Thread(target=lambda: found.append(offered(host)), daemon=True)
+    asking.start()
+    assert told.wait(30)
+    clock.advance(30)
+    asking.join(30)
+    assert found == [{"own": "allow"}]
+    assert ended.wait(30)
+
+
+def test_who_asks_can_give_up(make: Callable[..., Host], source: Source) -> None:
+    told, until = threading.Event(), Cancellation()
+
+    def hang(limits: Limits) -> None:
+        told.set()
+        threading.Event().wait(30)
+
+    source.look = hang
+    host = make(source)
+    errors: list[Exception] = []
+
+    def ask() -> None:
+        with pytest.raises(Cancelled) as caught:
+            host.toolbox.offered({}, until)
+        errors.append(caught.value)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    assert told.wait(30)
+    until.cancel()
+    asking.join(30)
+    assert len(errors) == 1
+
+
+def test_an_endless_list_is_cut(make: Callable[..., Host], source: Source) -> None:
+    def endless() -> Iterator[Tool]:
+        number = 0
+        while True:
+            yield tool(f"t{number}")
+            number += 1
+
+    source.has = endless()  # type: ignore[assignment]  # any iterable may be given
+    assert len(make(source).tools()) == MOST + 1
+
+
+def test_a_name_that_is_too_long_is_left_out(
+    make: Callable[..., Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Source("shop", tool("x" * 62), tool("y"))
+    with caplog.at_level(logging.WARNING):
+        assert list(make(source).tools()) == ["own", "shop__y"]
+    assert "its name is too long" in caplog.text
+
+
+def test_they_are_closed_with_the_host(make: Callable[..., Host], source: Source) -> None:
+    failing = Source("bad")
+    failing.close = lambda: 1 / 0  # type: ignore[method-assign,assignment]  # a fault
+    host = make(failing, source)
+    host.tools()
+    host.close()
+    assert source.closed
+
+
+def test_two_of_one_name_are_an_error_of_the_plugin(make_host: MakeHost) -> None:
+    host = make_host(plugin=MadePlugin(tool_sources=[Source("a"), Source("a")]))
+    [broken] = host.plugins.broken
+    assert "declares the source of tools 'a' twice" in broken.line()
