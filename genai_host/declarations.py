@@ -21,6 +21,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    ReactionType,
     Serve,
     Tool,
 )
@@ -42,6 +43,7 @@ class Declarations:
     offerings: tuple[Offering, ...] = ()
     features: tuple[Feature[Any], ...] = ()
     tools: tuple[Tool, ...] = ()
+    reactions: tuple[ReactionType, ...] = ()
     parts: tuple[type[Part], ...] = ()
     commands: tuple[Command, ...] = ()
 
@@ -54,6 +56,7 @@ class Declarations:
             "offerings": [f"{each.model} at {each.provider}" for each in self.offerings],
             "features": [feature.name for feature in self.features],
             "tools": [tool.name for tool in self.tools],
+            "reactions": [reaction.name for reaction in self.reactions],
             "parts": [part.type for part in self.parts],
             "commands": [command.name for command in self.commands],
         }
@@ -78,6 +81,7 @@ def ask(hook: Any) -> Declarations:
         offerings=_instances(hook.genai_offerings, Offering),
         features=_instances(hook.genai_features, Feature),
         tools=_instances(hook.genai_tools, Tool),
+        reactions=_instances(hook.genai_reactions, ReactionType),
         parts=_part_classes(hook.genai_parts),
         commands=_instances(hook.genai_commands, Command),
     )

@@ -237,7 +237,8 @@ class Host:
     @once
     def toolbox(self) -> Toolbox:
         """The tools of all plugins."""
-        return Toolbox(self.registry.tools, self.clock, self.codec)
+        registry = self.registry
+        return Toolbox(registry.tools, self.clock, self.codec, registry.reactions)
 
     def call_tool(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
@@ -23,6 +24,7 @@ from genai_host.api import (
     Image,
     Limits,
     OfferedTool,
+    ReactionType,
     Text,
     Tool,
     ToolCall,
@@ -52,6 +54,8 @@ MOST_DATA = 2**20
 
 _LOOK = 5.0  # seconds that a tool may take to say what it is, and whether it applies
 
+_NONE: Mapping[str, ReactionType] = MappingProxyType({})
+
 _log = logging.getLogger(__name__)
 
 
@@ -74,14 +78,23 @@ class _Run:
 class Toolbox:
     """May be used from many threads.
 
-    tools   by name
+    tools       by name
+    reactions   types of reactions, by name; those of other types pass
     """
 
-    def __init__(self, tools: Mapping[str, Tool], clock: Clock, codec: Codec) -> None:
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        clock: Clock,
+        codec: Codec,
+        reactions: Mapping[str, ReactionType] = _NONE,
+    ) -> None:
         self._tools = tools
+        self._reactions = reactions
         self._clock = clock
         self._codec = codec
         self._known: dict[str, _Known | InvalidData] = {}
+        self._forms: dict[str, Checker] = {}
 
     def schema(self, name: str) -> ToolSchema:
         """A tool as the model sees it. Raises `InvalidData` if it cannot be described, and
@@ -260,7 +273,23 @@ class Toolbox:
         if size > MOST_DATA:
             raise InvalidData(f"its reactions and its context have {size} bytes")
         kept: ToolOutput = self._codec.from_json(form, ToolOutput)
-        return kept
+        ends = [self._ends(reaction) for reaction in kept.reactions]
+        return evolve(kept, ends=True) if any(ends) else kept
+
+    def _ends(self, reaction: Mapping[str, Any]) -> bool:
+        """Whether a reaction ends the turn. Raises `InvalidData` for one that does not have
+        the form of its type."""
+        kind = self._reactions.get(reaction["type"])
+        if kind is None:
+            return False
+        try:
+            checker = self._forms.get(kind.name)
+            if checker is None:  # each of several threads may make it: they are alike
+                checker = self._forms.setdefault(kind.name, Checker({**kind.schema}))
+            checker.check({name: value for name, value in reaction.items() if name != "type"})
+        except InvalidData as error:
+            raise InvalidData(f"its reaction {kind.name}: {said(error)}") from error
+        return kind.ends
 
 
 def _capped(output: ToolOutput) -> Iterator[Text | Image]:

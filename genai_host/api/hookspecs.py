@@ -26,6 +26,7 @@ from genai_host.api.features import Feature
 from genai_host.api.messages import Part
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
+from genai_host.api.reactions import ReactionType
 from genai_host.api.tools import Tool
 from genai_host.names import GROUP
 
@@ -67,6 +68,11 @@ def genai_features() -> Iterable[Feature[Any]]:
 @hookspec
 def genai_tools() -> Iterable[Tool]:
     """The tools that the plugin brings, for models to ask for."""
+
+
+@hookspec
+def genai_reactions() -> Iterable[ReactionType]:
+    """The types of reactions, by which tools tell front ends what to do."""
 
 
 @hookspec

@@ -13,6 +13,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    ReactionType,
     Tool,
     hookimpl,
 )
@@ -35,6 +36,7 @@ class MadePlugin:
         offerings: Iterable[Offering] = (),
         features: Iterable[Feature[Any]] = (),
         tools: Iterable[Tool] = (),
+        reactions: Iterable[ReactionType] = (),
         parts: Iterable[type[Part]] = (),
         commands: Iterable[Command] = (),
     ) -> None:
@@ -44,6 +46,7 @@ class MadePlugin:
         self._offerings = offerings
         self._features = features
         self._tools = tools
+        self._reactions = reactions
         self._parts = parts
         self._commands = commands
 
@@ -70,6 +73,10 @@ class MadePlugin:
     @hookimpl
     def genai_tools(self) -> Iterable[Tool]:
         return self._tools
+
+    @hookimpl
+    def genai_reactions(self) -> Iterable[ReactionType]:
+        return self._reactions
 
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:
