@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,9 @@ from genai_feature_agent.loop import AgentLoop
 from genai_feature_agent.request import AgentReply, StatelessAgent
 from genai_feature_agent.stream import in_events, in_lines, pieces
 
-from genai_host import Caps, Host, Message
+from genai_host import Caps, Conversation, Host, Message
 from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult
-from genai_host.errors import InvalidData, LimitExceeded, Unavailable
+from genai_host.errors import InvalidData, LimitExceeded, NoRoute, Unavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, Heard
 from genai_host.testing.fake_model import Said
@@ -116,21 +117,32 @@ class TestItem02:
             asked(host)
             assert host.conversations() == []
 
-    def test_item_02_many_at_once_mix_nothing(self, make_host: MakeHost) -> None:
+    def test_item_02_many_at_once_keep_and_mix_nothing(self, make_host: MakeHost) -> None:
         tool = Counting("look", "found", repeatable=True)
         host = agent_host(make_host, FakeModel(_repeats_all), tool)
 
         def talk(name: str) -> list[tuple[str, str]]:
-            first = asked(host, f"{name}-one")
-            return texts(asked(host, f"{name}-two", history=first.history))
+            history = [
+                {"role": "user", "content": f"{name}-one"},
+                {"role": "assistant", "content": "heard"},
+            ]
+            return texts(asked(host, f"{name}-two", history=history))
 
-        with ThreadPoolExecutor(8) as threads:
-            names = [f"n{number}" for number in range(100)]
+        before = conversations()
+        with ThreadPoolExecutor(200) as threads:
+            names = [f"n{number}" for number in range(200)]
             found = list(threads.map(talk, names))
         for name, said in zip(names, found, strict=True):
             assert [text for role, text in said if role == "user"] == [f"{name}-one", f"{name}-two"]
             assert said[-1] == ("assistant", f"{name}-one {name}-two")
         assert len(tool.calls) == 200
+        assert conversations() <= before
+
+
+def conversations() -> set[Conversation]:
+    """Those that are in memory."""
+    gc.collect()
+    return {each for each in gc.get_objects() if type(each) is Conversation}
 
 
 def _repeats_all(heard: Heard) -> Said:
@@ -537,15 +549,19 @@ class TestItem11:
         assert heard[-2][1][0]["value"]["approvals"][0]["tool"] == "wipe"
         assert heard[-1][1]["finishReason"] == "tool-calls"
 
-    def test_item_11_leaving_ends_the_turn(self, make_host: MakeHost) -> None:
+    @pytest.mark.parametrize("write", [in_lines, in_events])
+    def test_item_11_leaving_ends_the_turn(self, make_host: MakeHost, write: Any) -> None:
         model, tool = in_turn(calls("look"), "done"), Counting("look")
         agent = StatelessAgent(agent_host(make_host, model, tool), "fake")
-        heard = pieces(agent.stream(agent.read({"message": "hi"})), "m-1")
-        for piece in heard:
-            if piece.kind == "tool-call":
-                break
-        heard.close()  # type: ignore[attr-defined]  # it is a generator
+        written = write(pieces(agent.stream(agent.read({"message": "hi"})), "m-1"))
+        assert any("look-0" in each for each in written)  # which stops there
+        written.close()
         assert tool.calls == []
+
+    def test_item_11_what_keeps_a_turn_from_beginning_is_raised(self, make_host: MakeHost) -> None:
+        agent = StatelessAgent(agent_host(make_host, in_turn("hi")), "unheard-of")
+        with pytest.raises(NoRoute):
+            next(in_lines(pieces(agent.stream(agent.read({"message": "hi"})), "m-1")))
 
 
 class TestItem12:

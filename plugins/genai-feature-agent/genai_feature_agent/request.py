@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
@@ -220,13 +221,14 @@ class Told:
         """Listen, and pass on. A turn that goes on tells from its beginning."""
         self.added.clear()
         self.reactions.clear()
-        for event in events:
-            if isinstance(event.data, Progress) and isinstance(event.data.data, Added):
-                self.added.append(event.data.data.message)
-                self.reactions.extend(event.data.data.reactions)
-            elif isinstance(event.data, Answer):
-                self.usage = event.data.usage
-            yield event
+        with closing(events):
+            for event in events:
+                if isinstance(event.data, Progress) and isinstance(event.data.data, Added):
+                    self.added.append(event.data.data.message)
+                    self.reactions.extend(event.data.data.reactions)
+                elif isinstance(event.data, Answer):
+                    self.usage = event.data.usage
+                yield event
 
 
 def _message(given: Any) -> str:

@@ -16,7 +16,8 @@ Source of the lines: AI SDK 4, "Stream Protocols", section "Data Stream Protocol
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
@@ -52,7 +53,11 @@ class Piece:
     data: Any
 
 
-def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Iterator[Piece]:
+Pieces = Generator[Piece, None, None]
+"""Closing it ends the turn."""
+
+
+def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Pieces:
     """A turn from its events. The state comes before the one finish, however it ends; what
     keeps the turn from beginning is raised before the first piece.
 
@@ -60,7 +65,7 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Itera
     """
     start = Piece("start", {"messageId": message_id})
     started = False
-    try:
+    with closing(events):
         while True:
             try:
                 event = next(events)
@@ -71,8 +76,6 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Itera
                 started = True
                 yield start
             yield from _of_event(event)
-    finally:
-        events.close()
     if not started:
         yield start
     if reply.error is not None:
@@ -83,22 +86,24 @@ def pieces(events: Generator[Event, None, AgentReply], message_id: str) -> Itera
     yield Piece("finish", {"finishReason": _reason(reply), "usage": usage})
 
 
-def in_lines(given: Iterable[Piece]) -> Iterator[str]:
+def in_lines(given: Pieces) -> Generator[str, None, None]:
     """Lines of the AI SDK: a code, a colon, and JSON."""
-    for piece in given:
-        data = piece.data
-        if piece.kind == "data":
-            data = [data]
-        elif piece.kind == "error":
-            data = data["message"]
-        yield f"{_CODES[piece.kind]}:{write_json(data).decode()}\n"
+    with closing(given):
+        for piece in given:
+            data = piece.data
+            if piece.kind == "data":
+                data = [data]
+            elif piece.kind == "error":
+                data = data["message"]
+            yield f"{_CODES[piece.kind]}:{write_json(data).decode()}\n"
 
 
-def in_events(given: Iterable[Piece]) -> Iterator[str]:
+def in_events(given: Pieces) -> Generator[str, None, None]:
     """Server-sent events: the kind is the name, the data is JSON."""
-    for piece in given:
-        data = {"text": piece.data} if piece.kind == "text" else piece.data
-        yield f"event: {piece.kind}\ndata: {write_json(data).decode()}\n\n"
+    with closing(given):
+        for piece in given:
+            data = {"text": piece.data} if piece.kind == "text" else piece.data
+            yield f"event: {piece.kind}\ndata: {write_json(data).decode()}\n\n"
 
 
 def _of_event(event: Event) -> Iterator[Piece]:

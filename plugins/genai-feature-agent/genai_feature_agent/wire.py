@@ -49,7 +49,7 @@ def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
             continue
         if open_calls:
             raise InvalidData(
-                f"nobody answered the call {next(iter(open_calls))!r} before this", path=path
+                f"nobody answered the call {next(iter(open_calls))!r:.40} before this", path=path
             )
         messages.append(Message(role, _content(wire, role, path, codec)))
         open_calls = _open_calls(messages[-1], path)
@@ -91,7 +91,7 @@ def _role(wire: Any, path: str) -> Any:
     role = wire.get("role")
     if role not in ROLES:
         raise InvalidData(
-            f"unknown role {role!r}: it is one of {', '.join(ROLES)}", path=f"{path}.role"
+            f"unknown role {role!r:.40}: it is one of {', '.join(ROLES)}", path=f"{path}.role"
         )
     return role
 
@@ -151,7 +151,7 @@ def _result(
     id = wire.get("tool-call-id")
     if not isinstance(id, str) or id not in open_calls:
         raise InvalidData(
-            f"there is no call {id!r} before this that was not answered",
+            f"there is no call {id!r:.40} before this that was not answered",
             path=f"{path}.tool-call-id",
         )
     error = wire.get("error", False)
