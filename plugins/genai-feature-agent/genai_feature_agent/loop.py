@@ -156,9 +156,8 @@ class AgentLoop:
         if not message.tool_calls and not message.text.strip():
             return self._silent(after, completion)
         self.value = completion.value
-        calls = message.tool_calls
-        asks = f"asks for {_names(calls)}" if calls else "answers"
-        yield Progress(asks, Added(message))
+        if message.tool_calls:  # else it is the answer, which is told as such
+            yield Progress(f"asks for {_names(message.tool_calls)}", Added(message))
         return after.said(message)
 
     def _must_afford(self, envelope: Envelope) -> None:

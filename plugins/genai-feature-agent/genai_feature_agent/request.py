@@ -194,22 +194,28 @@ class StatelessAgent:
 class Told:
     """What the events of a turn have told so far.
 
-    added       what was said since the request
+    added       what was said since the request, but for the answer
     reactions   of the tools
-    usage       known at the end
+    answer      known at the end
     """
 
     def __init__(self, request: AgentRequest) -> None:
         self.request = request
         self.added: list[Message] = []
         self.reactions: list[Mapping[str, Any]] = []
-        self.usage = Usage()
+        self.answer: Answer | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return Usage() if self.answer is None else self.answer.usage
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """All that was said. What the history was left with comes before the message of the
         user, as it was done before."""
         history, before = self.request.history, 0
+        if self.answer is not None:
+            return (*history, *(self.answer.adds or ()))
         if Envelope(history).pending and self.added and self.added[0].role == "tool":
             before = 1
         if Envelope((*history, *self.added[:before])).pending:
@@ -227,7 +233,7 @@ class Told:
                     self.added.append(event.data.data.message)
                     self.reactions.extend(event.data.data.reactions)
                 elif isinstance(event.data, Answer):
-                    self.usage = event.data.usage
+                    self.answer = event.data
                 yield event
 
 
