@@ -36,6 +36,9 @@ APPROVAL = "approval"
 `{"calls": [{"id", "tool", "arguments"}]}`, the result `{id: true}` for those that may run,
 or true for all of them. What else is given lets none run."""
 
+_NAME_SHOWN = 64  # characters; names of tools have no more
+_NAMES_SHOWN = 10
+
 _DONE = ("stop", "length", "tool_calls")
 
 
@@ -194,7 +197,8 @@ def _is_approved(given: Any, id: str) -> bool:
 
 
 def _names(calls: Sequence[ToolCall]) -> str:
-    return ", ".join(call.name for call in calls)
+    """In one line: a model may write anything as a name."""
+    return ", ".join(" ".join(call.name.split())[:_NAME_SHOWN] for call in calls[:_NAMES_SHOWN])
 
 
 def _with_own_ids(message: Message) -> Message:

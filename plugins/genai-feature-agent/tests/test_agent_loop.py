@@ -16,7 +16,7 @@ from genai_feature_agent.loop import Added
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Message, Usage
-from genai_host.api import Text, ToolCall, ToolOutput, ToolResult
+from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
 from genai_host.errors import (
     ConfigurationError,
     GenerationError,
@@ -80,6 +80,14 @@ def test_what_is_added_is_told_as_it_comes(scripted: MakeHost, model: str) -> No
     assert all(isinstance(each, Added) for each in added)
     assert tuple(each.message for each in added) == conversation.history[1:3]
     assert [each.reactions for each in added] == [(), (reaction,)]
+
+
+def test_what_is_told_of_calls_is_one_short_line(scripted: MakeHost) -> None:
+    host = scripted(asks(*["a\nb" + "x" * 99] * 50), "done", plugins=plugins())
+    told = [each.data for each in host.open("agent", "mock").stream("hi")]
+    texts = [each.text for each in told if isinstance(each, Progress)]
+    assert len(texts) == 2
+    assert all("\n" not in text and len(text) < 700 for text in texts)
 
 
 def test_the_mock_is_offered_the_tools_and_told_the_rules(scripted: MakeHost) -> None:
