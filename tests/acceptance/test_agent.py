@@ -241,6 +241,17 @@ class TestItem04:
         assert isinstance(reply.error, Unavailable)
         assert [role for role, _ in texts(reply)] == ["user", "assistant", "tool"]
 
+    def test_item_04_what_was_left_undone_is_left_so(self, make_host: MakeHost) -> None:
+        asked_for = [{"id": str(n), "name": "look", "arguments": {}} for n in range(9)]
+        history = [
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": "", "tool-calls": asked_for},
+        ]
+        host = agent_host(make_host, in_turn("hello"), Counting("look"))
+        reply = asked(host, "well?", history=history, caps=Caps(steps=5))
+        assert isinstance(reply.error, LimitExceeded)
+        assert reply.history == history  # to be sent again, with the message
+
 
 class TestItem05:
     def test_item_05_what_needs_nothing_is_returned_unchanged(self) -> None:
