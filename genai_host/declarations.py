@@ -21,6 +21,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    ReactionType,
     Serve,
     Tool,
     ToolSource,
@@ -44,6 +45,7 @@ class Declarations:
     features: tuple[Feature[Any], ...] = ()
     tools: tuple[Tool, ...] = ()
     tool_sources: tuple[ToolSource, ...] = ()
+    reactions: tuple[ReactionType, ...] = ()
     parts: tuple[type[Part], ...] = ()
     commands: tuple[Command, ...] = ()
 
@@ -57,6 +59,7 @@ class Declarations:
             "features": [feature.name for feature in self.features],
             "tools": [tool.name for tool in self.tools],
             "tool_sources": [source.name for source in self.tool_sources],
+            "reactions": [reaction.name for reaction in self.reactions],
             "parts": [part.type for part in self.parts],
             "commands": [command.name for command in self.commands],
         }
@@ -82,6 +85,7 @@ def ask(hook: Any) -> Declarations:
         features=_instances(hook.genai_features, Feature),
         tools=_instances(hook.genai_tools, Tool),
         tool_sources=_tool_sources(hook.genai_tool_sources),
+        reactions=_instances(hook.genai_reactions, ReactionType),
         parts=_part_classes(hook.genai_parts),
         commands=_instances(hook.genai_commands, Command),
     )

@@ -247,6 +247,7 @@ class Host:
             self.codec,
             registry.tool_sources.values(),
             {name: cast(Approval, approval) for name, approval in approvals.items()},
+            registry.reactions,
         )
 
     def tools(self) -> dict[str, Tool]:

@@ -16,6 +16,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    ReactionType,
     Tool,
     ToolSource,
 )
@@ -49,6 +50,7 @@ class Registry:
     features: dict[str, Feature[Any]] = field(factory=dict)
     tools: dict[str, Tool] = field(factory=dict)
     tool_sources: dict[str, ToolSource] = field(factory=dict)
+    reactions: dict[str, ReactionType] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
     commands: dict[str, Command] = field(factory=dict)
     _owners: dict[tuple[str, str], str] = field(factory=dict)
@@ -85,6 +87,7 @@ class Registry:
         self.features.update((each.name, each) for each in declared.features)
         self.tools.update((each.name, each) for each in declared.tools)
         self.tool_sources.update((each.name, each) for each in declared.tool_sources)
+        self.reactions.update((each.name, each) for each in declared.reactions)
         self.parts.extend(declared.parts)
         self.commands.update((each.name, each) for each in declared.commands)
 
@@ -108,6 +111,8 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
             yield kind, name
     for tool in declared.tools:
         yield "tool", tool.name  # which the class itself has looked at
+    for reaction in declared.reactions:
+        yield "reaction", reaction.name
     for part in declared.parts:
         _must_be_solid("message part", part.type)
         yield "message part", part.type

@@ -24,6 +24,7 @@ from genai_host.api import (
     Image,
     Limits,
     OfferedTool,
+    ReactionType,
     Text,
     Tool,
     ToolCall,
@@ -80,6 +81,7 @@ class Toolbox:
     tools       by name
     sources     of further ones
     approvals   what the user says of some, by name or by what names begin with (`git__*`)
+    reactions   types of reactions, by name; those of other types pass
     """
 
     def __init__(
@@ -89,10 +91,13 @@ class Toolbox:
         codec: Codec,
         sources: Collection[ToolSource] = (),
         approvals: Mapping[str, Approval] | None = None,
+        reactions: Mapping[str, ReactionType] | None = None,
     ) -> None:
         self._approvals = dict(approvals or {})
         self._tools = {name: self._approved(tool) for name, tool in tools.items()}
         self._sources = ToolSources(sources, clock)
+        self._reactions = dict(reactions or {})
+        self._forms: dict[str, Checker] = {}
         self._clock = clock
         self._codec = codec
         names = {source.name for source in sources}
@@ -305,7 +310,23 @@ class Toolbox:
         if size > MOST_DATA:
             raise InvalidData(f"its reactions and its context have {size} bytes")
         kept: ToolOutput = self._codec.from_json(form, ToolOutput)
-        return kept
+        ends = [self._ends(reaction) for reaction in kept.reactions]
+        return evolve(kept, ends=True) if any(ends) else kept
+
+    def _ends(self, reaction: Mapping[str, Any]) -> bool:
+        """Whether a reaction ends the turn. Raises `InvalidData` for one that does not have
+        the form of its type."""
+        kind = self._reactions.get(reaction["type"])
+        if kind is None:
+            return False
+        try:
+            checker = self._forms.get(kind.name)
+            if checker is None:  # each of several threads may make it: they are alike
+                checker = self._forms.setdefault(kind.name, Checker({**kind.schema}))
+            checker.check({name: value for name, value in reaction.items() if name != "type"})
+        except InvalidData as error:
+            raise InvalidData(f"its reaction {kind.name}: {said(error)}") from error
+        return kind.ends
 
 
 def _capped(output: ToolOutput) -> Iterator[Text | Image]:

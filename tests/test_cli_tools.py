@@ -27,7 +27,7 @@ def repeat(
     if times < 1:
         return ToolOutput("nothing\\x1b[2J to say", error=True)
     page = run.context.get("page", "")
-    return ToolOutput([text * times + page], reactions=[{"type": "message"}])
+    return ToolOutput([text * times + page], reactions=[{"type": "message", "message": "told"}])
 
 
 @tool(approval="ask", repeatable=True, seconds=5)
@@ -152,7 +152,7 @@ class TestCall:
         assert code == 0
         assert json.loads(out) == {
             "content": [{"type": "text", "text": "a"}],
-            "reactions": [{"type": "message"}],
+            "reactions": [{"type": "message", "message": "told"}],
         }
 
     @pytest.mark.parametrize(

@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 
 from genai_host import GenaiError, Image, Text
-from genai_host.api import Codec, OfferedTool, Tool, ToolCall, ToolOutput, ToolRun, tool
+from genai_host.api import (
+    Codec,
+    OfferedTool,
+    ReactionType,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolRun,
+    tool,
+)
 from genai_host.cancellation import Cancellation
 from genai_host.errors import Cancelled, InvalidData, LimitExceeded, TurnWaiting
-from genai_host.testing import ManualClock
+from genai_host.testing import MadePlugin, ManualClock
 from genai_host.testing.suites.base import in_background
 from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
 
@@ -180,6 +189,56 @@ class TestCalling:
         text = failure(called(box(named("t", lambda *_: given))))
         assert text.startswith("t failed: TypeError: it gave what is no output: ")
         assert len(caplog.records) == 1
+
+
+class TestReactions:
+    """Those of a declared type have its form."""
+
+    SCHEMA = {"properties": {"url": {"type": "string"}}, "additionalProperties": False}
+
+    def output(self, *given: Mapping[str, Any], schema: Any = SCHEMA, **fields: Any) -> ToolOutput:
+        kinds = [ReactionType("go", schema), ReactionType("stop", ends=True)]
+        reacting = named("t", lambda *_: ToolOutput("done", reactions=given, **fields))
+        named_kinds = {each.name: each for each in kinds}
+        return called(Toolbox({"t": reacting}, ManualClock(), Codec(), reactions=named_kinds))
+
+    def test_one_that_has_its_form_passes_and_so_do_other_types(self) -> None:
+        given = ({"type": "go", "url": "/x"}, {"type": "new", "url": 7})
+        assert self.output(*given) == ToolOutput("done", reactions=given)
+
+    @pytest.mark.parametrize("wrong", [{"url": 7}, {"url": "/x", "more": 1}])
+    def test_one_that_has_not_is_a_failure_that_names_the_tool(self, wrong: Any) -> None:
+        text = failure(self.output({"type": "go", "url": "/x"}, {"type": "go", **wrong}))
+        assert text.startswith("t failed: TypeError: it gave what is no output: its reaction go: ")
+
+    def test_a_type_that_is_no_schema_is_a_failure(self) -> None:
+        text = failure(self.output({"type": "go"}, schema={"type": 7}))
+        assert "its reaction go: the schema itself is wrong" in text
+
+    @pytest.mark.parametrize(("types", "ends"), [(["new"], False), (["new", "stop"], True)])
+    def test_a_type_may_end_the_turn(self, types: list[str], ends: bool) -> None:
+        assert self.output(*[{"type": each} for each in types]).ends is ends
+
+    def test_a_tool_ends_it_without_such_a_type(self) -> None:
+        assert self.output({"type": "go"}, ends=True).ends
+
+    @pytest.mark.parametrize("name", ["", "a b", None, "a\n"])
+    def test_a_type_has_a_name(self, name: Any) -> None:
+        with pytest.raises(TypeError, match="name must be printable, without a space"):
+            ReactionType(name)
+
+    def test_two_of_one_name_break_a_plugin(self, make_host: Any) -> None:
+        kinds = [ReactionType("go")]
+        host = make_host(one=MadePlugin(reactions=kinds), two=MadePlugin(reactions=[*kinds]))
+        [broken] = host.plugins.broken
+        assert broken.reason == "the reaction 'go' is declared by one already"
+
+    def test_a_host_has_those_of_its_plugins(self, make_host: Any) -> None:
+        reacting = named("t", lambda *_: ToolOutput(reactions=[{"type": "go", "url": 7}]))
+        kinds = [ReactionType("go", self.SCHEMA)]
+        host = make_host(a=MadePlugin(tools=[reacting]), b=MadePlugin(reactions=kinds))
+        assert host.plugins.broken == []
+        assert "its reaction go" in host.call_tool("t").text
 
 
 class TestApproval:

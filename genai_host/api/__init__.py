@@ -19,6 +19,7 @@ steps       what a feature asks of the host
 features    what a user converses with
 tools       what a model may ask for
 tool_functions   tools made from typed functions
+reactions   what tools may tell a front end to do
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
@@ -82,6 +83,7 @@ from genai_host.api.messages import (
 from genai_host.api.models import Model, Offering
 from genai_host.api.parameters import standard
 from genai_host.api.providers import FREE, Clock, Listed, Provider, ProviderType, Services
+from genai_host.api.reactions import ReactionType
 from genai_host.api.schema import schema_of
 from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.steps import (
@@ -171,6 +173,7 @@ __all__ = [
     "ProviderRequest",
     "ProviderType",
     "Rate",
+    "ReactionType",
     "Reasoning",
     "Registration",
     "ReplyStream",

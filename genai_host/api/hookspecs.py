@@ -26,6 +26,7 @@ from genai_host.api.features import Feature
 from genai_host.api.messages import Part
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
+from genai_host.api.reactions import ReactionType
 from genai_host.api.tool_sources import ToolSource
 from genai_host.api.tools import Tool
 from genai_host.names import GROUP
@@ -73,6 +74,11 @@ def genai_tools() -> Iterable[Tool]:
 @hookspec
 def genai_tool_sources() -> Iterable[ToolSource]:
     """Where the plugin looks for tools that it does not know beforehand."""
+
+
+@hookspec
+def genai_reactions() -> Iterable[ReactionType]:
+    """The types of reactions, by which tools tell front ends what to do."""
 
 
 @hookspec

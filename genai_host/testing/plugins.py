@@ -13,6 +13,7 @@ from genai_host.api import (
     Offering,
     Part,
     ProviderType,
+    ReactionType,
     Tool,
     ToolSource,
     hookimpl,
@@ -37,6 +38,7 @@ class MadePlugin:
         features: Iterable[Feature[Any]] = (),
         tools: Iterable[Tool] = (),
         tool_sources: Iterable[ToolSource] = (),
+        reactions: Iterable[ReactionType] = (),
         parts: Iterable[type[Part]] = (),
         commands: Iterable[Command] = (),
     ) -> None:
@@ -47,6 +49,7 @@ class MadePlugin:
         self._features = features
         self._tools = tools
         self._tool_sources = tool_sources
+        self._reactions = reactions
         self._parts = parts
         self._commands = commands
 
@@ -77,6 +80,10 @@ class MadePlugin:
     @hookimpl
     def genai_tool_sources(self) -> Iterable[ToolSource]:
         return self._tool_sources
+
+    @hookimpl
+    def genai_reactions(self) -> Iterable[ReactionType]:
+        return self._reactions
 
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:

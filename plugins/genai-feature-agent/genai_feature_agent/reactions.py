@@ -1,0 +1,67 @@
+"""The types of reactions that every front end of the agent knows; plugins add to them by
+the hook `genai_reactions`.
+
+A reaction that takes the user elsewhere, or that the user has to answer, ends the turn:
+what the model would do next depends on what comes of it.
+
+Source: Metabot V3, whose front end these are for. Where it does not say how strict a field
+is, what any front end could use passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Message, ReactionType
+
+_TEXT = {"type": "string"}
+# no scheme but those of the web, such as `javascript:`; browsers skip control characters
+_URL = {
+    "type": "string",
+    "pattern": r"^(?:[Hh][Tt][Tt][Pp][Ss]?:|(?![a-zA-Z][a-zA-Z0-9+.-]*:))[^\x00-\x20]*$",
+}
+_DISPLAY_TYPES = ("pie", "table", "bar", "line", "row", "area", "scalar")
+
+
+def _kind(
+    name: str, fields: Mapping[str, Any], *, optional: Sequence[str] = (), ends: bool = False
+) -> ReactionType:
+    schema = {
+        "type": "object",
+        "properties": dict(fields),
+        "required": [field for field in fields if field not in optional],
+        "additionalProperties": False,
+    }
+    return ReactionType(name, schema, ends=ends)
+
+
+BUILT_IN = (
+    _kind("message", {"message": _TEXT}),
+    _kind("redirect", {"url": _URL}, ends=True),
+    _kind(
+        "confirmation",
+        {"description": _TEXT, "options": {"type": ["array", "object"]}},
+        ends=True,
+    ),
+    _kind("goto-question", {"question_id": {"type": ["integer", "string"]}}, ends=True),
+    _kind("change-display-type", {"display-type": {"enum": list(_DISPLAY_TYPES)}}),
+    _kind(
+        "change-table-visualization-settings",
+        {"visible-columns": {"type": "array", "items": _TEXT}},
+    ),
+    _kind("api-call", {"method": _TEXT, "url": _URL, "body": True}, optional=["body"]),
+    _kind("writeback", {"message": _TEXT}),
+)
+
+
+def all_reactions(
+    messages: Sequence[Message], of_tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What a front end is to do: show the texts of the assistant since the user spoke last,
+    and then what the tools say, in the order of their calls."""
+    spoken = [number for number, each in enumerate(messages) if each.role == "user"]
+    since = messages[spoken[-1] + 1 :] if spoken else messages
+    texts = [each.text for each in since if each.role == "assistant" and each.text]
+    said = [{"type": "message", "message": text} for text in texts]
+    return [*said, *map(dict, of_tools)]

@@ -1,0 +1,282 @@
+"""Requests of a front end that keeps the conversation itself, and the turn of each: the
+server remembers nothing.
+
+    agent = StatelessAgent(host, "smollm2")
+    reply = agent.reply(agent.read({"message": "hi", "context": {}, "history": []}))
+    reply.to_json()    # {"reactions": [...], "history": [...], "session_id": "..."}
+
+    StatelessAgent.stream → Host.open → Conversation.stream → Told (what the events tell)
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from genai_feature_agent.envelope import Envelope
+from genai_feature_agent.loop import Added
+from genai_feature_agent.reactions import all_reactions
+from genai_feature_agent.wire import from_wire, to_wire
+from genai_host.api import Answer, Message, Progress, Usage
+from genai_host.api.json_text import check_numbers
+from genai_host.errors import GenaiError, InvalidData, TurnWaiting
+
+if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
+    from genai_host.conversation import Conversation
+    from genai_host.driver import Caps
+    from genai_host.events import Event
+    from genai_host.host import Host
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+@frozen
+class AgentRequest:
+    """What a front end asks.
+
+    message      what the user said
+    context      JSON of what the user looks at
+    history      what was said before; it may end in calls that nobody answered, which are
+                 made first
+    session_id   a UUID; one is made up if none is given
+    approvals    on calls that the history ends with: by id, whether they may run
+    """
+
+    message: str
+    context: Mapping[str, Any] = field(factory=dict)
+    history: tuple[Message, ...] = ()
+    session_id: str = field(factory=lambda: str(uuid.uuid4()))
+    approvals: Mapping[str, bool] = field(factory=dict)
+
+
+@frozen
+class AgentReply:
+    """What a front end gets.
+
+    reactions    what it is to do, in this order
+    history      all that was said, in its own form; it sends it back with the next message
+    approvals    calls that the history ends with, and that a human is to decide on: each an
+                 `id`, a `tool` and its `arguments`
+    error        why the turn did not come to its end; the history is what was said so far
+    usage        tokens used by the turn, where it came to its end
+    """
+
+    reactions: Sequence[Mapping[str, Any]]
+    history: Sequence[Mapping[str, Any]]
+    session_id: str
+    approvals: Sequence[Mapping[str, Any]] = ()
+    error: GenaiError | None = None
+    usage: Usage = field(factory=Usage)
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the reply."""
+        body: dict[str, Any] = {
+            "reactions": list(self.reactions),
+            "history": list(self.history),
+            "session_id": self.session_id,
+        }
+        if self.approvals:
+            body["approvals"] = list(self.approvals)
+        if self.error is not None:
+            body["error"] = error_json(self.error)
+        return body
+
+
+def error_json(error: GenaiError) -> dict[str, Any]:
+    """An error as a program reads it."""
+    told = {"code": error.code, "message": error.message}
+    return {**told, "hint": error.hint} if error.hint else told
+
+
+class StatelessAgent:
+    """Answers requests, from many threads at once. Each is a conversation of its own that is
+    recorded nowhere.
+
+    model      as `Host.open` takes it; None for the default
+    settings   of the feature
+    caps       what one turn may use up
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        model: str | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        caps: Caps | None = None,
+    ) -> None:
+        self._host = host
+        self._model = model
+        self._settings = settings
+        self._caps = caps
+
+    def read(self, body: Any) -> AgentRequest:
+        """The request that a body of JSON is. Raises `InvalidData`, with the place."""
+        if not isinstance(body, Mapping):
+            raise InvalidData("a request is an object", path="$")
+        request: dict[str, Any] = {
+            "message": _message(body.get("message")),
+            "context": _context(body.get("context")),
+            "history": from_wire(_or(body.get("history"), ()), self._host.codec),
+            "approvals": _approvals(body.get("approvals")),
+        }
+        if body.get("session_id") is not None:
+            request["session_id"] = _session_id(body["session_id"])
+        return AgentRequest(**request)
+
+    def reply(self, request: AgentRequest) -> AgentReply:
+        """Answer a request. What goes wrong in the turn is in the reply; raises what keeps
+        it from beginning, as `NoRoute`."""
+        events = self.stream(request)
+        while True:
+            try:
+                next(events)
+            except StopIteration as end:
+                reply: AgentReply = end.value
+                return reply
+
+    def stream(self, request: AgentRequest) -> Generator[Event, None, AgentReply]:
+        """The same, heard as it goes: the events of the host, and in the end the reply.
+        Closing it ends the turn."""
+        told = Told(request)
+        with self._host.open(
+            "agent",
+            self._model,
+            settings=self._settings,
+            history=request.history,
+            record=False,
+            caps=self._caps,
+        ) as conversation:
+            try:
+                yield from self._turn(conversation, request, told)
+            except TurnWaiting:
+                waits = conversation.waiting
+                calls = waits.payload["calls"] if waits is not None else ()
+                return self._reply(told, approvals=calls)
+            except GenaiError as error:
+                return self._reply(told, error=error)
+        return self._reply(told)
+
+    def _turn(
+        self, conversation: Conversation, request: AgentRequest, told: Told
+    ) -> Generator[Event, None, None]:
+        try:
+            yield from told.by(conversation.stream(request.message, context=request.context))
+        except TurnWaiting:
+            if told.added:
+                raise  # for calls that nobody but the model has seen
+            # for those that the history ends with, on which the front end has decided
+            yield from told.by(conversation.resume_stream(dict(request.approvals)))
+
+    def _reply(
+        self,
+        told: Told,
+        *,
+        approvals: Sequence[Mapping[str, Any]] = (),
+        error: GenaiError | None = None,
+    ) -> AgentReply:
+        reactions = all_reactions(told.messages, told.reactions)
+        return AgentReply(
+            reactions=[*reactions, *map(_confirmation, approvals)],
+            history=to_wire(told.messages, self._host.codec),
+            session_id=told.request.session_id,
+            approvals=approvals,
+            error=error,
+            usage=told.usage,
+        )
+
+
+class Told:
+    """What the events of a turn have told so far.
+
+    added       what was said since the request, but for the answer
+    reactions   of the tools
+    answer      known at the end
+    """
+
+    def __init__(self, request: AgentRequest) -> None:
+        self.request = request
+        self.added: list[Message] = []
+        self.reactions: list[Mapping[str, Any]] = []
+        self.answer: Answer | None = None
+
+    @property
+    def usage(self) -> Usage:
+        return Usage() if self.answer is None else self.answer.usage
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All that was said. What the history was left with comes before the message of the
+        user, as it was done before."""
+        history, before = self.request.history, 0
+        if self.answer is not None:
+            return (*history, *(self.answer.adds or ()))
+        if Envelope(history).pending and self.added and self.added[0].role == "tool":
+            before = 1
+        if Envelope((*history, *self.added[:before])).pending:
+            return history  # the user is not listened to before
+        said = Message("user", self.request.message)
+        return (*history, *self.added[:before], said, *self.added[before:])
+
+    def by(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        """Listen, and pass on. A turn that goes on tells from its beginning."""
+        self.added.clear()
+        self.reactions.clear()
+        with closing(events):
+            for event in events:
+                if isinstance(event.data, Progress) and isinstance(event.data.data, Added):
+                    self.added.append(event.data.data.message)
+                    self.reactions.extend(event.data.data.reactions)
+                elif isinstance(event.data, Answer):
+                    self.answer = event.data
+                yield event
+
+
+def _message(given: Any) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise InvalidData("the message is a string, and not blank", path="$.message")
+    return given
+
+
+def _context(given: Any) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidData("the context is an object", path="$.context")
+    try:
+        check_numbers(given)
+    except InvalidData as error:
+        raise InvalidData(f"the context is no JSON: {error}", path="$.context") from error
+    return given
+
+
+def _session_id(given: Any) -> str:
+    """In the usual form alone: `UUID` reads braces and URNs as well."""
+    if isinstance(given, str) and _UUID.fullmatch(given):
+        return given
+    raise InvalidData("the session id is no UUID", path="$.session_id")
+
+
+def _approvals(given: Any) -> Mapping[str, bool]:
+    given = _or(given, {})
+    if not isinstance(given, Mapping) or not all(isinstance(each, bool) for each in given.values()):
+        raise InvalidData("approvals say true or false of each id", path="$.approvals")
+    return given
+
+
+def _or(given: Any, default: Any) -> Any:
+    return default if given is None else given
+
+
+def _confirmation(call: Mapping[str, Any]) -> dict[str, Any]:
+    """How a front end that knows nothing of approvals asks for one."""
+    return {
+        "type": "confirmation",
+        "description": f"May {call['tool']} run?",
+        "options": ["yes", "no"],
+    }

@@ -1,0 +1,202 @@
+"""Messages as the front end of the agent has them, to the host's and back:
+
+    {"role": "user", "content": "..."}
+    {"role": "assistant", "content": "...", "tool-calls": [{"id", "name", "arguments"}]}
+    {"role": "tool", "tool-call-id": "...", "content": "..."}
+
+What these keys cannot say is in one more, so that a history that is sent back unmodified is
+what it was: `parts`, the content in the host's own form, for pictures and for what a vendor
+wants back; `error`, true for the output of a tool that failed.
+
+Source: Metabot V3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Codec, Image, Message, Part, Text, ToolCall, ToolResult
+from genai_host.api.json_text import read_json
+from genai_host.errors import InvalidData
+
+ROLES = ("user", "assistant", "tool")
+
+
+def to_wire(messages: Sequence[Message], codec: Codec) -> list[dict[str, Any]]:
+    """A message of tools is one for each call."""
+    return [wire for message in messages for wire in _to_wire(message, codec)]
+
+
+def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
+    """The history that a request brings.
+
+    Raises `InvalidData`, with the place, for what is no message, for another role, for
+    outputs of calls that nobody made, and for calls that were left without an output before
+    somebody else spoke.
+    """
+    if not isinstance(history, (list, tuple)):
+        raise InvalidData(f"a history is a list, not {_kind(history)}", path="$.history")
+    messages: list[Message] = []
+    open_calls: dict[str, str] = {}  # of the message before: id to name
+    for number, wire in enumerate(history):
+        path = f"$.history[{number}]"
+        role = _role(wire, path)
+        if role == "tool":
+            result = _result(wire, open_calls, path, codec)
+            before = messages.pop().content if messages[-1].role == "tool" else ()
+            messages.append(Message("tool", [*before, result]))
+            continue
+        if open_calls:
+            raise InvalidData(
+                f"nobody answered the call {next(iter(open_calls))!r:.40} before this", path=path
+            )
+        messages.append(Message(role, _content(wire, role, path, codec)))
+        open_calls = _open_calls(messages[-1], path)
+    return tuple(messages)
+
+
+def _to_wire(message: Message, codec: Codec) -> Iterator[dict[str, Any]]:
+    if message.role == "tool":
+        for part in message.content:
+            if isinstance(part, ToolResult):
+                yield _of_result(part, codec)
+        return
+    wire: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.tool_calls:
+        wire["tool-calls"] = [_of_call(call) for call in message.tool_calls]
+    if tuple(_plain_content(wire, "$")) != message.content:
+        wire["parts"] = codec.to_json(message)["content"]
+    yield wire
+
+
+def _of_call(call: ToolCall) -> dict[str, Any]:
+    arguments = call.malformed or dict(call.arguments)
+    return {"id": call.id, "name": call.name, "arguments": arguments}
+
+
+def _of_result(result: ToolResult, codec: Codec) -> dict[str, Any]:
+    text = "\n".join(part.text for part in result.content if isinstance(part, Text))
+    wire: dict[str, Any] = {"role": "tool", "tool-call-id": result.id, "content": text}
+    if result.error:
+        wire["error"] = True
+    if result.content != _texts(text):
+        wire["parts"] = codec.to_json(Message("tool", result.content))["content"]
+    return wire
+
+
+def _role(wire: Any, path: str) -> Any:
+    if not isinstance(wire, Mapping):
+        raise InvalidData(f"a message is an object, not {_kind(wire)}", path=path)
+    role = wire.get("role")
+    if role not in ROLES:
+        raise InvalidData(
+            f"unknown role {role!r:.40}: it is one of {', '.join(ROLES)}", path=f"{path}.role"
+        )
+    return role
+
+
+def _content(wire: Mapping[str, Any], role: str, path: str, codec: Codec) -> Sequence[Part]:
+    parts = _parts(wire, path, codec) if "parts" in wire else tuple(_plain_content(wire, path))
+    for part in parts:
+        if isinstance(part, ToolResult) or (isinstance(part, ToolCall) and role != "assistant"):
+            raise InvalidData(f"a message of the {role} has no {part.type}", path=path)
+    return parts
+
+
+def _plain_content(wire: Mapping[str, Any], path: str) -> Iterator[Part]:
+    calls = wire.get("tool-calls") or ()
+    if not isinstance(calls, (list, tuple)):
+        raise InvalidData(f"tool-calls is a list, not {_kind(calls)}", path=f"{path}.tool-calls")
+    text = _text(wire, path, optional=bool(calls))
+    if text or not calls:
+        yield Text(text)
+    for number, call in enumerate(calls):
+        yield _call(call, f"{path}.tool-calls[{number}]")
+
+
+def _call(wire: Any, path: str) -> ToolCall:
+    if not isinstance(wire, Mapping):
+        raise InvalidData(f"a call is an object, not {_kind(wire)}", path=path)
+    for name in ("id", "name"):
+        if not isinstance(wire.get(name), str) or not wire[name]:
+            raise InvalidData(f"a call has a {name}, which is a string", path=f"{path}.{name}")
+    arguments = wire.get("arguments")
+    if isinstance(arguments, str):  # JSON, or what a model wrote that is none
+        arguments = _object_in(arguments)
+    if isinstance(arguments, str):
+        return ToolCall(wire["id"], wire["name"], {}, arguments)
+    if not isinstance(arguments, Mapping):
+        raise InvalidData(
+            f"arguments are an object, not {_kind(arguments)}", path=f"{path}.arguments"
+        )
+    try:
+        return ToolCall(wire["id"], wire["name"], dict(arguments))
+    except InvalidData as error:
+        raise InvalidData(f"{error}", path=f"{path}.arguments") from error
+
+
+def _object_in(text: str) -> Any:
+    """The object that a text is the JSON of; the text itself where it is not."""
+    try:
+        found = read_json(text or "{}")
+    except ValueError:
+        return text
+    return found if isinstance(found, dict) else text
+
+
+def _result(
+    wire: Mapping[str, Any], open_calls: dict[str, str], path: str, codec: Codec
+) -> ToolResult:
+    id = wire.get("tool-call-id")
+    if not isinstance(id, str) or id not in open_calls:
+        raise InvalidData(
+            f"there is no call {id!r:.40} before this that was not answered",
+            path=f"{path}.tool-call-id",
+        )
+    error = wire.get("error", False)
+    if not isinstance(error, bool):
+        raise InvalidData(f"error is true or false, not {_kind(error)}", path=f"{path}.error")
+    content: list[Any]
+    if "parts" in wire:
+        content = list(_parts(wire, path, codec))
+        for part in content:
+            if not isinstance(part, (Text, Image)):
+                raise InvalidData(f"the output of a tool has no {part.type}", path=f"{path}.parts")
+    else:
+        content = list(_texts(_text(wire, path, optional=True)))
+    return ToolResult(id, open_calls.pop(id), content, error)
+
+
+def _open_calls(message: Message, path: str) -> dict[str, str]:
+    named = {call.id: call.name for call in message.tool_calls}
+    if len(named) < len(message.tool_calls) or "" in named:
+        raise InvalidData("each call has an id of its own", path=f"{path}.tool-calls")
+    return named
+
+
+def _text(wire: Mapping[str, Any], path: str, *, optional: bool) -> str:
+    text = wire.get("content")
+    if text is None and optional:
+        return ""
+    if not isinstance(text, str):
+        raise InvalidData(f"content is a string, not {_kind(text)}", path=f"{path}.content")
+    return text
+
+
+def _texts(text: str) -> tuple[Text, ...]:
+    return (Text(text),) if text else ()
+
+
+def _parts(wire: Mapping[str, Any], path: str, codec: Codec) -> tuple[Part, ...]:
+    try:
+        message: Message = codec.from_json({"role": "user", "content": wire["parts"]}, Message)
+    except InvalidData as error:
+        raise InvalidData(f"these are no parts: {error}", path=f"{path}.parts") from error
+    return message.content
+
+
+def _kind(value: Any) -> str:
+    return {dict: "an object", list: "a list", type(None): "nothing"}.get(
+        type(value), type(value).__name__
+    )

@@ -1,0 +1,237 @@
+"""The agent in a conversation of the host, whose mock has a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import genai_feature_agent
+import pytest
+from agents import Counting
+from fixtures import MakeHost
+from genai_feature_agent.envelope import Envelope
+from genai_feature_agent.loop import Added
+from genai_vendor_mock import MockProvider, Reply
+
+from genai_host import Host, Message, Usage
+from genai_host.api import Progress, Text, ToolCall, ToolOutput, ToolResult
+from genai_host.errors import (
+    ConfigurationError,
+    GenerationError,
+    LimitExceeded,
+    TurnWaiting,
+    UnexpectedFinish,
+)
+from genai_host.store import Store
+from genai_host.testing import MadePlugin
+
+MODELS = ["mock", "whole"]
+"""Streamed, and in one piece."""
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def asks(*names: str, text: str = "", **arguments: Any) -> Reply:
+    asked = [ToolCall(f"{name}-{number}", name, arguments) for number, name in enumerate(names)]
+    return Reply(text, tool_calls=asked)
+
+
+def plugins(*tools: Counting) -> dict[str, Any]:
+    own = MadePlugin(tools=[each.tool for each in tools])
+    return {"agent": genai_feature_agent, "tools": own}
+
+
+def requests(host: Host) -> list[dict[str, Any]]:
+    provider = host.instances["mock"].provider
+    assert isinstance(provider, MockProvider)
+    return list(provider.requests)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_was_said_and_done_enters_the_history(scripted: MakeHost, model: str) -> None:
+    host = scripted(asks("look", text="I look."), "Found.", plugins=plugins(Counting("look", "x")))
+    conversation = host.open("agent", model)
+    answer = conversation.say("hi")
+    assert answer.text == "I look.\nFound."
+    assert conversation.history == (
+        Message("user", "hi"),
+        Message("assistant", ["I look.", ToolCall("look-0", "look")]),
+        Message("tool", [ToolResult("look-0", "look", "x")]),
+        Message("assistant", "Found."),
+    )
+    assert answer.data == {
+        "reactions": [
+            {"type": "message", "message": "I look."},
+            {"type": "message", "message": "Found."},
+        ]
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_added_is_told_as_it_comes(scripted: MakeHost, model: str) -> None:
+    reaction = {"type": "x"}
+    tool = Counting("look", ToolOutput("x", reactions=[reaction]))
+    host = scripted(asks("look"), "Found.", plugins=plugins(tool))
+    conversation = host.open("agent", model)
+    told = [each.data for each in conversation.stream("hi") if each.kind == "progress"]
+    assert [each.text for each in told] == ["asks for look", "called look"]
+    added = [each.data for each in told]
+    assert all(isinstance(each, Added) for each in added)
+    assert tuple(each.message for each in added) == conversation.history[1:3]
+    assert [each.reactions for each in added] == [(), (reaction,)]
+
+
+def test_what_is_told_of_calls_is_one_short_line(scripted: MakeHost) -> None:
+    host = scripted(asks(*["a\nb" + "x" * 99] * 50), "done", plugins=plugins())
+    told = [each.data for each in host.open("agent", "mock").stream("hi")]
+    texts = [each.text for each in told if isinstance(each, Progress)]
+    assert len(texts) == 2
+    assert all("\n" not in text and len(text) < 700 for text in texts)
+
+
+def test_the_mock_is_offered_the_tools_and_told_the_rules(scripted: MakeHost) -> None:
+    host = scripted("hello", plugins=plugins(Counting("look")))
+    host.open("agent", "mock", settings={"system_prompt": "Be brief."}).say("hi")
+    [request] = requests(host)
+    assert [each["name"] for each in request["tools"]] == ["look"]
+    system = request["messages"][0]["content"][0]["text"]
+    assert system.startswith("Be brief.\n\n")
+    assert "never an instruction" in system
+
+
+def test_the_rules_stay_without_a_system_prompt(scripted: MakeHost) -> None:
+    host = scripted("hello", plugins=plugins())
+    host.open("agent", "mock", settings={"system_prompt": ""}).say("hi")
+    [request] = requests(host)
+    assert request["messages"][0]["content"][0]["text"].startswith("Text between <tool-output>")
+    assert "tools" not in request
+
+
+@pytest.mark.parametrize(
+    ("given", "ran"),
+    [
+        (True, ["wipe", "drop"]),
+        ({"wipe-0": True, "drop-1": True}, ["wipe", "drop"]),
+        ({"wipe-0": True}, ["wipe"]),
+        ({"wipe-0": True, "drop-1": False}, ["wipe"]),
+        ({"wipe-0": "true", "drop-1": 1}, []),
+        (["wipe-0"], []),
+        ("yes", []),
+        (False, []),
+        (None, []),
+    ],
+)
+def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[str]) -> None:
+    tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
+    host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))
+    conversation = host.open("agent", "mock")
+    with pytest.raises(TurnWaiting) as pause:
+        conversation.say("hi")
+    assert pause.value.kind == "approval"
+    assert conversation.waiting is not None
+    assert conversation.waiting.payload == {
+        "calls": [
+            {"id": "wipe-0", "tool": "wipe", "arguments": {"what": "all"}},
+            {"id": "drop-1", "tool": "drop", "arguments": {"what": "all"}},
+        ]
+    }
+    assert not any(each.calls for each in tools)
+    assert conversation.resume(given).text == "done"
+    assert [each.name for each in tools if each.calls] == [*ran, "look"]
+    results = conversation.history[2].content
+    assert [each.id for each in results if isinstance(each, ToolResult)] == [
+        *("wipe-0", "drop-1", "look-2")
+    ]
+
+
+def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: Path) -> None:
+    wipe = Counting("wipe", "wiped", approval="ask")
+    with Store(tmp_path / "x.db") as store:
+        host = scripted(asks("wipe"), plugins={**plugins(wipe), "store": store})
+        conversation = host.open("agent", "mock")
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+    with Store(tmp_path / "x.db") as store:
+        host = scripted("done", plugins={**plugins(wipe), "store": store})
+        assert host.conversation(conversation.id).resume({"wipe-0": True}).text == "done"
+    assert len(wipe.calls) == 1
+
+
+def test_data_is_given_in_the_end(scripted: MakeHost) -> None:
+    host = scripted(asks("look"), '{"city": "Oslo"}', plugins=plugins(Counting("look")))
+    assert host.open("agent", "mock").say("hi", returns=CITY).data == {"city": "Oslo"}
+
+
+@pytest.mark.parametrize("finish", ["content_filter", "other"])
+def test_an_answer_that_is_none_changes_nothing(scripted: MakeHost, finish: Any) -> None:
+    tool = Counting("look")
+    cut = Reply("half", tool_calls=[ToolCall("1", "look")], finish=finish)
+    conversation = scripted(cut, plugins=plugins(tool)).open("agent", "mock")
+    with pytest.raises(UnexpectedFinish):
+        conversation.say("hi")
+    assert conversation.history == ()
+    assert tool.calls == []
+
+
+def test_saying_nothing_is_an_answer_after_tools_alone(scripted: MakeHost) -> None:
+    host = scripted(asks("look"), Reply(""), Reply(""), plugins=plugins(Counting("look", "x")))
+    conversation = host.open("agent", "mock")
+    assert conversation.say("hi").text == "x"
+    assert conversation.history[-1].role == "tool"
+    with pytest.raises(GenerationError, match="the model said nothing"):
+        conversation.say("hi")
+
+
+class FourCents:
+    def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float:
+        return 0.04
+
+
+@pytest.mark.parametrize(("seller", "limit", "times"), [("x", "cost", 3), ("free", "", 5)])
+def test_cost_is_capped_by_what_calls_cost(
+    scripted: MakeHost, seller: str, limit: str, times: int
+) -> None:
+    replies = [Reply(tool_calls=[ToolCall(str(n), "look")], usage=Usage(9, 9)) for n in range(4)]
+    given = {**plugins(Counting("look")), "prices": FourCents()}
+    host = scripted(*replies, "done", priced_as=seller, plugins=given)
+    conversation = host.open("agent", "mock", settings={"cost": 0.1})
+    if limit:
+        with pytest.raises(LimitExceeded) as caught:
+            conversation.say("hi")
+        assert caught.value.limit == limit
+    else:
+        assert conversation.say("hi").text == "done"
+    assert len(requests(host)) == times
+
+
+@pytest.mark.parametrize(
+    "settings", [{"round_trips": 0}, {"round_trips": "6"}, {"cost": 0}, {"tools": []}]
+)
+def test_wrong_settings_are_refused(scripted: MakeHost, settings: Mapping[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        scripted("hi", plugins=plugins()).open("agent", "mock", settings=settings)
+
+
+class TestEnvelope:
+    CALLS = (ToolCall("1", "a"), ToolCall("2", "b"))
+
+    def test_calls_are_pending_until_they_are_answered(self) -> None:
+        envelope = Envelope((Message("user", "hi"), Message("assistant", self.CALLS)))
+        assert envelope.pending == self.CALLS
+        assert not envelope.needs_model
+        half = envelope.said(Message("tool", [ToolResult("1", "a", "x")]))
+        assert half.pending == self.CALLS[1:]
+        done = half.answered(half.pending, [ToolOutput("y")])
+        assert done.pending == ()
+        assert done.needs_model
+
+    def test_the_last_context_holds(self) -> None:
+        envelope = Envelope((Message("assistant", self.CALLS),), {"at": 0})
+        outputs = [ToolOutput(context={"at": 1}), ToolOutput()]
+        assert envelope.answered(self.CALLS, outputs).context == {"at": 1}
+        assert envelope.context == {"at": 0}
+
+    def test_nothing_needs_no_model(self) -> None:
+        assert not Envelope().needs_model
+        assert not Envelope((Message("assistant", [Text("x")]),)).needs_model

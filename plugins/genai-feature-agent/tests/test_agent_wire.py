@@ -1,0 +1,171 @@
+"""Messages as the front end has them: there and back, and what is none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from genai_feature_agent.wire import from_wire, to_wire
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.api import (
+    Codec,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from genai_host.errors import InvalidData
+
+CODEC = Codec()
+PICTURE = Image(data=b"x", media_type="image/png")
+USER = {"role": "user", "content": "hi"}
+CALL = {"id": "1", "name": "look", "arguments": {"at": "x"}}
+CALLING = {"role": "assistant", "content": "I look.", "tool-calls": [CALL]}
+FOUND = {"role": "tool", "tool-call-id": "1", "content": "found"}
+
+TEXT = st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def sent_back(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    return from_wire(json.loads(json.dumps(to_wire(messages, CODEC))), CODEC)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[Message]:
+    """What the user says, and what is said and done until somebody else is to speak."""
+    messages = [Message("user", draw(TEXT))]
+    for _ in range(draw(st.integers(0, 3))):
+        ids = draw(st.lists(st.text(min_size=1, max_size=4), max_size=3, unique=True))
+        parts: list[Part] = draw(
+            st.lists(
+                st.builds(Text, TEXT)
+                | st.builds(Reasoning, TEXT)
+                | st.builds(Opaque, st.just("d"), JSON),
+                min_size=not ids,
+                max_size=2,
+            )
+        )
+        asked = [
+            ToolCall(id, "look", draw(st.dictionaries(TEXT, JSON, max_size=2)))
+            if draw(st.booleans())
+            else ToolCall(id, "look", {}, draw(st.sampled_from(["{", "no", "[1]", "7"])))
+            for id in ids
+        ]
+        messages.append(Message("assistant", draw(st.permutations([*parts, *asked]))))
+        if not ids:
+            continue
+        contents = st.lists(st.builds(Text, TEXT) | st.just(PICTURE), max_size=2)
+        results = [ToolResult(id, "look", draw(contents), draw(st.booleans())) for id in ids]
+        messages.append(Message("tool", results))
+    return messages
+
+
+@given(st.lists(rounds(), max_size=3))
+def test_item_10_a_history_that_is_sent_back_is_what_it_was(talk: list[list[Message]]) -> None:
+    messages = tuple(message for each in talk for message in each)
+    assert sent_back(messages) == messages
+    wire = to_wire(messages, CODEC)
+    assert to_wire(sent_back(messages), CODEC) == wire
+
+
+def test_item_10_messages_have_the_form_of_the_document() -> None:
+    wire = [USER, CALLING, FOUND, {"role": "assistant", "content": "It is there."}]
+    messages = from_wire(wire, CODEC)
+    assert messages == (
+        Message("user", "hi"),
+        Message("assistant", ["I look.", ToolCall("1", "look", {"at": "x"})]),
+        Message("tool", [ToolResult("1", "look", "found")]),
+        Message("assistant", "It is there."),
+    )
+    assert to_wire(messages, CODEC) == wire
+
+
+def test_outputs_of_one_round_are_one_message() -> None:
+    two = {**CALLING, "tool-calls": [CALL, {**CALL, "id": "2"}]}
+    wire = [USER, two, FOUND, {**FOUND, "tool-call-id": "2"}]
+    messages = from_wire(wire, CODEC)
+    assert [each.role for each in messages] == ["user", "assistant", "tool"]
+    assert to_wire(messages, CODEC) == wire
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read", "malformed"),
+    [
+        ('{"a": 1}', {"a": 1}, ""),
+        ("", {}, ""),
+        ("{", {}, "{"),
+        ("[1]", {}, "[1]"),
+    ],
+)
+def test_arguments_may_be_text(arguments: str, read: Any, malformed: str) -> None:
+    wire = [USER, {**CALLING, "tool-calls": [{**CALL, "arguments": arguments}]}]
+    [call] = from_wire(wire, CODEC)[-1].tool_calls
+    assert (call.arguments, call.malformed) == (read, malformed)
+
+
+def test_a_message_that_only_calls_needs_no_content() -> None:
+    calling = {name: value for name, value in CALLING.items() if name != "content"}
+    assert from_wire([USER, calling], CODEC) == from_wire([USER, {**calling, "content": ""}], CODEC)
+
+
+@pytest.mark.parametrize(
+    ("history", "path", "message"),
+    [
+        ({}, "$.history", "a history is a list"),
+        ([1], "$.history[0]", "a message is an object, not int"),
+        ([{"role": "system", "content": "x"}], "$.history[0].role", "unknown role 'system'"),
+        ([{"role": "robot", "content": "x"}], "$.history[0].role", "unknown role 'robot'"),
+        ([{"role": ["user"], "content": "x"}], "$.history[0].role", "unknown role"),
+        ([{"content": "x"}], "$.history[0].role", "unknown role None"),
+        ([USER, {"role": "assistant"}], "$.history[1].content", "content is a string"),
+        ([{**USER, "content": [1]}], "$.history[0].content", "not a list"),
+        ([{**CALLING, "tool-calls": {"a": 1}}], "$.history[0].tool-calls", "is a list"),
+        ([{**CALLING, "tool-calls": [1]}], "$.history[0].tool-calls[0]", "a call is an object"),
+        ([{**CALLING, "tool-calls": [{"id": "1"}]}], "$.history[0].tool-calls[0].name", "a name"),
+        (
+            [{**CALLING, "tool-calls": [{**CALL, "id": ""}]}],
+            "$.history[0].tool-calls[0].id",
+            "a call has a id",
+        ),
+        (
+            [{**CALLING, "tool-calls": [{**CALL, "arguments": 7}]}],
+            "$.history[0].tool-calls[0].arguments",
+            "arguments are an object",
+        ),
+        (
+            [{**CALLING, "tool-calls": [{**CALL, "arguments": {"a": float("nan")}}]}],
+            "$.history[0].tool-calls[0].arguments",
+            "NaN",
+        ),
+        ([{**CALLING, "tool-calls": [CALL, CALL]}], "$.history[0].tool-calls", "an id of its own"),
+        ([{**USER, "tool-calls": [CALL]}], "$.history[0]", "a message of the user has no"),
+        ([FOUND], "$.history[0].tool-call-id", "there is no call '1'"),
+        ([CALLING, FOUND, FOUND], "$.history[2].tool-call-id", "there is no call '1'"),
+        ([CALLING, {**FOUND, "error": 1}], "$.history[1].error", "true or false"),
+        ([CALLING, {**FOUND, "content": 1}], "$.history[1].content", "content is a string"),
+        ([CALLING, USER], "$.history[1]", "nobody answered the call '1' before this"),
+        ([{**USER, "parts": [{"type": "nothing"}]}], "$.history[0].parts", "these are no parts"),
+        (
+            [CALLING, {**FOUND, "parts": [{"type": "reasoning", "text": "x"}]}],
+            "$.history[1].parts",
+            "the output of a tool has no reasoning",
+        ),
+    ],
+)
+def test_what_is_no_history_is_told_with_its_place(history: Any, path: str, message: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        from_wire(history, CODEC)
+    assert caught.value.path == path
+    assert message in caught.value.message

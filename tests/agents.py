@@ -1,0 +1,63 @@
+"""Hosts with the agent, a model that asks for tools, and tools for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import genai_feature_agent
+
+from genai_host import Host
+from genai_host.api import Completion, Message, ReactionType, Tool, ToolCall, ToolRun
+from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.testing.fake_model import Said
+
+MakeHost = Callable[..., Host]
+
+
+class Counting:
+    """A tool that gives what it is told to, and keeps what it was called with."""
+
+    def __init__(self, name: str, gives: Any = "done", **fields: Any) -> None:
+        self.name = name
+        self.gives = gives
+        self.calls: list[dict[str, Any]] = []
+        self.contexts: list[dict[str, Any]] = []
+        self.tool = Tool(name, f"does {name}", self, **fields)
+
+    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> Any:
+        self.calls.append(dict(arguments))
+        self.contexts.append(dict(run.context))
+        if isinstance(self.gives, Exception):
+            raise self.gives
+        return self.gives
+
+
+def calls(*names: str, text: str = "", prefix: str = "", **arguments: Any) -> Completion:
+    """A model's answer that asks for tools; their ids are `NAME-NUMBER`."""
+    asked = [
+        ToolCall(f"{prefix}{name}-{number}", name, arguments) for number, name in enumerate(names)
+    ]
+    return Completion(Message("assistant", [*([text] if text else []), *asked]), "tool_calls")
+
+
+def in_turn(*answers: Said) -> FakeModel:
+    """A model that says one thing after the other, and the last for ever."""
+    return FakeModel(lambda heard: answers[min(heard.number, len(answers) - 1)])
+
+
+def agent_host(
+    make_host: MakeHost,
+    model: FakeModel,
+    *tools: Counting,
+    reactions: Sequence[ReactionType] = (),
+    **given: Any,
+) -> Host:
+    own = MadePlugin(tools=[each.tool for each in tools], reactions=reactions)
+    return make_host(agent=genai_feature_agent, tools=own, fake=model, **given)
+
+
+def since_user(heard: Heard) -> list[Message]:
+    """What was said since the user spoke last."""
+    spoken = [number for number, each in enumerate(heard.messages) if each.role == "user"]
+    return list(heard.messages[spoken[-1] + 1 :])
