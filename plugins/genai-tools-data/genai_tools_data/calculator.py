@@ -21,7 +21,7 @@ from typing import Any
 from genai_host.errors import InvalidData
 
 MOST_CHARACTERS = 1000
-MOST_DEPTH = 60
+MOST_DEPTH = 200
 MOST_DIGITS = 1000
 """Of a whole number, and of each side of a fraction."""
 

@@ -80,44 +80,61 @@ def list_files(
     matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
     lines: list[str] = []
     room = MOST_TEXT
-    for looked_at, (inner, line) in enumerate(_walk(place, deep, run.limits), 1):
-        if looked_at > MOST_LOOKED_AT:
-            lines.append("(there are more than can be looked at: name a folder)")
-            break
+    walk = _Walk(run.limits)
+    for inner, line in walk.through(place, deep):
         if not matches(os.path.basename(inner)):
             continue
         room -= len(line) + 1
         if len(lines) == MOST_LISTED or room < 0:
-            lines.append("(there are more: name a folder, or a pattern)")
-            break
+            return "\n".join((*lines, "(there are more: name a folder, or a pattern)"))
         lines.append(line)
+    if walk.is_cut:
+        lines.append("(there are more than can be looked at: name a folder)")
     return "\n".join(lines) or "there are no such files"
 
 
-def _walk(place: Place, deep: bool, limits: Limits) -> Iterator[tuple[str, str]]:
-    """Each name with its line: a folder first, then what is in it."""
-    limits.check()
-    with opened(place) as descriptor:
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise InvalidData(f"{place.inner[:200]!r} is no folder: read_file reads it")
-        within = descriptor if os.scandir in os.supports_fd else place.path
-        with os.scandir(within) as entries:
-            names = sorted(entry.name for entry in islice(entries, MOST_LOOKED_AT + 1))
-    for name in names:
-        inner = os.path.join(place.inner, name) if place.inner else name
-        if is_hidden(name):
-            continue
-        try:
-            target = place_of(inner)
-            found = os.stat(target.path)
-        except (InvalidData, OSError):  # a link that leads out, or nowhere
-            continue
-        if stat.S_ISDIR(found.st_mode):
-            yield inner, f"{_plain(inner)}/"
-            if deep and target.inner == inner:  # links could lead round and round
-                yield from _walk(target, deep, limits)
-        elif stat.S_ISREG(found.st_mode):
-            yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
+class _Walk:
+    """Through folders, as far as there are not too many names.
+
+    is_cut   whether there were
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._left = MOST_LOOKED_AT
+        self.is_cut = False
+
+    def through(self, place: Place, deep: bool) -> Iterator[tuple[str, str]]:
+        """Each path with its line: a folder first, then what is in it."""
+        for name in self._names(place):
+            if not self._left:
+                self.is_cut = True
+                return
+            self._left -= 1
+            inner = os.path.join(place.inner, name) if place.inner else name
+            if is_hidden(name):
+                continue
+            try:
+                target = place_of(inner)
+                found = os.stat(target.path)
+            except (InvalidData, OSError):  # a link that leads out, or nowhere
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                yield inner, f"{_plain(inner)}/"
+                if deep and target.inner == inner:  # links could lead round and round
+                    yield from self.through(target, deep)
+            elif stat.S_ISREG(found.st_mode):
+                yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
+
+    def _names(self, place: Place) -> list[str]:
+        """One more than there is room for, where there are so many."""
+        self._limits.check()
+        with opened(place) as descriptor:
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise InvalidData(f"{place.inner[:200]!r} is no folder: read_file reads it")
+            within = descriptor if os.scandir in os.supports_fd else place.path
+            with os.scandir(within) as entries:
+                return sorted(entry.name for entry in islice(entries, self._left + 1))
 
 
 def _plain(name: str) -> str:

@@ -6,14 +6,10 @@ those that turn text around, are shown as signs. Nothing is printed here.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _HIGH = 10  # lines of a line chart
@@ -36,15 +32,17 @@ def view(reaction: Mapping[str, Any], width: int = 80) -> list[str]:
 
 
 def safe(text: str) -> str:
-    """On one line, and without what a terminal would obey."""
-    return _HIDDEN.sub(_sign, text)
+    """On one line, and without what a terminal would obey, or not show."""
+    return text if text.isprintable() else "".join(map(_sign, text))
 
 
-def _sign(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else "\ufffd"
+def _sign(letter: str) -> str:
+    """It stands for itself, if it can be seen."""
+    if letter.isprintable():
+        return letter
+    if unicodedata.category(letter) == "Zs":
+        return " "
+    return chr(0x2400 + ord(letter)) if letter < " " else "\ufffd"
 
 
 def _table(reaction: Mapping[str, Any], width: int) -> list[str]:
@@ -135,7 +133,7 @@ def _curves(reaction: Mapping[str, Any], width: int) -> list[str]:
             round(_part(0 if point is None else point - lowest, highest - lowest) * _HIGH * 8)
             for point in columns
         ]
-        lines.append(safe(name))
+        lines.append(_cut(safe(name), width))
         for level in range(_HIGH - 1, -1, -1):
             mark = {_HIGH - 1: scale[0], 0: scale[1]}.get(level, "")
             blocks = "".join(_HEIGHTS[max(0, min(8, high - 8 * level))] for high in heights)
