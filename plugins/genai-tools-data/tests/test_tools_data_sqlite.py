@@ -19,7 +19,7 @@ from genai_tools_data.result import MOST_ROWS, MOST_TEXT
 from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.cancellation import Cancellation
-from genai_host.errors import Cancelled
+from genai_host.errors import Cancelled, InvalidData
 
 needs_bounds = pytest.mark.skipif(not can_bound(), reason="query_sql needs Python 3.11")
 
@@ -104,6 +104,15 @@ def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str
     assert file.read_bytes() == before
     assert set(file.parent.iterdir()) == beside
     assert asked(host, "SELECT count(*) AS n FROM things").text == "n\n3\n(1 row)"
+
+
+def test_no_statement_is_run_that_does_more_than_look(file: Path) -> None:
+    before = file.read_bytes()
+    with opened_file(file) as reader:
+        for sql in WRITES:
+            with pytest.raises((InvalidData, UnicodeEncodeError)):
+                reader.run(sql, Cancellation())
+    assert file.read_bytes() == before
 
 
 @needs_bounds
