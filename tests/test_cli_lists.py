@@ -21,7 +21,7 @@ from genai_host.config import read_config
 from genai_host.errors import Unavailable
 from genai_host.names import COMMANDS
 
-_BUNDLED = {"dialects", "mock", "local", "models-open", "chat"}
+_BUNDLED = {"dialects", "mock", "local", "models-open", "chat", "tools-data"}
 
 
 def listed(terminal: Terminal, *arguments: str) -> Any:

@@ -64,7 +64,8 @@ class TestList:
     def test_they_are_lines_with_tabs_when_piped(self, terminal: Terminal) -> None:
         code, out, err = terminal("tools")
         assert (code, err) == (0, "")
-        assert out.splitlines() == [
+        # those of the bundled plugins are there as well
+        assert [line for line in out.splitlines() if "\tzz-some-tools\t" in line] == [
             "draw\tzz-some-tools\task\tDraw.",
             "fail\tzz-some-tools\tallow\tFail.",
             "odd\tzz-some-tools\tallow\tis wrong",
@@ -115,13 +116,14 @@ class TestShow:
         assert (code, err) == (0, "warning: it cannot be called: its parameters are no object\n")
 
     @pytest.mark.parametrize(
-        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: draw, fail")]
+        ("name", "hint"), [("repaet", "did you mean repeat?"), ("x", "there are: ")]
     )
     def test_one_that_is_not_there(self, terminal: Terminal, name: str, hint: str) -> None:
         for command in ("show", "call"):
             code, out, err = terminal("tools", command, name)
             assert (code, out) == (1, "")
             assert err.startswith(f"error: there is no tool {name!r}\n  {hint}")
+            assert "repeat" in err
 
 
 class TestCall:

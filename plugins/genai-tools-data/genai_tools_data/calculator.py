@@ -1,0 +1,276 @@
+"""Arithmetic in an expression as Python writes it, and nothing else.
+
+The expression is parsed by Python, and what its tree may hold is told here, node by node:
+numbers, operators, the functions and constants below. Libraries for this, as simpleeval,
+also have texts, names and attributes, which would have to be taken out again.
+
+Whole and decimal numbers are exact, as fractions: 0.1 + 0.2 is 0.3. A root or a sine makes
+a float of what it is in. All that an expression can make a computer do is bounded before it
+is done: its length, its depth, and how many digits a number has.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from genai_host.errors import InvalidData
+
+MOST_CHARACTERS = 1000
+MOST_DEPTH = 200
+MOST_DIGITS = 1000
+"""Of a whole number, and of each side of a fraction."""
+
+Number = Fraction | float
+
+# the signs of multiplication, division and subtraction, as people print them
+_SIGNS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "\u00a0": " "})
+_LARGEST = 10**MOST_DIGITS
+_SHOWN = 15  # digits that a float is sure of
+_EXACT = 40  # digits up to which a fraction that ends is written out
+
+
+def calculate(expression: str) -> str:
+    """What an arithmetic expression comes to. Raises `InvalidData`, which says what is
+    wrong with it."""
+    text = expression.translate(_SIGNS).strip()
+    if not text:
+        raise InvalidData("there is no expression")
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidData(f"the expression is longer than {MOST_CHARACTERS} characters")
+    try:
+        tree = ast.parse(text, mode="eval")
+    # a text that is nested too deeply, or that has NUL in it, ends otherwise in each Python
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        why = getattr(error, "msg", None) or str(error) or "nested too deeply"
+        raise InvalidData(f"it is no arithmetic expression: {why}; write as in 2 * (3 + 4)") from (
+            error
+        )
+    try:
+        return _written(_value(tree.body, 0))
+    except ZeroDivisionError as error:
+        raise InvalidData("it divides by zero") from error
+    except OverflowError as error:
+        raise InvalidData("a number becomes too large") from error
+
+
+def _value(node: ast.expr, depth: int) -> Number:
+    if depth > MOST_DEPTH:
+        raise InvalidData(f"it is nested deeper than {MOST_DEPTH} levels: take it in parts")
+    if isinstance(node, ast.Constant):
+        return _constant(node.value)
+    if isinstance(node, ast.Name):
+        if node.id in _CONSTANTS:
+            return _CONSTANTS[node.id]
+        raise InvalidData(f"there is no number {node.id}; there are: {', '.join(_CONSTANTS)}")
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _SIGN:
+        return _bounded(_SIGN[type(node.op)](_value(node.operand, depth + 1)))
+    if isinstance(node, ast.BinOp):
+        return _operation(node, depth)
+    if isinstance(node, ast.Call):
+        return _call(node, depth)
+    if isinstance(node, ast.Tuple):
+        raise InvalidData("write numbers without a comma: 1000.5, not 1,000.5")
+    raise InvalidData(f"{_NODES.get(type(node), type(node).__name__)} is no arithmetic")
+
+
+def _constant(value: object) -> Number:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidData("it may hold numbers alone")
+    if isinstance(value, int):
+        return _bounded(Fraction(value))
+    if not math.isfinite(value):
+        raise InvalidData("a number is too large")
+    # as it was written: the float nearest to 0.1 is not a tenth
+    return Fraction(repr(value))
+
+
+def _operation(node: ast.BinOp, depth: int) -> Number:
+    left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
+    kind = type(node.op)
+    if kind is ast.Pow:
+        return _power(left, right)
+    if kind is ast.BitXor:
+        raise InvalidData("^ is no operator: a power is written 2 ** 3")
+    if kind not in _OPERATORS:
+        raise InvalidData(f"there are the operators {' '.join(_WRITTEN)} alone")
+    return _bounded(_OPERATORS[kind](left, right))
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    """Bounded before it is done: nine digits make a number of a billion digits."""
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        digits = max(_digits(base.numerator), _digits(base.denominator))
+        if base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS:
+            raise InvalidData(f"a power has more than {MOST_DIGITS} digits")
+        if base in (-1, 0, 1) and exponent >= 0:  # however large
+            return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
+        return _bounded(base**exponent.numerator)
+    result = float(base) ** float(exponent)
+    if isinstance(result, complex):
+        raise InvalidData("a root of a negative number is no real number")
+    return _bounded(result)
+
+
+def _call(node: ast.Call, depth: int) -> Number:
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name not in _FUNCTIONS:
+        raise InvalidData(f"there are the functions {', '.join(sorted(_FUNCTIONS))} alone")
+    if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
+        raise InvalidData(f"{name} takes numbers, one after the other")
+    least, most, function = _FUNCTIONS[name]
+    if not least <= len(node.args) <= most:
+        raise InvalidData(f"{name} does not take {len(node.args)} numbers")
+    arguments = [_value(each, depth + 1) for each in node.args]
+    try:
+        result = function(*arguments)
+    except ValueError as error:
+        raise InvalidData(f"{name} cannot be taken of that: {error}") from error
+    return _bounded(Fraction(result) if isinstance(result, int) else result)
+
+
+def _bounded(value: Number) -> Number:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidData("a number becomes too large")
+        return value
+    if abs(value.numerator) >= _LARGEST or value.denominator >= _LARGEST:
+        raise InvalidData(f"a number has more than {MOST_DIGITS} digits")
+    return value
+
+
+def _digits(number: int) -> int:
+    """No fewer digits than it has, without writing it."""
+    return int(abs(number).bit_length() * 0.302) + 1
+
+
+def _whole(value: Number, name: str, most: int) -> int:
+    if value != int(value) or not 0 <= value <= most:
+        raise InvalidData(f"{name} takes whole numbers from 0 to {most}")
+    return int(value)
+
+
+def _factorial(value: Number) -> int:
+    return math.factorial(_whole(value, "factorial", 400))
+
+
+def _comb(of: Number, taken: Number) -> int:
+    return math.comb(_whole(of, "comb", 1000), _whole(taken, "comb", 1000))
+
+
+def _sqrt(value: Number) -> Number:
+    if value < 0:
+        raise InvalidData("a root of a negative number is no real number")
+    if isinstance(value, Fraction):
+        sides = math.isqrt(value.numerator), math.isqrt(value.denominator)
+        if (sides[0] ** 2, sides[1] ** 2) == (value.numerator, value.denominator):
+            return Fraction(*sides)
+    return math.sqrt(value)
+
+
+def _rounded(value: Number, digits: Number = 0.0) -> Number:
+    """Half away from zero, as people round."""
+    if not -100 <= digits <= 100 or digits != int(digits):
+        raise InvalidData("round takes a whole number of digits, up to 100")
+    scale = Fraction(10) ** int(digits)
+    scaled = abs(Fraction(value) * scale)
+    whole = math.floor(scaled + Fraction(1, 2)) / scale
+    return whole if value >= 0 else -whole
+
+
+def _max(*values: Number) -> Number:
+    return max(values)
+
+
+def _min(*values: Number) -> Number:
+    return min(values)
+
+
+def _sum(*values: Number) -> Number:
+    return sum(values, Fraction(0))
+
+
+def _mean(*values: Number) -> Number:
+    return _sum(*values) / len(values)
+
+
+_SIGN: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+_OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_WRITTEN = ("+", "-", "*", "/", "//", "%", "**")
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "tau": math.tau}
+_MANY = 200
+# the fewest and the most numbers that each takes
+_FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Any]]] = {
+    "abs": (1, 1, abs),
+    "ceil": (1, 1, math.ceil),
+    "comb": (2, 2, _comb),
+    "cos": (1, 1, math.cos),
+    "degrees": (1, 1, math.degrees),
+    "exp": (1, 1, math.exp),
+    "factorial": (1, 1, _factorial),
+    "floor": (1, 1, math.floor),
+    "log": (1, 2, math.log),
+    "log10": (1, 1, math.log10),
+    "log2": (1, 1, math.log2),
+    "max": (1, _MANY, _max),
+    "mean": (1, _MANY, _mean),
+    "min": (1, _MANY, _min),
+    "radians": (1, 1, math.radians),
+    "round": (1, 2, _rounded),
+    "sin": (1, 1, math.sin),
+    "sqrt": (1, 1, _sqrt),
+    "sum": (1, _MANY, _sum),
+    "tan": (1, 1, math.tan),
+}
+_NODES: Mapping[type[ast.expr], str] = {
+    ast.Attribute: "an attribute",
+    ast.Compare: "a comparison",
+    ast.Lambda: "a function",
+    ast.List: "a list",
+    ast.Subscript: "an index",
+}
+
+
+def _written(value: Number) -> str:
+    if isinstance(value, float):
+        text = f"{value:.{_SHOWN}g}"
+        return "0" if text == "-0" else text
+    if value.denominator == 1:
+        return str(value.numerator)
+    places = _places(value.denominator)
+    if places is None:
+        return f"about {_rough(value)}"
+    digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def _places(denominator: int) -> int | None:
+    """How many decimal places a fraction with it has; None if they do not end soon."""
+    for places in range(1, _EXACT + 1):
+        if 10**places % denominator == 0:
+            return places
+    return None
+
+
+def _rough(value: Fraction) -> str:
+    from decimal import Context, Decimal
+
+    near = Context(prec=_SHOWN, Emax=9999, Emin=-9999).divide(
+        Decimal(value.numerator), Decimal(value.denominator)
+    )
+    return f"{near:g}"

@@ -1,0 +1,290 @@
+"""Look-ups and charts over the data that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from attrs import frozen
+
+from genai_host.api import Limits, Tool, ToolOutput, ToolRun, tool
+from genai_host.errors import InvalidData
+from genai_tools_data.database import MOST_SQL, Column, Reader, Value, can_bound, quoted
+from genai_tools_data.query import (
+    Aggregate,
+    Filter,
+    Order,
+    Query,
+    aggregate_name,
+    found_in,
+    limit_of,
+    statement,
+)
+from genai_tools_data.reactions import DisplayType, chart_of, table_of
+from genai_tools_data.result import MOST_ROWS, Result
+from genai_tools_data.source import DataSource, is_named
+
+SECONDS = 30.0
+"""That one look-up may take."""
+
+_SCANNED = 100_000  # rows that a description is made of
+_DESCRIBED = 60  # columns that it tells more of than their type
+
+Table = Annotated[str, "a table, as list_tables names it"]
+Filters = Annotated[list[Filter], "which rows; all of them hold"]
+OrderBy = Annotated[list[Order], "the first comes first"]
+Limit = Annotated[int, f"rows at most, up to {MOST_ROWS}"]
+Sql = Annotated[str, f"one SELECT in SQLite's SQL, at most {MOST_SQL} characters"]
+
+
+@frozen
+class Series:
+    """Numbers of a chart: those of a column, or what is made of them for each label.
+    `count` without a column counts rows."""
+
+    column: str = ""
+    function: Literal["value", "count", "count distinct", "sum", "avg", "min", "max"] = "value"
+
+
+class DataTools:
+    """Each of its methods is a tool."""
+
+    def __init__(self, source: DataSource) -> None:
+        self._source = source
+
+    def tools(self) -> Sequence[Tool]:
+        given: Mapping[str, Any] = {"repeatable": True, "seconds": SECONDS, "applies": _applies}
+        bounded: Mapping[str, Any] = {**given, "applies": _applies_with_sql}
+        return (
+            tool(self.list_tables, **given),
+            tool(self.describe_table, **given),
+            tool(self.query_table, **given),
+            tool(self.query_sql, **bounded),
+            tool(self.chart, **given),
+        )
+
+    def list_tables(self, run: ToolRun) -> str:
+        """List the tables of the user's data with their columns.
+
+        Ask for it before all else that is about the data."""
+        with self._source.opened(run.limits) as reader:
+            lines = []
+            for name, kind in reader.tables(run.limits).items():
+                columns = ", ".join(each.name for each in reader.columns(name, run.limits))
+                lines.append((name, kind, columns))
+        return Result(("table", "kind", "columns"), tuple(lines)).text
+
+    def describe_table(self, table: Table, run: ToolRun) -> str:
+        """Say what is in a table of the user's data.
+
+        Its columns with their types, how many values they have, the smallest and the
+        largest; and its first rows."""
+        with self._source.opened(run.limits) as reader:
+            name, _ = found_in(table, reader.tables(run.limits), "table")
+            columns = reader.columns(name, run.limits)
+            # as they are there: quoted
+            part = f"(SELECT * FROM {quoted(name)} LIMIT {_SCANNED})"  # noqa: S608
+            counted = reader.run(f"SELECT count(*) FROM {part}", run.limits)  # noqa: S608
+            rows = counted.rows[0][0]
+            about = [_about(reader, part, each, run.limits) for each in columns[:_DESCRIBED]]
+            first = reader.run(*_sql(Query(name, limit=3), columns, run.limits), most=3)
+            keys = _keys(reader, name, run.limits)
+        beyond = columns[_DESCRIBED:]
+        head = ("column", "type", "values", "distinct", "smallest", "largest")
+        return "\n\n".join(
+            filter(
+                None,
+                (
+                    f"{name}: {'more than ' if rows == _SCANNED else ''}{rows} rows",
+                    Result(head, tuple(about)).text,
+                    f"and: {', '.join(each.name for each in beyond)}" if beyond else "",
+                    keys,
+                    f"The first rows:\n{first.text}",
+                ),
+            )
+        )
+
+    def query_table(
+        self,
+        table: Table,
+        run: ToolRun,
+        columns: Annotated[list[str], "none for all, unless there are aggregates"] = [],  # noqa: B006 - read only
+        filters: Filters = [],  # noqa: B006 - read only
+        group_by: Annotated[list[str], "columns; one row for each of their values"] = [],  # noqa: B006 - read only
+        aggregates: Annotated[list[Aggregate], "of each group, or of all rows"] = [],  # noqa: B006 - read only
+        order_by: OrderBy = [],  # noqa: B006 - read only
+        limit: Limit = 50,
+        offset: Annotated[int, "rows to leave out before the first"] = 0,
+    ) -> ToolOutput:
+        """Look rows up in a table of the user's data, or count them and sum them up.
+
+        The user sees the rows as a table."""
+        query = Query(table, columns, filters, group_by, aggregates, order_by, limit, offset)
+        with self._source.opened(run.limits) as reader:
+            result = _asked(reader, query, run.limits)
+        return ToolOutput(result.text, reactions=[table_of(result)])
+
+    def query_sql(self, sql: Sql, run: ToolRun, limit: Limit = 50) -> ToolOutput:
+        """Ask the user's data in SQL, where query_table cannot.
+
+        As of several tables, with subqueries or HAVING. Reading alone is possible. The
+        user sees the rows as a table."""
+        with self._source.opened(run.limits) as reader:
+            result = _asked_in_sql(reader, sql, limit, run.limits)
+        return ToolOutput(result.text, reactions=[table_of(result)])
+
+    def chart(
+        self,
+        display_type: Annotated[DisplayType, "a row is a bar that lies; a scalar is one number"],
+        run: ToolRun,
+        table: Annotated[str, "a table, as list_tables names it; or else give sql"] = "",
+        label: Annotated[str, "the column that names the values; none for a scalar"] = "",
+        values: Annotated[list[Series], "none to count the rows of each label"] = [],  # noqa: B006 - read only
+        filters: Filters = [],  # noqa: B006 - read only
+        order_by: OrderBy = [],  # noqa: B006 - read only
+        limit: Limit = 50,
+        sql: Annotated[str, "in place of a table: its first column is the label"] = "",
+        title: str = "",
+    ) -> ToolOutput:
+        """Show the user a chart of their data. The output is what the chart shows."""
+        if bool(table) == bool(sql):
+            raise InvalidData("give a table, or sql, and not both")
+        with self._source.opened(run.limits) as reader:
+            if sql:
+                if not can_bound():
+                    raise InvalidData("sql cannot be used here: give a table")
+                result = _asked_in_sql(reader, sql, limit, run.limits)
+            else:
+                query = _charted(table, label, values, filters, order_by, limit, display_type)
+                result = _asked(reader, query, run.limits)
+        label_shown, shown = _parts(result, display_type, is_labelled=bool(sql or label))
+        _check(result, display_type, label_shown, shown)
+        reaction = chart_of(result, display_type, title[:200], label_shown, shown)
+        return ToolOutput(f"A {display_type} chart of\n{result.text}", reactions=[reaction])
+
+
+def _applies(context: Mapping[str, Any]) -> bool:
+    return is_named()
+
+
+def _applies_with_sql(context: Mapping[str, Any]) -> bool:
+    return is_named() and can_bound()
+
+
+def _asked(reader: Reader, query: Query, limits: Limits) -> Result:
+    name, _ = found_in(query.table, reader.tables(limits), "table")
+    columns = reader.columns(name, limits)
+    query = Query(
+        name, query.columns, query.filters, query.group_by, query.aggregates, query.order_by,
+        query.limit, query.offset,
+    )  # fmt: skip
+    return reader.run(*_sql(query, columns, limits), most=limit_of(query))
+
+
+def _sql(
+    query: Query, columns: Sequence[Column], limits: Limits
+) -> tuple[str, Limits, list[Value]]:
+    sql, parameters = statement(query, columns)
+    return sql, limits, parameters
+
+
+def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: Limits) -> Result:
+    if len(sql) > MOST_SQL:
+        raise InvalidData(f"the statement is longer than {MOST_SQL} characters")
+    plain = sql.encode("utf-8", "replace").decode()
+    try:
+        return reader.run(plain, limits, most=limit_of(Query("", limit=limit)))
+    except InvalidData as error:
+        limits.check()
+        tables = ", ".join(list(reader.tables(limits))[:20])
+        raise InvalidData(f"{error}; the tables are: {tables or 'none'}") from error
+
+
+def _about(
+    reader: Reader, part: str, column: Column, limits: Limits
+) -> tuple[str | int | float | None, ...]:
+    """A line on a column: what is there of the first rows."""
+    name = quoted(column.name)
+    # as it is there: quoted
+    found = reader.run(
+        f"SELECT count({name}), count(DISTINCT {name}), min({name}), max({name}),"  # noqa: S608
+        f" sum(typeof({name}) = 'text'), sum(typeof({name}) IN ('integer', 'real')) FROM {part}",
+        limits,
+    )
+    values, distinct, smallest, largest, texts, numbers = found.rows[0]
+    kind = column.type or (f"{numbers} numbers, {texts} texts" if texts and numbers else "any")
+    if column.in_key:
+        kind += ", key"
+    return column.name, kind, values, distinct, smallest, largest
+
+
+def _keys(reader: Reader, table: str, limits: Limits) -> str:
+    """Which columns name rows of other tables."""
+    return "\n".join(
+        f"{own} names rows of {other} ({of or 'its key'})"
+        for own, other, of in reader.keys(table, limits)
+    )
+
+
+def _charted(
+    table: str,
+    label: str,
+    values: Sequence[Series],
+    filters: Sequence[Filter],
+    order_by: Sequence[Order],
+    limit: int,
+    display_type: DisplayType,
+) -> Query:
+    """The query that gives what a chart shows: the label, then the values."""
+    labels = [label] if label else []
+    made = [
+        Aggregate(each.function, each.column) for each in values if each.function != "value"
+    ] or ([] if values else [Aggregate("count")])
+    if not made:
+        columns = [*labels, *(each.column for each in values)]
+        return Query(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
+    if len(made) < len(values):
+        raise InvalidData("values are of rows, or of groups: give a function to each, or to none")
+    usual = _by(labels)
+    if labels and display_type not in ("line", "area"):
+        usual = [Order(aggregate_name(made[0]), descending=True), *usual]
+    return Query(table, (), filters, labels, made, order_by or usual, limit)
+
+
+def _by(labels: Sequence[str]) -> list[Order]:
+    return [Order(label) for label in labels]
+
+
+def _parts(
+    result: Result, display_type: DisplayType, *, is_labelled: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """Which column has the labels, and which the values."""
+    if is_labelled and len(result.columns) > 1:
+        return result.columns[0], result.columns[1:]
+    return None, result.columns
+
+
+def _check(
+    result: Result, display_type: DisplayType, label: str | None, values: Sequence[str]
+) -> None:
+    """Raises `InvalidData` for what cannot be shown so."""
+    if not result.rows:
+        raise InvalidData("there is nothing to show: no row is as the filters want it")
+    if display_type == "scalar" and (len(result.rows), len(values)) != (1, 1):
+        raise InvalidData(
+            f"a scalar is one number, and these are {len(result.rows)} rows of {len(values)} "
+            "values: leave the label away, or choose another type"
+        )
+    if display_type != "scalar" and label is None:
+        raise InvalidData("it needs a label: the column that names the values")
+    if display_type == "pie" and len(values) > 1:
+        raise InvalidData("a pie shows one value of each label: choose another type")
+    for place, name in enumerate(result.columns):
+        if name == label:
+            continue
+        for row in result.rows:
+            cell = row[place]
+            if isinstance(cell, str):
+                raise InvalidData(f"{name} has values that are no numbers, as {cell[:40]!r}")
+            if display_type == "pie" and (cell or 0) < 0:
+                raise InvalidData(f"{name} has values below 0, which a pie cannot show")

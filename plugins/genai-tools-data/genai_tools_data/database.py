@@ -1,0 +1,220 @@
+"""Reading from SQLite, and nothing but reading.
+
+A statement comes from a model, so four things each keep it from writing: the file is opened
+to be read, `query_only` is on, no database can be attached, and an authorizer refuses
+whatever is not a look at data. It ends with its call, and what it makes on the way is
+bounded, where Python can tell SQLite so (3.11 and newer).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import Limits
+from genai_host.errors import ConfigurationError, InvalidData
+from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS, Result, kept
+
+Value = str | int | float | bytes | None
+
+HEAD = b"SQLite format 3\x00"
+"""That each database begins with (sqlite.org/fileformat.html, 1.3)."""
+
+MOST_SQL = 10_000
+"""Characters of a statement."""
+
+MOST_VALUE = 2**20
+"""Bytes of any value, in a table or on the way to a result."""
+
+MOST_TABLES = 200
+
+_STEPS = 1000  # of SQLite's machine, between looks at whether the call is over
+
+# (name of sqlite3's limit, value); all are sqlite3_limit's
+_LIMITS = (
+    ("SQLITE_LIMIT_LENGTH", MOST_VALUE),
+    ("SQLITE_LIMIT_SQL_LENGTH", 10 * MOST_SQL),
+    ("SQLITE_LIMIT_LIKE_PATTERN_LENGTH", 200),
+    ("SQLITE_LIMIT_EXPR_DEPTH", 200),
+    ("SQLITE_LIMIT_COMPOUND_SELECT", 100),
+    ("SQLITE_LIMIT_ATTACHED", 0),
+    ("SQLITE_LIMIT_WORKER_THREADS", 0),
+)
+
+_LOOKS = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    }
+)
+_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list"})  # they change nothing
+# they reach out of the data, where a build of SQLite has them
+_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
+
+
+def can_bound() -> bool:
+    """Whether SQLite can be told how large a value may be: a statement of a model's own
+    could fill the memory otherwise."""
+    return hasattr(sqlite3.Connection, "setlimit")
+
+
+@frozen
+class Column:
+    """type   as it was declared; empty for none"""
+
+    name: str
+    type: str = ""
+    in_key: bool = False
+
+
+def quoted(name: str) -> str:
+    """A name in SQL, whatever it is."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@contextmanager
+def opened_file(path: Path) -> Iterator[Reader]:
+    """A database in a file. Raises `ConfigurationError` if it cannot be opened."""
+    name = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        if _is_at_rest(path):
+            name += "&immutable=1"  # else the files of a log are made beside it
+        connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
+    except (sqlite3.Error, OSError) as error:
+        raise ConfigurationError(f"{path.name} cannot be opened: {error}") from error
+    with closing(connection):
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.Error as error:  # it is opened when it is first read
+            raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
+        yield Reader(connection)
+
+
+def _is_at_rest(path: Path) -> bool:
+    """Whether a database that keeps a log of what is written has none now."""
+    with path.open("rb") as stream:
+        head = stream.read(20)
+    if head[18:20] != b"\x02\x02":
+        return False
+    log = path.with_name(path.name + "-wal")
+    return not log.exists() or not log.stat().st_size
+
+
+class Reader:
+    """Reads from a connection, which it makes unable to do anything else."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.text_factory = _text
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")  # views are whoever's made the file
+        set_limit: Any = getattr(connection, "setlimit", None)
+        for name, value in _LIMITS if set_limit else ():
+            set_limit(getattr(sqlite3, name), value)
+        connection.set_authorizer(_authorize)
+
+    def tables(self, limits: Limits) -> dict[str, str]:
+        """`table` or `view` for each by name."""
+        found = self.run(
+            "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
+            r" AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name",
+            limits,
+            most=MOST_TABLES,
+        )
+        return {str(name): str(kind) for name, kind in found.rows}
+
+    def columns(self, table: str, limits: Limits) -> tuple[Column, ...]:
+        """Of a table that there is."""
+        # cid, name, type, notnull, default, place in the key, hidden
+        found = self._about("table_xinfo", table, limits)
+        return tuple(
+            Column(str(name), str(kind or ""), bool(place))
+            for _, name, kind, _, _, place, hidden in found.rows
+            if hidden != 1  # which no `*` gives either
+        )
+
+    def keys(self, table: str, limits: Limits) -> list[tuple[str, str, str]]:
+        """The columns of a table that name rows of another, with that table and its column,
+        which is empty for its key."""
+        found = self._about("foreign_key_list", table, limits)
+        return [(str(row[3]), str(row[2]), str(row[4] or "")) for row in found.rows]
+
+    def _about(self, pragma: str, table: str, limits: Limits) -> Result:
+        """Not by SELECT: what gives these as tables is taken for a change of the schema."""
+        return self.run(f"PRAGMA {pragma}({quoted(table)})", limits)
+
+    def run(
+        self,
+        sql: str,
+        limits: Limits,
+        parameters: Sequence[Value] = (),
+        most: int = MOST_ROWS,
+    ) -> Result:
+        """The rows that a statement gives, at most `most` of them.
+
+        Raises `InvalidData` for what is no query, and what ended the call if it ended.
+        """
+        over = threading.Event()
+        self._connection.set_progress_handler(over.is_set, _STEPS)
+        try:
+            with limits.on_cancel(over.set):
+                return self._rows(sql, parameters, most)
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+            limits.check()
+            raise InvalidData(_explained(error)) from error
+        except MemoryError as error:
+            raise InvalidData("the query takes too much memory") from error
+        finally:
+            self._connection.set_progress_handler(None, 0)
+
+    def _rows(self, sql: str, parameters: Sequence[Value], most: int) -> Result:
+        cursor = self._connection.execute(sql, parameters)
+        try:
+            if cursor.description is None:
+                raise InvalidData("that is no query: write one SELECT")
+            columns = [each[0] for each in cursor.description]
+            if len(columns) > MOST_COLUMNS:
+                raise InvalidData(
+                    f"it gives {len(columns)} columns: name those you need, at most {MOST_COLUMNS}"
+                )
+            return kept(columns, cursor, most)
+        finally:
+            cursor.close()
+
+
+def _authorize(
+    action: int, first: str | None, second: str | None, database: str | None, inside: str | None
+) -> int:
+    """SQLite asks for each thing that a statement does, before it does any of it."""
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    if action in _LOOKS:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _explained(error: Exception) -> str:
+    said = str(error)
+    if said in ("not authorized", "authorization denied"):
+        return "the data can be read, and nothing else: write one SELECT"
+    if said.startswith("You can only execute one statement"):
+        return "write one statement alone"
+    if said == "string or blob too big":
+        return f"a value is larger than {MOST_VALUE >> 10} KiB: leave its column out"
+    if "null character" in said:
+        return "a statement cannot have NUL in it"
+    return f"the query failed: {said}"

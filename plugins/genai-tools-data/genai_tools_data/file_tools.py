@@ -1,0 +1,202 @@
+"""Reading files in the folder that the user names."""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import mimetypes
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Annotated, Any
+
+from genai_host.api import Limits, ToolRun, tool
+from genai_host.errors import InvalidData
+from genai_tools_data.folder import Place, is_hidden, is_named, opened, place_of
+
+MOST_TEXT = 20_000
+"""Characters that one call gives."""
+
+MOST_LINE = 2000
+MOST_LINES = 1000
+MOST_BYTES = 64 * 2**20
+"""That are looked through for a line."""
+
+MOST_LISTED = 500
+MOST_LOOKED_AT = 20_000
+"""Names that are looked at for a list."""
+
+_HEAD = 8192
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def _applies(context: Mapping[str, Any]) -> bool:
+    return is_named()
+
+
+@tool(repeatable=True, seconds=30.0, applies=_applies)
+def read_file(
+    path: Annotated[str, "as list_files names it"],
+    run: ToolRun,
+    first_line: Annotated[int, "where to begin, from 1"] = 1,
+    lines: Annotated[int, f"how many, at most {MOST_LINES}"] = 200,
+) -> str:
+    """Read a text file of the user's, or some lines of it."""
+    if first_line < 1 or lines < 1:
+        raise InvalidData("first_line and lines are numbers from 1")
+    place = place_of(path)
+    with opened(place) as descriptor:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise InvalidData(f"{path[:200]!r} is a folder: list_files lists it")
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidData(f"{path[:200]!r} is no file")
+        with open(descriptor, "rb", closefd=False) as stream:
+            head = stream.read(_HEAD)
+            stream.seek(0)
+            if _is_binary(head):
+                return _binary(place, found.st_size)
+            return _Lines(stream, head, run.limits).text(
+                place.inner, first_line, min(lines, MOST_LINES)
+            )
+
+
+@tool(repeatable=True, seconds=30.0, applies=_applies)
+def list_files(
+    run: ToolRun,
+    folder: Annotated[str, "as an earlier list names it; empty for the outermost"] = "",
+    pattern: Annotated[str, "for names, as *.md"] = "*",
+    deep: Annotated[bool, "whether to look into the folders in it"] = False,
+) -> str:
+    """List the files of the user's that can be read, with their sizes in bytes.
+
+    A name with a slash at its end is a folder."""
+    place = place_of(folder)
+    if len(pattern) > 200 or pattern.count("*") > 10:
+        raise InvalidData("the pattern is too long: write as *.md")
+    matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
+    lines: list[str] = []
+    room = MOST_TEXT
+    walk = _Walk(run.limits)
+    for inner, line in walk.through(place, deep):
+        if not matches(os.path.basename(inner)):
+            continue
+        room -= len(line) + 1
+        if len(lines) == MOST_LISTED or room < 0:
+            return "\n".join((*lines, "(there are more: name a folder, or a pattern)"))
+        lines.append(line)
+    if walk.is_cut:
+        lines.append("(there are more than can be looked at: name a folder)")
+    return "\n".join(lines) or "there are no such files"
+
+
+class _Walk:
+    """Through folders, as far as there are not too many names.
+
+    is_cut   whether there were
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._left = MOST_LOOKED_AT
+        self.is_cut = False
+
+    def through(self, place: Place, deep: bool) -> Iterator[tuple[str, str]]:
+        """Each path with its line: a folder first, then what is in it."""
+        for name in self._names(place):
+            if not self._left:
+                self.is_cut = True
+                return
+            self._left -= 1
+            inner = os.path.join(place.inner, name) if place.inner else name
+            if is_hidden(name):
+                continue
+            try:
+                target = place_of(inner)
+                found = os.stat(target.path)
+            except (InvalidData, OSError):  # a link that leads out, or nowhere
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                yield inner, f"{_plain(inner)}/"
+                if deep and target.inner == inner:  # links could lead round and round
+                    yield from self.through(target, deep)
+            elif stat.S_ISREG(found.st_mode):
+                yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
+
+    def _names(self, place: Place) -> list[str]:
+        """One more than there is room for, where there are so many."""
+        self._limits.check()
+        with opened(place) as descriptor:
+            if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                raise InvalidData(f"{place.inner[:200]!r} is no folder: read_file reads it")
+            within = descriptor if os.scandir in os.supports_fd else place.path
+            with os.scandir(within) as entries:
+                return sorted(entry.name for entry in islice(entries, self._left + 1))
+
+
+def _plain(name: str) -> str:
+    """A name as text: what is no text in it is no longer the same."""
+    text = os.fsencode(name).decode("utf-8", "replace")
+    return "".join(each if each.isprintable() else "�" for each in text)
+
+
+def _is_binary(head: bytes) -> bool:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return False
+    controls = sum(each < 32 and each not in b"\t\n\r\f\x1b" for each in head)
+    return b"\0" in head or controls * 20 > len(head)
+
+
+def _binary(place: Place, size: int) -> str:
+    kind = mimetypes.guess_type(place.inner)[0] or "of unknown type"
+    return f"{_plain(place.inner)} is no text: {kind}, {size} bytes"
+
+
+class _Lines:
+    """The lines of a text, as many as there is room for."""
+
+    def __init__(self, stream: io.BufferedReader, head: bytes, limits: Limits) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
+
+    def text(self, name: str, first: int, most: int) -> str:
+        taken: list[str] = []
+        room, number, cut = MOST_TEXT, 0, False
+        for number, line in enumerate(self._decoded(), 1):
+            if number < first:
+                continue
+            plain = _CONTROLS.sub("�", line.rstrip("\r\n"))
+            if len(plain) > MOST_LINE:
+                plain = f"{plain[:MOST_LINE]}… (cut here)"
+            room -= len(plain) + 1
+            if len(taken) == most or room < 0:
+                cut = True
+                break
+            taken.append(plain)
+        if not taken:
+            if number == 0:
+                return f"{_plain(name)} is empty"
+            raise InvalidData(f"{_plain(name)} has {number} lines: there is no line {first}")
+        last = first + len(taken) - 1
+        of = "there are more" if cut else "the last one is its last"
+        return f"{_plain(name)}, lines {first} to {last} ({of}):\n" + "\n".join(taken)
+
+    def _decoded(self) -> Iterator[str]:
+        text = io.TextIOWrapper(self._stream, self._encoding, errors="replace", newline=None)
+        try:
+            room = MOST_BYTES
+            while line := text.readline(MOST_BYTES // 16):
+                self._limits.check()
+                room -= len(line)
+                if room < 0:
+                    raise InvalidData(f"that is beyond its first {MOST_BYTES >> 20} MiB")
+                yield line
+        finally:
+            text.detach()
+
+
+FILE_TOOLS = (list_files, read_file)

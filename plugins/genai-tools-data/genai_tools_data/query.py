@@ -1,0 +1,253 @@
+"""A query in parts, as a model gives it, and the SQL that it stands for.
+
+Nothing of it is put into the SQL as it is: tables and columns are those that are there,
+quoted, and values are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeVar
+
+from attrs import frozen
+
+from genai_host.errors import InvalidData
+from genai_tools_data.database import Column, Value, quoted
+from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS
+
+Operator = Literal[
+    "=", "!=", "<", "<=", ">", ">=",
+    "contains", "starts with", "in", "not in", "between", "is null", "is not null",
+]  # fmt: skip
+Function = Literal["count", "count distinct", "sum", "avg", "min", "max"]
+Scalar = str | int | float | bool
+
+MOST_PARTS = 100  # of each kind: columns, filters and so on
+MOST_VALUES = 500  # in one list; SQLite has 999 parameters at least
+
+T = TypeVar("T")
+
+_COMPARED = {"=": "IS", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_LARGEST = 2**63  # of SQLite's whole numbers
+
+
+@frozen
+class Filter:
+    """Which rows; `in` and `not in` take a list, `between` a list of two values, both
+    included. Texts are equal if each letter is; `contains` and `starts with` ignore case."""
+
+    column: str
+    operator: Operator = "="
+    value: Scalar | list[Scalar] | None = None
+
+
+@frozen
+class Aggregate:
+    """What is made of all rows of a group, or of the table; its name is as `sum_price`.
+    `count` without a column counts rows."""
+
+    function: Function
+    column: str = ""
+
+
+@frozen
+class Order:
+    """by   a column of the result, or of the table"""
+
+    by: str
+    descending: bool = False
+
+
+@frozen
+class Query:
+    """What is asked of one table."""
+
+    table: str
+    columns: Sequence[str] = ()
+    filters: Sequence[Filter] = ()
+    group_by: Sequence[str] = ()
+    aggregates: Sequence[Aggregate] = ()
+    order_by: Sequence[Order] = ()
+    limit: int = 50
+    offset: int = 0
+
+
+def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]]:
+    """SQL and its parameters. It asks for one row more than the limit, which tells whether
+    there are more.
+
+    columns   those of the table
+
+    Raises `InvalidData` for what does not fit together, or to the table.
+    """
+    table = _Table(query.table, {each.name: each for each in columns})
+    _check_lengths(query)
+    selected = list(_selected(query, table))
+    where, values = _where(query.filters, table)
+    parts = [
+        f"SELECT {', '.join(f'{made} AS {quoted(name)}' for name, made in selected)}",
+        f"FROM {quoted(query.table)}",
+    ]
+    if where:
+        parts.append(f"WHERE {' AND '.join(where)}")
+    if query.group_by:
+        parts.append(f"GROUP BY {', '.join(table.column(name) for name in query.group_by)}")
+    order = [_order(each, selected, query, table) for each in query.order_by]
+    if order:
+        parts.append(f"ORDER BY {', '.join(order)}")
+    parts.append("LIMIT ? OFFSET ?")
+    return " ".join(parts), [*values, limit_of(query) + 1, _offset(query)]
+
+
+def _check_lengths(query: Query) -> None:
+    parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
+    if max(map(len, parts)) > MOST_PARTS:
+        raise InvalidData(f"it has more than {MOST_PARTS} columns, filters or the like")
+
+
+def limit_of(query: Query) -> int:
+    """Raises `InvalidData` if it is no number of rows; a larger one than there can be is
+    the largest."""
+    if query.limit < 1:
+        raise InvalidData("limit is a number of rows from 1")
+    return min(query.limit, MOST_ROWS)
+
+
+def _offset(query: Query) -> int:
+    if not 0 <= query.offset < _LARGEST:
+        raise InvalidData("offset is a number of rows from 0")
+    return query.offset
+
+
+def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
+    """What is known by that name, in capitals or not, with the name that it has. Raises
+    `InvalidData` with the names that there are."""
+    if name in known:
+        return name, known[name]
+    for each, value in known.items():
+        if each.casefold() == name.casefold():
+            return each, value
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 1)
+    listed = ", ".join(list(known)[:50]) or "none"
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise InvalidData(f"there is no {what} {name[:80]!r}: {hint}there are: {listed}")
+
+
+@frozen
+class _Table:
+    name: str
+    columns: Mapping[str, Column]
+
+    def find(self, name: str) -> Column:
+        return found_in(name, self.columns, f"column of {self.name}")[1]
+
+    def column(self, name: str) -> str:
+        return quoted(self.find(name).name)
+
+
+def _selected(query: Query, table: _Table) -> Iterable[tuple[str, str]]:
+    """Each column of the result with what it is made of."""
+    if query.group_by or query.aggregates:
+        grouped = list(dict.fromkeys(table.find(name).name for name in query.group_by))
+        for name in query.columns:
+            if table.find(name).name not in grouped:
+                raise InvalidData(f"{name} is not grouped by: add it to group_by, or aggregate it")
+        for name in grouped:
+            yield name, quoted(name)
+        for each in query.aggregates:
+            yield aggregate_name(each), _aggregated(each, table)
+        return
+    wanted = [table.find(name).name for name in query.columns] or [*table.columns][:MOST_COLUMNS]
+    for name in dict.fromkeys(wanted):
+        yield name, quoted(name)
+
+
+def aggregate_name(given: Aggregate) -> str:
+    """As `sum_price`."""
+    function = given.function.replace(" ", "_")
+    return f"{function}_{given.column}" if given.column else function
+
+
+def _aggregated(given: Aggregate, table: _Table) -> str:
+    if not given.column:
+        if given.function != "count":
+            raise InvalidData(f"{given.function} needs a column")
+        return "count(*)"
+    column = table.find(given.column)
+    name = quoted(column.name)
+    if given.function == "count distinct":
+        return f"count(DISTINCT {name})"
+    if given.function in ("sum", "avg") and not column.type:
+        # texts among numbers would count as 0
+        name = f"CASE WHEN typeof({name}) IN ('integer', 'real') THEN {name} END"
+    return f"{given.function}({name})"
+
+
+def _where(filters: Sequence[Filter], table: _Table) -> tuple[list[str], list[Value]]:
+    conditions: list[str] = []
+    values: list[Value] = []
+    for each in filters:
+        condition, given = _condition(each, table.column(each.column))
+        conditions.append(condition)
+        values += given
+    return conditions, values
+
+
+def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
+    operator, value = given.operator, given.value
+    if operator in ("is null", "is not null"):
+        return f"{column} {operator.upper()}", []
+    if operator in ("in", "not in", "between"):
+        values = _list(given)
+        if operator == "between":
+            return f"{column} BETWEEN ? AND ?", values
+        places = ", ".join("?" * len(values))
+        # without the second part a row with nothing there would be in neither
+        beside = f" OR {column} IS NULL" if operator == "not in" else ""
+        return f"({column} {operator.upper()} ({places}){beside})", values
+    if isinstance(value, list):
+        raise InvalidData(f"the filter of {given.column} takes one value for {operator!r}")
+    if value is None and operator not in ("=", "!="):
+        raise InvalidData(f"the filter of {given.column} has no value for {operator!r}")
+    if operator == "contains":
+        return f"instr(lower({column}), lower(?)) > 0", [_text(value)]
+    if operator == "starts with":
+        return f"instr(lower({column}), lower(?)) = 1", [_text(value)]
+    return f"{column} {_COMPARED[operator]} ?", [_value(value)]
+
+
+def _list(given: Filter) -> list[Value]:
+    if not isinstance(given.value, list):
+        raise InvalidData(f"the filter of {given.column} takes a list for {given.operator!r}")
+    if given.operator == "between" and len(given.value) != 2:
+        raise InvalidData(f"the filter of {given.column} takes two values for 'between'")
+    if len(given.value) > MOST_VALUES:
+        raise InvalidData(f"the filter of {given.column} has more than {MOST_VALUES} values")
+    return [_value(each) for each in given.value]
+
+
+def _value(value: Scalar | None) -> Value:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        raise InvalidData(f"the number {str(value)[:40]} is too large")
+    return _text(value) if isinstance(value, str) else value
+
+
+def _text(value: Scalar | None) -> str:
+    """As it can be put into UTF-8."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _order(given: Order, selected: Sequence[tuple[str, str]], query: Query, table: _Table) -> str:
+    """By its place in the result: an aggregate may be called as a column is."""
+    direction = " DESC" if given.descending else ""
+    names = [name for name, _ in selected]
+    for place, name in enumerate(names, 1):
+        if name.casefold() == given.by.casefold():
+            return f"{place}{direction}"
+    if query.group_by or query.aggregates:
+        found_in(given.by, dict.fromkeys(names), "column of the result")
+    return table.column(given.by) + direction

@@ -1,0 +1,82 @@
+"""What a front end can show of an answer: tables and charts.
+
+    {"type": "table", "columns": ["region", "count"], "rows": [["north", 3]], "more": false}
+    {"type": "chart", "display-type": "bar", "title": "", "label": "region",
+     "values": ["count"], "columns": ["region", "count"], "rows": [["north", 3]], "more": false}
+
+A chart has its data as a table does, so that a front end can show another kind of it. All
+texts are data: of a model, or of whoever made the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from genai_tools_data.result import Result
+
+DisplayType = Literal["bar", "row", "line", "area", "pie", "scalar"]
+"""A row is a bar that lies; a scalar is one number."""
+
+_DATA: Mapping[str, Any] = {
+    "columns": {"type": "array", "items": {"type": "string"}},
+    "rows": {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": ["string", "number", "null"]}},
+    },
+    "more": {"type": "boolean", "description": "whether rows were left out"},
+}
+
+TABLE: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"type": {"const": "table"}, **_DATA},
+    "required": ["type", *_DATA],
+    "additionalProperties": False,
+}
+
+CHART: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "chart"},
+        "display-type": {"enum": list(get_args(DisplayType))},
+        "title": {"type": "string"},
+        "label": {"type": ["string", "null"], "description": "the column that names the values"},
+        "values": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": "the columns with numbers",
+        },
+        **_DATA,
+    },
+    "required": ["type", "display-type", "title", "label", "values", *_DATA],
+    "additionalProperties": False,
+}
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {"table": TABLE, "chart": CHART}
+"""The JSON Schema of each reaction, by its type."""
+
+
+def table_of(result: Result) -> dict[str, Any]:
+    return {"type": "table", **_data(result)}
+
+
+def chart_of(
+    result: Result, display_type: DisplayType, title: str, label: str | None, values: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "type": "chart",
+        "display-type": display_type,
+        "title": title,
+        "label": label,
+        "values": list(values),
+        **_data(result),
+    }
+
+
+def _data(result: Result) -> dict[str, Any]:
+    return {
+        "columns": list(result.columns),
+        "rows": [list(row) for row in result.rows],
+        "more": result.more,
+    }

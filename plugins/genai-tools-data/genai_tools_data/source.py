@@ -1,0 +1,142 @@
+"""The data that the user names, and the tools look into: never a model.
+
+The environment variable `GENAI_TOOLS_DATA` has the path of a SQLite database, or of a CSV
+file, or of several of these, with the system's separator between them (`:`, on Windows `;`).
+What is in it is found out from what it begins with, whatever it is called. CSV files are kept
+in memory until they change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from genai_host.api import Limits
+from genai_host.errors import ConfigurationError
+from genai_tools_data.csv_file import MOST_BYTES, load, too_large
+from genai_tools_data.database import HEAD, Reader, opened_file
+
+VARIABLE = "GENAI_TOOLS_DATA"
+
+MOST_FILES = 20
+
+_PAUSE = 0.05  # seconds to wait for another call, between looks at whether this one is over
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+def is_named() -> bool:
+    """Whether there is any data to look into."""
+    return bool(os.environ.get(VARIABLE))
+
+
+class DataSource:
+    """May be used from many threads: calls that look into CSV files wait for each other."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stamp: Stamp = ()
+        self._loaded: Reader | None = None
+        self._close: weakref.finalize[[], DataSource] | None = None
+
+    @contextmanager
+    def opened(self, limits: Limits) -> Iterator[Reader]:
+        """What the user names, as it is now.
+
+        Raises `ConfigurationError` if it is not there, or cannot be read.
+        """
+        paths = _named()
+        if [path for path in paths if _is_database(path)]:
+            if len(paths) > 1:
+                raise ConfigurationError("a SQLite database is looked into alone", setting=VARIABLE)
+            with opened_file(paths[0]) as reader:
+                yield reader
+            return
+        while not self._lock.acquire(timeout=_PAUSE):
+            limits.check()
+        try:
+            yield self._read(paths, limits)
+        finally:
+            self._lock.release()
+
+    def _read(self, paths: Sequence[Path], limits: Limits) -> Reader:
+        """The CSV files, read anew if one has changed."""
+        stamp = tuple(map(_stamp, paths))
+        if self._loaded is not None and stamp == self._stamp:
+            return self._loaded
+        self._forget()
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            for path, table in zip(paths, _tables(paths), strict=True):
+                load(connection, path, table, limits)
+            self._loaded = Reader(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._stamp = stamp
+        self._close = weakref.finalize(self, connection.close)
+        return self._loaded
+
+    def _forget(self) -> None:
+        self._loaded = None
+        if self._close is not None:
+            self._close()
+
+
+def _named() -> list[Path]:
+    names = [each for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+    if not names:
+        raise ConfigurationError(
+            "no data is named to look into", hint=f"{VARIABLE}=FILE names it", setting=VARIABLE
+        )
+    if len(names) > MOST_FILES:
+        raise ConfigurationError(f"more than {MOST_FILES} files are named", setting=VARIABLE)
+    return [Path(os.path.abspath(os.path.expanduser(name))) for name in names]
+
+
+def _is_database(path: Path) -> bool:
+    """Raises `ConfigurationError` for what can be neither that nor a CSV file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigurationError(f"{path.name} is no file", setting=VARIABLE)
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"{path.name} cannot be read: {why}", setting=VARIABLE) from error
+    if head.startswith(HEAD):
+        return True
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ConfigurationError(
+            f"{path.name} is neither a SQLite database nor a CSV file", setting=VARIABLE
+        )
+    if found.st_size > MOST_BYTES:
+        raise too_large(path)
+    return False
+
+
+def _stamp(path: Path) -> tuple[str, int, int, int]:
+    found = path.stat()
+    return str(path), found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _tables(paths: Sequence[Path]) -> list[str]:
+    """A table for each, named as the file, as far as a model can write that with ease."""
+    tables: list[str] = []
+    for path in paths:
+        plain = re.sub(r"\W+", "_", path.stem).strip("_")[:60] or "data"
+        plain = f"t_{plain}" if plain.lower().startswith("sqlite_") else plain
+        own, number = plain, 1
+        while own.lower() in [each.lower() for each in tables]:
+            number += 1
+            own = f"{plain}_{number}"
+        tables.append(own)
+    return tables

@@ -1,0 +1,158 @@
+"""Arithmetic: exact where it can be, bounded before it is done."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import pytest
+from genai_tools_data.calculator import MOST_CHARACTERS, MOST_DIGITS, calculate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.errors import InvalidData
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("2 * (3 + 4)", "14"),
+        ("0.1 + 0.2", "0.3"),
+        ("1 / 3 * 3", "1"),
+        ("1 / 3", "about 0.333333333333333"),
+        ("-7 / 2", "-3.5"),
+        ("-1 / 200", "-0.005"),
+        ("-7 // 2", "-4"),
+        ("7 % 3", "1"),
+        ("2 ** 100", "1267650600228229401496703205376"),
+        ("2 ** -2", "0.25"),
+        ("2 ** 0.5", "1.4142135623731"),
+        ("(-1) ** (10 ** 900)", "1"),
+        ("0 ** 0", "1"),
+        ("1 ** (10 ** 999)", "1"),
+        ("+-+5", "-5"),
+        ("2 \u00d7 3 \u00f7 4 \u2212 1", "0.5"),
+        ("1_000 * 2", "2000"),
+        ("1e3", "1000"),
+        ("sqrt(16)", "4"),
+        ("sqrt(2.25)", "1.5"),
+        ("sqrt(2)", "1.4142135623731"),
+        ("round(2.5)", "3"),
+        ("round(-2.5)", "-3"),
+        ("round(1.005, 2)", "1.01"),
+        ("round(1234, -2)", "1200"),
+        ("mean(1, 2, 4)", "about 2.33333333333333"),
+        ("max(1, 2.5)", "2.5"),
+        ("sum(1, 2, 3) + abs(-4) + min(5, 6)", "15"),
+        ("factorial(20)", "2432902008176640000"),
+        ("comb(5, 2)", "10"),
+        ("floor(-1.5) + ceil(1.2)", "0"),
+        ("sin(pi)", "1.22464679914735e-16"),
+        ("log(e)", "1"),
+        ("log(8, 2)", "3"),
+        ("1" + " + 1" * 150, "151"),
+        ("1e300 * 1e300", "1" + "0" * 600),
+    ],
+)
+def test_results(expression: str, result: str) -> None:
+    assert calculate(expression) == result
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("", "there is no expression"),
+        ("1 / 0", "divides by zero"),
+        ("0 ** -1", "divides by zero"),
+        ("1 % 0", "divides by zero"),
+        ("9 ** 9 ** 9", "digits"),
+        ("10 ** 10 ** 10", "digits"),
+        ("2 ** (2 ** 4000)", "digits"),
+        ("(1/3) ** 5000", "digits"),
+        ("1e308 ** 5", "digits"),
+        ("1e309", "too large"),
+        ("1e999999999", "too large"),
+        ("exp(1000)", "too large"),
+        ("2.5 ** 1e300", "digits"),
+        ("2 ** 1e300", "digits"),
+        ("factorial(100000)", "whole numbers from 0 to 400"),
+        ("factorial(-1)", "whole numbers"),
+        ("comb(10 ** 9, 5)", "whole numbers"),
+        ("round(1, 10 ** 9)", "up to 100"),
+        ("sqrt(-1)", "no real number"),
+        ("(-8) ** (1 / 3)", "no real number"),
+        ("log(0)", "log cannot be taken of that"),
+        ("log(10 ** 900)", "too large"),
+        ("1,000 + 1", "without a comma"),
+        ("2 ^ 3", "a power is written 2 ** 3"),
+        ("1 << 5", "there are the operators"),
+        ("5 if 1 else 2", "is no arithmetic"),
+        ("1 < 2", "a comparison"),
+        ("x + 1", "there is no number x"),
+        ("'a' * 1000", "numbers alone"),
+        ("True + 1", "numbers alone"),
+        ("2j", "numbers alone"),
+        ("__import__('os')", "there are the functions"),
+        ("(1).__class__", "an attribute"),
+        ("[1][0]", "an index"),
+        ("abs.__call__(1)", "there are the functions"),
+        ("sum(*(1, 2))", "one after the other"),
+        ("round(1, digits=2)", "one after the other"),
+        ("sqrt()", "does not take 0 numbers"),
+        ("(lambda: 1)()", "there are the functions"),
+        ("a := 5", "no arithmetic expression"),
+        ("1 +", "no arithmetic expression"),
+        ("1; 2", "no arithmetic expression"),
+        ("1\x00", "no arithmetic expression"),
+        ("\udcff", "no arithmetic expression"),
+        ("(" * 400 + "1" + ")" * 400, "no arithmetic expression"),
+        ("-" * 900 + "1", "nested"),
+        ("1" + "+1" * 300, "nested deeper"),
+        ("1" * (MOST_CHARACTERS + 1), "longer than"),
+        ("(10 ** 999) * 10", f"more than {MOST_DIGITS} digits"),
+    ],
+)
+def test_what_it_refuses_and_why(expression: str, told: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        calculate(expression)
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+NUMBERS = st.integers(0, 10**6).map(str) | st.decimals(0, 1000, places=3).map(str)
+
+
+def _joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    operators = st.sampled_from(["+", "-", "*", "/", "//", "%"])
+    return st.tuples(parts, operators, parts).map(lambda three: f"({' '.join(three)})") | parts.map(
+        lambda part: f"-{part}"
+    )
+
+
+@given(expression=st.recursive(NUMBERS, _joined, max_leaves=12))
+def test_it_is_what_fractions_give(expression: str) -> None:
+    exact = re.sub(r"[0-9.]+", lambda found: f"Fraction('{found[0]}')", expression)
+    try:
+        expected = eval(exact, {"Fraction": Fraction})
+    except ZeroDivisionError:
+        with pytest.raises(InvalidData, match="zero"):
+            calculate(expression)
+        return
+    result = calculate(expression)
+    if result.startswith("about "):
+        assert abs(Fraction(result[6:]) - expected) <= abs(expected) / 10**14
+    else:
+        assert Fraction(result) == expected
+
+
+SIGNS = st.sampled_from([*"0123456789.+-*/%()^,e ", "**", "sqrt(", "factorial(", "9999", "pi"])
+
+
+@given(expression=st.lists(SIGNS, max_size=30).map("".join) | st.text(max_size=30))
+def test_whatever_it_is_given_it_ends_and_says_why(expression: str) -> None:
+    try:
+        result = calculate(expression)
+    except InvalidData as error:
+        assert str(error)
+    else:
+        assert len(result) <= 2 * MOST_DIGITS

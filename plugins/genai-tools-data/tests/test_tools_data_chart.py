@@ -1,0 +1,156 @@
+"""Charts: what is drawn, and what cannot be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import genai_tools_data
+import pytest
+from fixtures import MakeHost
+from genai_tools_data.data_tools import Series
+from genai_tools_data.database import can_bound
+from genai_tools_data.reactions import CHART
+from genai_tools_data.source import DataSource
+from genai_tools_data.terminal_view import view
+
+from genai_host.api import Checker, ToolOutput
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled
+
+Draw = Callable[..., ToolOutput]
+
+CSV = """day,region,price
+2025-01-02,north,1
+2025-01-01,south,5
+2025-01-02,north,3
+2025-01-01,east,
+"""
+SUM = {"function": "sum", "column": "price"}
+
+
+@pytest.fixture
+def draw(make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
+    """The chart of a table, or of SQL."""
+    (tmp_path / "sales.csv").write_text(CSV)
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(tmp_path / "sales.csv"))
+    host = make_host(tools=genai_tools_data)
+
+    def call(kind: str, **arguments: Any) -> ToolOutput:
+        arguments = arguments if "sql" in arguments else {"table": "sales", **arguments}
+        return host.call_tool("chart", {"display_type": kind, **arguments})
+
+    return call
+
+
+def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
+    assert not output.error, output.text
+    [reaction] = output.reactions
+    Checker(CHART).check(reaction)
+    assert view(reaction)
+    return reaction["label"], reaction["values"], reaction["rows"]
+
+
+def test_rows_are_counted_the_most_first(draw: Draw) -> None:
+    expected = ("region", ["count"], [["north", 2], ["east", 1], ["south", 1]])
+    assert drawn(draw("bar", label="region")) == expected
+
+
+def test_a_line_goes_by_its_label(draw: Draw) -> None:
+    found = drawn(draw("line", label="DAY", values=[SUM, {"function": "count"}]))
+    rows = [["2025-01-01", 5, 2], ["2025-01-02", 4, 2]]
+    assert found == ("day", ["sum_price", "count"], rows)
+
+
+def test_values_as_they_are(draw: Draw) -> None:
+    order = [{"by": "price", "descending": True}]
+    label, values, rows = drawn(
+        draw("row", label="region", values=[{"column": "price"}], order_by=order, limit=2)
+    )
+    assert (label, values, rows) == ("region", ["price"], [["south", 5], ["north", 3]])
+
+
+def test_a_scalar(draw: Draw) -> None:
+    assert drawn(draw("scalar", values=[SUM])) == (None, ["sum_price"], [[9]])
+
+
+@pytest.mark.skipif(not can_bound(), reason="SQL needs Python 3.11")
+def test_sql(draw: Draw) -> None:
+    sql = "SELECT region, price, price * 2 AS twice FROM sales WHERE price > 2 ORDER BY 1"
+    rows = [["north", 3, 6], ["south", 5, 10]]
+    assert drawn(draw("area", sql=sql)) == ("region", ["price", "twice"], rows)
+    assert drawn(draw("scalar", sql="SELECT 5 AS n")) == (None, ["n"], [[5]])
+    assert draw("bar", sql="DELETE FROM sales").error
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "told"),
+    [
+        ("bar", {"table": ""}, "give a table, or sql, and not both"),
+        ("bar", {"sql": "SELECT 1", "table": "sales"}, "give a table, or sql, and not both"),
+        ("bar", {}, "it needs a label"),
+        ("bar", {"label": "x"}, "there is no column of sales 'x'"),
+        ("bar", {"label": "day", "table": "sale"}, "no table 'sale': did you mean sales?"),
+        ("bar", {"label": "day", "values": [{"column": "region"}]}, "that are no numbers, as"),
+        ("bar", {"label": "day", "values": [{"column": "day"}]}, "it needs a label"),
+        ("bar", {"label": "day", "values": [SUM, {"column": "price"}]}, "to each, or to none"),
+        ("pie", {"label": "day", "values": [SUM, {"function": "count"}]}, "a pie shows one value"),
+        ("scalar", {"label": "day"}, "a scalar is one number, and these are 2 rows of 1 values"),
+        ("bar", {"label": "day", "limit": 0}, "limit is a number of rows"),
+        (
+            "bar",
+            {"label": "day", "filters": [{"column": "day", "value": "x"}]},
+            "there is nothing to show",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn(draw: Draw, kind: str, arguments: Any, told: str) -> None:
+    output = draw(kind, **arguments)
+    assert output.error
+    assert told in output.text
+
+
+def test_a_pie_has_no_part_below_nothing(draw: Draw, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text(CSV + "2025-01-01,west,-5\n")
+    output = draw("pie", label="region", values=[SUM])
+    assert "below 0, which a pie cannot show" in output.text
+
+
+def test_a_series_is_what_it_says() -> None:
+    assert Series("price") == Series("price", "value")
+
+
+class TestWaiting:
+    def test_who_waits_for_another_call_ends_with_its_own(
+        self, draw: Draw, background: Callable[..., Future[Any]]
+    ) -> None:
+        source, waits = DataSource(), threading.Event()
+
+        class Limits(Cancellation):
+            def check(self) -> None:
+                waits.set()
+                super().check()
+
+        def second(limits: Cancellation) -> None:
+            with source.opened(limits):
+                pass
+
+        with source.opened(Cancellation()):
+            limits = Limits()
+            ended = background(second, limits)
+            assert waits.wait(30)
+            limits.cancel()
+            assert isinstance(ended.exception(30), Cancelled)
+        with source.opened(Cancellation()) as reader:
+            assert reader.run("SELECT 1", Cancellation()).rows == ((1,),)
+
+    def test_a_file_is_no_longer_read_when_its_call_is_over(self, draw: Draw) -> None:
+        source, over = DataSource(), Cancellation()
+        over.cancel()
+        with pytest.raises(Cancelled), source.opened(over):
+            pass
+        with source.opened(Cancellation()) as reader:
+            assert reader.tables(Cancellation()) == {"sales": "table"}

@@ -1,0 +1,192 @@
+"""CSV files, however they are written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import genai_tools_data
+import pytest
+from fixtures import MakeHost
+from genai_tools_data import csv_file
+from genai_tools_data.csv_file import MOST_BYTES, MOST_COLUMNS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host import Host
+from genai_host.api import ToolOutput
+
+Look = Callable[..., ToolOutput]
+
+
+@pytest.fixture
+def host(make_host: MakeHost) -> Host:
+    return make_host(tools=genai_tools_data)
+
+
+@pytest.fixture
+def look(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
+    """All rows of a file with this in it."""
+
+    def call(content: str | bytes, **query: Any) -> ToolOutput:
+        file = tmp_path / "some.csv"
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
+        return host.call_tool("query_table", {"table": "some", **query})
+
+    return call
+
+
+def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
+    assert not output.error, output.text
+    [reaction] = output.reactions
+    return reaction["columns"], reaction["rows"]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "rows"),
+    [
+        ("a,b\n1,2\n", ["a", "b"], [[1, 2]]),
+        ("a,b\r\n1,2\r\n", ["a", "b"], [[1, 2]]),
+        ("a,b\r1,2", ["a", "b"], [[1, 2]]),
+        ("a;b\n1,5;x, y\n2;z\n", ["a", "b"], [[1.5, "x, y"], [2.0, "z"]]),
+        ("a\tb\n1\t2\n", ["a", "b"], [[1, 2]]),
+        ("a|b\n1|2\n", ["a", "b"], [[1, 2]]),
+        ("a\n1\n2\n", ["a"], [[1], [2]]),
+        ('a,b\n"1\n2","x ""y"""\n', ["a", "b"], [["1\n2", 'x "y"']]),
+        # letters
+        (b"\xef\xbb\xbfname,b\n\xc3\xb8,2\n", ["name", "b"], [["ø", 2]]),
+        ("name,b\nø,2\n".encode("utf-16"), ["name", "b"], [["ø", 2]]),
+        (b"name,b\n\xf8 \x80,2\n", ["name", "b"], [["ø €", 2]]),
+        (b"name,b\n\x81,2\n", ["name", "b"], [["\x81", 2]]),
+        # the first line
+        ("Oslo,1\nRome,2\n", ["column_1", "column_2"], [["Oslo", 1], ["Rome", 2]]),
+        ("a,,A\nx,y,z\n", ["a", "column_2", "A_2"], [["x", "y", "z"]]),
+        (" a  b ,c\n1,2\n", ["a b", "c"], [[1, 2]]),
+        ("a,b\n", ["a", "b"], []),
+        # lines of other lengths
+        (
+            "a,b\n1\n2,3,4\n\n5,6\n",
+            ["a", "b", "column_3"],
+            [[1, None, None], [2, 3, 4], [5, 6, None]],
+        ),
+        # types
+        ("a,b\n1,2\n,3.5\n", ["a", "b"], [[1, 2.0], [None, 3.5]]),
+        ("code,b\n007,1\n12,2\n", ["code", "b"], [["007", 1], ["12", 2]]),
+        ("phone,b\n+4712345678,1\n", ["phone", "b"], [["+4712345678", 1]]),
+        ("a,b\n12345678901234567890,1\n", ["a", "b"], [["12345678901234567890", 1]]),
+        ("a,b\n1_000,1\nnan,inf\n", ["a", "b"], [["1_000", 1], ["nan", "inf"]]),
+        ("a,b\n-1,+2\n1e3,-.5\n", ["a", "b"], [[-1.0, 2.0], [1000.0, -0.5]]),
+        ("a,b\n1,x\nn/a,y\n2,z\n", ["a", "b"], [[1, "x"], ["n/a", "y"], [2, "z"]]),
+    ],
+)
+def test_it_is_read_as_it_is_meant(
+    look: Look, content: str | bytes, columns: list[str], rows: list[list[Any]]
+) -> None:
+    assert table(look(content)) == (columns, rows)
+
+
+def test_texts_among_numbers_count_for_nothing(look: Look) -> None:
+    sums = [{"function": each, "column": "a"} for each in ("sum", "avg", "count")]
+    output = look("a,b\n1,x\nn/a,y\n3,z\n", aggregates=sums)
+    assert table(output)[1] == [[4, 2.0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"a,b\n1,\x002\n", "neither a SQLite database nor a CSV file"),
+        (b"a,b\n" + b"1,2\n" * 2000 + b"1,\x00\n", "line 2001: it has NUL in it"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "neither a SQLite database nor a CSV file"),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "line 4: unexpected end of data"),
+        (b'a,b\n"1"2,3\n', "line 2: "),
+        (b"a,b\n" + b"x" * 200_000 + b",1\n", "field larger than field limit"),
+        (b"," * MOST_COLUMNS + b"\n1\n", f"more than {MOST_COLUMNS} fields"),
+    ],
+)
+def test_what_is_no_csv_is_told(look: Look, content: bytes, told: str) -> None:
+    output = look(content)
+    assert output.error
+    assert told in output.text
+    assert "some.csv" in output.text
+
+
+def test_a_large_file_is_refused_unread(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "large.csv"
+    with file.open("wb") as stream:
+        stream.write(b"a,b\n" * 5000)
+        stream.truncate(100 * 10**6)
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
+    output = host.call_tool("list_tables", {})
+    assert output.error
+    assert f"larger than {MOST_BYTES >> 20} MiB" in output.text
+
+
+def test_one_that_grows_while_it_is_read_is_bounded(
+    look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_file, "MOST_BYTES", 1000)
+    assert "is larger than" in look("a,b\n" + "1,2\n" * 1000).text
+
+
+def test_changes_are_seen_and_the_rest_is_remembered(
+    look: Look, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert table(look("a,b\n1,2\n"))[1] == [[1, 2]]
+    assert table(look("a,b\n1,2\n3,4\n"))[1] == [[1, 2], [3, 4]]
+    monkeypatch.setattr("genai_tools_data.source.load", None)
+    assert not host.call_tool("list_tables", {}).error
+
+
+def test_one_that_is_wrong_is_looked_at_again(look: Look) -> None:
+    assert look("").error
+    assert table(look("a,b\n1,2\n"))[1] == [[1, 2]]
+
+
+def test_several_files_are_tables(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a b.csv", "A-b.csv", "sqlite_x.csv", "øl.tsv", "!.csv"]
+    for name in names:
+        (tmp_path / name).write_text("a,b\n1,2\n")
+    monkeypatch.setenv("GENAI_TOOLS_DATA", os.pathsep.join(str(tmp_path / each) for each in names))
+    lines = host.call_tool("list_tables", {}).text.split("\n")
+    assert [line.split(" | ")[0] for line in lines[1:-1]] == [
+        "A_b_2", "a_b", "data", "t_sqlite_x", "øl"
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such pipes")
+def test_a_pipe_is_not_waited_for(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(tmp_path / "pipe.csv"))
+    assert "is no file" in host.call_tool("list_tables", {}).text
+
+
+@given(content=st.binary(max_size=200))
+def test_whatever_is_in_it_is_read_or_told(look: Look, content: bytes) -> None:
+    output = look(content)
+    assert "Error" not in output.text or b"Error" in content
+
+
+# none of them a number, and without the spaces around them, which do not count
+CELLS = st.text(st.characters(exclude_categories=["Cs", "Cc"])).map(lambda text: f"t{text}".strip())
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8))
+def test_texts_come_back_as_they_are(look: Look, rows: list[tuple[str, str]]) -> None:
+    lines = ["first,second"]
+    for row in rows:
+        lines.append(",".join('"' + cell.replace('"', '""') + '"' for cell in row))
+    columns, found = table(look("\n".join(lines)))
+    assert columns == ["first", "second"]
+    assert found == [list(row) for row in rows]

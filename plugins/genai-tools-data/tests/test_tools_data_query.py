@@ -1,0 +1,197 @@
+"""Queries in parts: they give what they say, and nothing gets into the SQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+from genai_tools_data.database import Column
+from genai_tools_data.query import Aggregate, Filter, Order, Query, statement
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.errors import InvalidData
+
+NUMBER, TEXT = 'num"ber', "te;xt' --"
+COLUMNS = (Column(NUMBER, "INTEGER"), Column(TEXT, "TEXT"))
+TABLE = 'ta"b]le'
+
+Row = tuple[int | None, str | None]
+
+NUMBERS = st.integers(-3, 3)
+TEXTS = st.sampled_from(["", "a", "A", "ab", "b'", '"', "%", "_", "\\", "ø"])
+ROWS = st.lists(st.tuples(st.none() | NUMBERS, st.none() | TEXTS), max_size=12)
+
+
+def asked(rows: Sequence[Row], query: Query) -> list[tuple[Any, ...]]:
+    sql, parameters = statement(query, COLUMNS)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute('CREATE TABLE "ta""b]le" ("num""ber" INTEGER, "te;xt\' --" TEXT)')
+        connection.executemany('INSERT INTO "ta""b]le" VALUES (?, ?)', rows)
+        return connection.execute(sql, parameters).fetchall()
+
+
+def holds(row: Row, given: Filter) -> bool:
+    """What a filter says, in Python."""
+    value: Any = row[0] if given.column == NUMBER else row[1]
+    wanted: Any = given.value
+    if given.operator in ("is null", "is not null"):
+        return (value is None) == (given.operator == "is null")
+    if given.operator in ("=", "!="):
+        return bool((value == wanted) == (given.operator == "="))
+    if value is None:
+        return given.operator == "not in"
+    if given.operator in ("in", "not in"):
+        return bool((value in wanted) == (given.operator == "in"))
+    if given.operator == "between":
+        return bool(wanted[0] <= value <= wanted[1])
+    if given.operator in ("contains", "starts with"):
+        text, part = _lower(value), _lower(wanted)
+        return part in text if given.operator == "contains" else text.startswith(part)
+    compare = {"<": value < wanted, "<=": value <= wanted, ">": value > wanted}
+    return bool(compare.get(given.operator, value >= wanted))
+
+
+def _lower(value: object) -> str:
+    """As SQLite does: of ASCII alone."""
+    return "".join(each.lower() if each.isascii() else each for each in str(value))
+
+
+def filters(column: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Filter]:
+    many = st.lists(values, max_size=4)
+    return st.one_of(
+        st.builds(Filter, st.just(column), st.sampled_from(["<", "<=", ">", ">="]), values),
+        st.builds(Filter, st.just(column), st.sampled_from(["=", "!="]), st.none() | values),
+        st.builds(Filter, st.just(column), st.sampled_from(["contains", "starts with"]), values),
+        st.builds(Filter, st.just(column), st.sampled_from(["in", "not in"]), many),
+        st.builds(Filter, st.just(column), st.sampled_from(["is null", "is not null"])),
+        st.builds(
+            Filter, st.just(column), st.just("between"), st.lists(values, min_size=2, max_size=2)
+        ),
+    )
+
+
+FILTERS = st.lists(filters(NUMBER, NUMBERS) | filters(TEXT, TEXTS), max_size=3)
+
+
+@given(rows=ROWS, chosen=FILTERS, limit=st.integers(1, 20), offset=st.integers(0, 5))
+def test_filters_choose_the_rows_that_they_say(
+    rows: list[Row], chosen: list[Filter], limit: int, offset: int
+) -> None:
+    found = asked(rows, Query(TABLE, filters=chosen, limit=limit, offset=offset))
+    expected = [row for row in rows if all(holds(row, each) for each in chosen)]
+    assert found == expected[offset : offset + limit + 1], "with one that tells of more"
+
+
+@given(rows=ROWS, chosen=FILTERS)
+def test_groups_are_counted_and_summed_up(rows: list[Row], chosen: list[Filter]) -> None:
+    found = asked(
+        rows,
+        Query(
+            TABLE,
+            filters=chosen,
+            group_by=[TEXT],
+            aggregates=[
+                Aggregate("count"),
+                Aggregate("sum", NUMBER),
+                Aggregate("max", NUMBER),
+                Aggregate("count distinct", NUMBER),
+            ],
+        ),
+    )
+    groups: dict[str | None, list[int | None]] = {}
+    for number, text in rows:
+        if all(holds((number, text), each) for each in chosen):
+            groups.setdefault(text, []).append(number)
+    expected = {}
+    for text, numbers in groups.items():
+        known = [each for each in numbers if each is not None]
+        total, most = (sum(known), max(known)) if known else (None, None)
+        expected[text] = (len(numbers), total, most, len(set(known)))
+    assert {row[0]: row[1:] for row in found} == expected
+    assert len(found) == len(expected)
+
+
+@given(rows=ROWS, descending=st.booleans())
+def test_rows_come_in_order(rows: list[Row], descending: bool) -> None:
+    order = [Order(NUMBER, descending), Order(TEXT)]
+    found = asked(rows, Query(TABLE, columns=[TEXT], order_by=order))
+    numbered = sorted(rows, key=lambda row: (row[1] is not None, (row[1] or "").encode()))
+    numbered.sort(key=lambda row: -100 if row[0] is None else row[0], reverse=descending)
+    assert found == [(text,) for _, text in numbered]
+
+
+ANYTHING = st.text(max_size=20) | st.sampled_from(
+    [NUMBER, TEXT, '"', "'; DROP TABLE x --", "\x00", "\udcff", "count(*)", "rowid"]
+)
+ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats() | ANYTHING
+OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "contains", "starts with"]
+OPERATORS += ["in", "not in", "between", "is null", "is not null"]
+FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
+
+
+@given(
+    query=st.builds(
+        Query,
+        st.just(TABLE),
+        st.lists(ANYTHING, max_size=2),
+        st.lists(
+            st.builds(
+                Filter,
+                ANYTHING,
+                st.sampled_from(OPERATORS),
+                ANY_VALUE | st.lists(ANY_VALUE, max_size=3),
+            ),
+            max_size=2,
+        ),
+        st.lists(ANYTHING, max_size=2),
+        st.lists(st.builds(Aggregate, st.sampled_from(FUNCTIONS), ANYTHING), max_size=2),
+        st.lists(st.builds(Order, ANYTHING), max_size=2),
+        st.integers(),
+        st.integers(),
+    )
+)
+def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
+    try:
+        asked([(1, "a")], query)
+    except InvalidData as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (Query("t", ["numbr"]), "there is no column of t 'numbr': did you mean number? there"),
+        (Query("t", ["zzz"]), "there is no column of t 'zzz': there are: number, text"),
+        (Query("t", ["text"], aggregates=[Aggregate("count")]), "text is not grouped by: add it"),
+        (Query("t", aggregates=[Aggregate("sum")]), "sum needs a column"),
+        (Query("t", filters=[Filter("text", "in", "a")]), "filter of text takes a list for 'in'"),
+        (Query("t", filters=[Filter("text", "=", ["a"])]), "text takes one value for '='"),
+        (Query("t", filters=[Filter("text", "<")]), "filter of text has no value for '<'"),
+        (Query("t", filters=[Filter("text", "between", [1])]), "takes two values for 'between'"),
+        (Query("t", filters=[Filter("text", "=", 2**63)]), "is too large"),
+        (Query("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
+        (Query("t", order_by=[Order("x")], group_by=["text"]), "no column of the result 'x'"),
+        (Query("t", limit=0), "limit is a number of rows from 1"),
+        (Query("t", offset=-1), "offset is a number of rows from 0"),
+        (Query("t", ["text"] * 101), "more than 100 columns"),
+    ],
+)
+def test_what_is_refused_says_what_would_do(query: Query, told: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        statement(query, (Column("number", "INTEGER"), Column("text", "TEXT")))
+    assert told in str(caught.value)
+
+
+def test_capitals_do_not_matter() -> None:
+    sql, _ = statement(
+        Query("t", group_by=["TEXT"], aggregates=[Aggregate("count")], order_by=[Order("COUNT")]),
+        (Column("Text"),),
+    )
+    assert sql == (
+        'SELECT "Text" AS "Text", count(*) AS "count" FROM "t" GROUP BY "Text" ORDER BY 2'
+        " LIMIT ? OFFSET ?"
+    )
