@@ -62,6 +62,10 @@ class McpSource(ToolSource):
         session = self._session
         return ("", "") if session is None else (session.server, session.version)
 
+    def expire(self) -> None:
+        """Ask the server anew when its tools are next asked for."""
+        self._until = 0.0
+
     def close(self) -> None:
         self._closed = True  # not under the lock: somebody may wait for the server under it
         connection = self._connection
@@ -91,7 +95,7 @@ class McpSource(ToolSource):
     def _live(self) -> tuple[Session, Connection]:
         if self._server.fault is not None:
             raise copy.copy(self._server.fault)
-        if not self._is_alive():
+        if not self._closed and not self._is_alive():
             before, self._connection = self._connection, None
             if before is not None:
                 _log.warning("%s is started anew", self.name)

@@ -35,10 +35,12 @@ from genai_tools_mcp.texts import one_line
 MOST_UNASKED = 100_000
 """Lines that a server may write while nobody asks it for anything, or gets an answer."""
 
+GRACE = 2.0
+"""Seconds that a server has to end once its input is closed, and again once it is asked to."""
+
 _MOST_WAITING = 1000  # messages that it has not read yet
 _MOST_ERRORS = 4000  # bytes of stderr that are kept
 _BLOCK = 1 << 16
-_GRACE = 2.0  # seconds that a server has to end after each of the ways to ask it to
 
 # what the specification's own libraries pass on: no keys are among them
 _PASSED_ON = (
@@ -62,17 +64,13 @@ class _Waiting:
 class StdioConnection:
     """Starts the server.
 
-    grace   seconds that it has to end once its input is closed, and again once it was
-            asked to
-
     Raises `ConfigurationError` if it cannot be started.
     """
 
-    def __init__(self, server: Server, grace: float = _GRACE) -> None:
+    def __init__(self, server: Server) -> None:
         self.version = ""
         self.changed = False
         self._name = server.name
-        self._grace = grace
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._waiting: dict[rpc.Id, _Waiting] = {}
@@ -110,8 +108,8 @@ class StdioConnection:
     ) -> Any:
         number, waiting = next(self._numbers), _Waiting()
         with self._lock:
-            if self._end is not None:
-                raise copy.copy(self._end)
+            if not self.alive:
+                raise self._why()
             self._waiting[number] = waiting
             self._unasked = 0
         try:
@@ -127,7 +125,7 @@ class StdioConnection:
             with contextlib.suppress(Unavailable):
                 self._send(rpc.write_notification(CANCELLED, {"requestId": number}))
         limits.check()
-        raise copy.copy(self._end)
+        raise self._why()
 
     def notify(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
         self._send(rpc.write_notification(method, params))
@@ -153,15 +151,15 @@ class StdioConnection:
             self._signal("SIGKILL")  # what it started may be left
             self._process.wait()
             for thread in self._threads:
-                thread.join(self._grace)
+                thread.join(GRACE)
             for stream in (self._process.stdout, self._process.stderr):
                 # one that is still read belongs to somebody who has left the group
                 if stream is not None and not any(each.is_alive() for each in self._threads):
                     stream.close()
 
     def _send(self, message: bytes) -> None:
-        if self._end is not None:
-            raise copy.copy(self._end)
+        if not self.alive:
+            raise self._why()
         try:
             self._outbox.put_nowait(message + b"\n")
         except queue.Full:
@@ -245,13 +243,13 @@ class StdioConnection:
     def _exit_reason(self) -> str:
         """Its output has ended: most likely it has, too."""
         try:
-            code = self._process.wait(self._grace)
+            code = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             return ": it closed its output"
         return f" by signal {-code}" if code < 0 else f" with exit code {code}"
 
     def _last_words(self) -> str:
-        self._threads[2].join(self._grace)
+        self._threads[2].join(GRACE)
         lines = self._errors.decode(errors="replace").strip().splitlines()
         return f"; it said: {one_line(' / '.join(lines[-5:]))}" if lines else ""
 
@@ -264,9 +262,12 @@ class StdioConnection:
         for each in waiting:
             each.done.set()
 
+    def _why(self) -> Unavailable:
+        return copy.copy(self._end) if self._end else Unavailable(f"{self._name} was closed")
+
     def _has_ended(self) -> bool:
         try:
-            self._process.wait(self._grace)
+            self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
             return False
         return True

@@ -14,7 +14,7 @@ from typing import Any
 
 import mcp_service
 import pytest
-from attrs import frozen
+from attrs import field, frozen
 from fixtures import MakeHost
 from genai_tools_mcp.servers import Server
 from genai_tools_mcp.source import McpSource
@@ -38,7 +38,7 @@ class Shop:
     server: Server
     version: str
     happened: queue.Queue[str]
-    forgets: threading.Event = threading.Event()
+    forgets: threading.Event = field(factory=threading.Event)
 
 
 @pytest.fixture(params=["stdio", "http", "old http", "old http in one piece"])
@@ -117,6 +117,14 @@ def test_approval_is_asked_for_unless_the_user_says_otherwise(
 def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Future[Any]]) -> None:
     calls = [background(host.call_tool, "shop__add", {"a": number, "b": 0}) for number in range(10)]
     assert [call.result(60).text for call in calls] == [str(number) for number in range(10)]
+
+
+def test_what_there_is_may_change(host: Host, source: McpSource, shop: Shop) -> None:
+    assert "shop__grown" not in host.tools()
+    assert host.call_tool("shop__grow").text == "grown"
+    if shop.server.transport == "http":  # nobody listens: it is asked anew after a while
+        source.expire()
+    assert host.call_tool("shop__grown").text == "new"
 
 
 def test_a_call_can_be_given_up(
