@@ -16,6 +16,7 @@ HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 CANCELLED = "notifications/cancelled"
 CHANGED = "notifications/tools/list_changed"
 LISTEN = "subscriptions/listen"
+HEARD = "notifications/subscriptions/acknowledged"
 
 LARGEST = 32 << 20
 """Bytes of one message: pictures of 20 MiB as base64 still fit."""
@@ -63,7 +64,8 @@ class Connection(Protocol):
         """Tell something. Raises as `request`."""
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Hear from now on of changes. Raises nothing."""
+        """Hear of changes from now on. Before 2026-07-28 nothing is to be asked for that:
+        `method` is empty then. Raises nothing."""
 
     def restart(self) -> None:
         """Forget the session: it will be opened anew."""

@@ -31,7 +31,14 @@ from genai_host.errors import (
 )
 from genai_host.http.transport import EventStream, Transport
 from genai_tools_mcp import rpc
-from genai_tools_mcp.connection import CANCELLED, CHANGED, LARGEST, MODERN, SessionGone
+from genai_tools_mcp.connection import (
+    CANCELLED,
+    CHANGED,
+    HEARD,
+    LARGEST,
+    MODERN,
+    SessionGone,
+)
 from genai_tools_mcp.servers import Server, filled
 from genai_tools_mcp.texts import one_line
 from genai_tools_mcp.within import Within
@@ -61,16 +68,18 @@ class HttpConnection:
         }
         self._numbers = itertools.count(1)
         self._session = ""
-        self._closed = False
+        self._ended = Within(None, f"listening to {server.name}")
+        self._is_closed = False
+        self._heard = False
         self._transport = Transport(total=_SECONDS)
 
     @property
     def alive(self) -> bool:
-        return not self._closed
+        return not self._is_closed
 
     @property
     def listens(self) -> bool:
-        return False
+        return self._heard
 
     def request(
         self,
@@ -99,14 +108,16 @@ class HttpConnection:
             raise self._refusal(reply)
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """A stream for each server would cost a thread and a connection each; lists that
-        are looked at anew after a while do as well."""
+        threading.Thread(
+            target=self._listen, args=(method, params), name=f"{self._name} listen", daemon=True
+        ).start()
 
     def restart(self) -> None:
         self._session = self.version = ""
 
     def close(self) -> None:
-        self._closed = True
+        self._is_closed = True
+        self._ended.end()
         if self._session:
             with (
                 Within(_GRACE, f"closing {self._name}") as limits,
@@ -189,6 +200,38 @@ class HttpConnection:
                 yield from rpc.read_messages(event.data)
             except InvalidData as error:
                 raise MalformedReply(f"{self._name} sends an event: {error}") from error
+
+    def _listen(self, method: str, params: Mapping[str, Any]) -> None:
+        """Hear of changes over a stream of their own, until that ends. It is not opened
+        again: lists that are looked at after a while do as well."""
+        headers = {"accept": "text/event-stream"}
+        request = self._made("GET", b"", headers)
+        if method:
+            body = rpc.write_request(next(self._numbers), method, params)
+            headers = {"content-type": "application/json", "accept": _ACCEPT}
+            request = self._made("POST", body, {**headers, **self._mirrored(method, params, {})})
+        try:
+            events = self._transport.stream(request, self._ended)
+            if isinstance(events, EventStream):
+                with contextlib.closing(events), self._ended.on_cancel(events.close):
+                    self._hear(events, heard=not method)
+        except GenaiError as error:
+            _log.debug("%s is not heard any more: %s", self._name, error)
+        finally:
+            self._heard, self.changed = False, True  # who knows what was not heard
+
+    def _hear(self, events: EventStream, *, heard: bool) -> None:
+        """heard   whether it is sure already that changes will be"""
+        self._heard = self.changed = heard
+        for message in self._messages(events):
+            if isinstance(message, rpc.Answer):
+                return
+            if isinstance(message, rpc.Notification):
+                if message.method == HEARD:
+                    self._heard = self.changed = True  # since the list was last looked at
+                self.changed = self.changed or message.method == CHANGED
+            elif self.version != MODERN:
+                self._post(rpc.write_answer(message), self._ended, {})
 
     def _refusal(self, reply: ProviderReply) -> GenaiError:
         said = one_line(reply.body[:2000].decode(errors="replace"))

@@ -62,9 +62,7 @@ class Session:
     @property
     def announces(self) -> bool:
         """Whether the server says when its tools change, and is heard."""
-        tools = self._capabilities.get("tools")
-        wants = isinstance(tools, Mapping) and tools.get("listChanged") is True
-        return wants and self._connection.listens
+        return self._tells_of_changes() and self._connection.listens
 
     def open(self, limits: Limits) -> None:
         """Find out what the server speaks; once, unless it forgets.
@@ -169,11 +167,13 @@ class Session:
             raise self._refused(error) from error
         except SessionGone:
             raise Unavailable(f"{self._name} forgets its sessions at once") from None
-        if self._connection.version != MODERN:
-            self._connection.listen("", {})
-        elif _is_told_of_changes(self._capabilities):
-            params = {"notifications": {"toolsListChanged": True}, **self._meta()}
-            self._connection.listen(LISTEN, params)
+        if not self._tells_of_changes():
+            return
+        wanted = {"notifications": {"toolsListChanged": True}, **self._meta()}
+        self._connection.listen(LISTEN if self._connection.version == MODERN else "", wanted)
+
+    def _tells_of_changes(self) -> bool:
+        return _mapping(self._capabilities.get("tools")).get("listChanged") is True
 
     def _is_modern(self, limits: Limits) -> bool:
         """Ask what it speaks. Versions before 2026-07-28 do not know that question, and say
@@ -229,10 +229,6 @@ class Session:
 
     def _refused(self, error: RpcError) -> GenaiError:
         return RequestRefused(f"{self._name} refuses: {error.message} (error {error.code})")
-
-
-def _is_told_of_changes(capabilities: Mapping[str, Any]) -> bool:
-    return _mapping(capabilities.get("tools")).get("listChanged") is True
 
 
 def _milliseconds(value: Any) -> float:

@@ -38,7 +38,7 @@ class McpSource(ToolSource):
         self._server = server
         self._probe = probe
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
         self._connection: Connection | None = None
         self._session: Session | None = None
         self._tools: list[Tool] | None = None
@@ -67,7 +67,7 @@ class McpSource(ToolSource):
         self._until = 0.0
 
     def close(self) -> None:
-        self._closed = True  # not under the lock: somebody may wait for the server under it
+        self._closed.set()  # not under the lock: somebody may wait for the server under it
         connection = self._connection
         if connection is not None:
             connection.close()
@@ -95,7 +95,7 @@ class McpSource(ToolSource):
     def _live(self) -> tuple[Session, Connection]:
         if self._server.fault is not None:
             raise copy.copy(self._server.fault)
-        if not self._closed and not self._is_alive():
+        if not self._closed.is_set() and not self._is_alive():
             before, self._connection = self._connection, None
             if before is not None:
                 _log.warning("%s is started anew", self.name)
@@ -103,9 +103,9 @@ class McpSource(ToolSource):
             self._tools = None
             self._connection = _connected(self._server)
             self._session = Session(self.name, self._connection, self._probe)
-            if self._closed:  # meanwhile
+            if self._closed.is_set():  # meanwhile
                 self._connection.close()
-        if self._closed:
+        if self._closed.is_set():
             raise Unavailable(f"{self.name} is closed")
         assert self._session is not None
         assert self._connection is not None

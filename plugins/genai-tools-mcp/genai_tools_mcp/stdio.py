@@ -27,7 +27,7 @@ from typing import Any
 from genai_host.api import Limits
 from genai_host.errors import ConfigurationError, InvalidData, MalformedReply, Unavailable
 from genai_tools_mcp import rpc
-from genai_tools_mcp.connection import CANCELLED, CHANGED, LARGEST, MODERN
+from genai_tools_mcp.connection import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
 from genai_tools_mcp.lines import Lines
 from genai_tools_mcp.servers import Server, filled
 from genai_tools_mcp.texts import one_line
@@ -131,7 +131,6 @@ class StdioConnection:
         self._send(rpc.write_notification(method, params))
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:
-        """Up to 2025-11-25 nothing need be asked for; `method` is empty then."""
         if method:
             self._listening, self._heard = next(self._numbers), False
             with contextlib.suppress(Unavailable):
@@ -221,14 +220,14 @@ class StdioConnection:
                 self._unasked = 0
         if waiting is None:
             if answer.id == self._listening:
-                self._heard = False
+                self._heard, self.changed = False, True
             _log.debug("%s answers what nobody asked", self._name)
             return
         waiting.answer = answer
         waiting.done.set()
 
     def _told(self, notification: rpc.Notification) -> None:
-        if notification.method == "notifications/subscriptions/acknowledged":
+        if notification.method == HEARD:
             self._heard = True
         elif notification.method == CHANGED:
             self.changed = True

@@ -1,4 +1,4 @@
-"""Limits of our own: a number of seconds, inside those that somebody else has set."""
+"""Limits of our own, inside those that somebody else has set."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ class Within:
     """They end after some seconds, with `DeadlineExceeded`, and when the outer ones do,
     with their error.
 
-    what    what then took too long
+    seconds   None if it is only `end` that ends them
+    what      what then took too long
     """
 
-    def __init__(self, seconds: float, what: str, outer: Limits | None = None) -> None:
+    def __init__(self, seconds: float | None, what: str, outer: Limits | None = None) -> None:
         self._error: GenaiError | None = None
-        self._late = DeadlineExceeded(f"{what} took longer than {seconds:g} s")
+        self._what = what
+        self._seconds = seconds
         self._outer = outer
         self._lock = threading.Lock()
         self._wakers: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
         self._above = outer.on_cancel(self._wake) if outer is not None else None
-        self._timer.start()
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it was the time."""
-        return self._error is not None
+        self._timer: threading.Timer | None = None
+        if seconds is not None:
+            self._timer = threading.Timer(seconds, self.end)
+            self._timer.daemon = True
+            self._timer.start()
 
     def check(self) -> None:
         if self._outer is not None:
@@ -55,6 +54,11 @@ class Within:
             self._wake()
         return registration
 
+    def end(self) -> None:
+        took = "" if self._seconds is None else f" took longer than {self._seconds:g} s"
+        self._error = DeadlineExceeded(f"{self._what}{took or ' was ended'}")
+        self._wake()
+
     def __enter__(self) -> Within:
         return self
 
@@ -64,13 +68,10 @@ class Within:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._above is not None:
             self._above.release()
-
-    def _end(self) -> None:
-        self._error = self._late
-        self._wake()
 
     def _wake(self) -> None:
         with self._lock:
