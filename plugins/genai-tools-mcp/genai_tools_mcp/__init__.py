@@ -28,11 +28,16 @@ __all__: list[str] = []
 
 @hookimpl
 def genai_tool_sources() -> Iterable[ToolSource]:
-    from genai_tools_mcp.servers import read_servers
+    from genai_host.errors import ConfigurationError
+    from genai_tools_mcp.servers import Server, read_servers
     from genai_tools_mcp.source import McpSource
 
-    for server in read_servers():
-        yield McpSource(server)
+    try:
+        servers = read_servers()
+    except ConfigurationError as error:
+        # the plugin is not broken, its file is: a source that says so, when it is asked
+        servers = [Server("mcp", fault=error)]
+    return [McpSource(server) for server in servers]
 
 
 @hookimpl

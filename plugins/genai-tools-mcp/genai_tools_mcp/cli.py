@@ -50,8 +50,7 @@ def _row(server: Server) -> dict[str, Any]:
         with Within(_SECONDS, f"asking {server.name}") as limits:
             tools = source.tools(limits)
     except GenaiError as failure:
-        place = [getattr(failure, "file", ""), getattr(failure, "line", None)]
-        error = ":".join(str(each) for each in (*place, f" {failure}") if each).strip()
+        error = str(failure)
     except OSError as failure:  # the system is out of something
         error = str(failure.strerror)
     about, version = source.about()

@@ -75,11 +75,11 @@ def read_servers() -> list[Server]:
     except FileNotFoundError as error:
         if not os.environ.get(VARIABLE):
             return []
-        raise ConfigurationError(f"there is no file {path}", file=path) from error
+        raise _wrong("there is no such file", path) from error
     except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}", file=path) from error
+        raise _wrong(f"it cannot be read: {error.strerror}", path) from error
     if len(data) > _MOST:
-        raise ConfigurationError(f"{path} has more than {_MOST} bytes", file=path)
+        raise _wrong(f"it has more than {_MOST} bytes", path)
     return _servers(data, path)
 
 
@@ -89,16 +89,14 @@ def _servers(data: bytes, path: str) -> list[Server]:
         value = json.loads(text)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError("it is not UTF-8", file=path, line=line) from error
+        raise _wrong("it is not UTF-8", path, line) from error
     except json.JSONDecodeError as error:
-        raise ConfigurationError(
-            f"it is not JSON: {error.msg}", file=path, line=error.lineno
-        ) from error
+        raise _wrong(f"it is not JSON: {error.msg}", path, error.lineno) from error
     except RecursionError as error:
-        raise ConfigurationError("it is nested too deeply", file=path) from error
+        raise _wrong("it is nested too deeply", path) from error
     servers = value.get("mcpServers") if isinstance(value, dict) else None
     if not isinstance(servers, dict):
-        raise ConfigurationError('it has no object "mcpServers"', file=path, line=1)
+        raise _wrong('it has no object "mcpServers"', path, 1)
     found: dict[str, Server] = {}
     for name, entry in servers.items():
         if isinstance(entry, dict) and entry.get("disabled") is True:
@@ -120,8 +118,12 @@ def _server(
             )
         return _checked(name, entry)
     except ValueError as error:
-        fault = ConfigurationError(str(error), file=path, line=line)
-        return Server(usable, fault=fault)
+        return Server(usable, fault=_wrong(str(error), path, line))
+
+
+def _wrong(what: str, path: str, line: int | None = None) -> ConfigurationError:
+    place = f"{path}:{line}" if line else path
+    return ConfigurationError(f"{place}: {what}", file=path, line=line)
 
 
 def _usable(name: str, others: Mapping[str, Server]) -> str:

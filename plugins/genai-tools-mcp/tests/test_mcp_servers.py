@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_the_environment_may_name_another_file(
 ) -> None:
     other = tmp_path / "other.json"
     monkeypatch.setenv("GENAI_TOOLS_MCP", str(other))
-    with pytest.raises(ConfigurationError, match="there is no file"):
+    with pytest.raises(ConfigurationError, match="there is no such file"):
         read_servers()
     write(other, git={"command": "x"})
     assert [server.name for server in read_servers()] == ["git"]
@@ -67,17 +68,23 @@ def test_the_environment_may_name_another_file(
     ids=["syntax", "utf-8", "deep", "list", "other", "large"],
 )
 def test_a_file_that_is_wrong_breaks_nothing_else(
-    file: Path, make_host: MakeHost, content: bytes, said: str, line: int | None
+    file: Path,
+    make_host: MakeHost,
+    caplog: pytest.LogCaptureFixture,
+    content: bytes,
+    said: str,
+    line: int | None,
 ) -> None:
     file.write_bytes(content)
     with pytest.raises(ConfigurationError, match=said) as caught:
         read_servers()
     assert caught.value.file == str(file)
-    if line:
-        assert caught.value.line == line
+    assert caught.value.line == line or line is None
     host = make_host(mcp=genai_tools_mcp)
-    [broken] = host.plugins.broken
-    assert said in broken.line()
+    with caplog.at_level(logging.WARNING):
+        assert host.tools() == {}
+    assert f"{file}{f':{line}' if line else ''}" in caplog.text
+    assert said in caplog.text
     assert host.open("chat", model="mock").say("hi").text
 
 
