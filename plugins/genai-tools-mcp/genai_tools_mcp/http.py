@@ -4,6 +4,9 @@ a stream of events that ends with it ("Streamable HTTP").
     HttpConnection.request → Transport.stream → _of_whole    one reply
                                               → _of_events   events
 
+The transport is the host's own, as providers get it from `Services.http`: a source of tools
+is given none, so it is made here.
+
 What differs between the versions: up to 2025-11-25 there is a session, and whoever gives
 up waiting says so; later there is none, headers repeat what the body says, and giving up
 is closing the connection.
@@ -27,6 +30,7 @@ from genai_host.errors import (
     IncompleteReply,
     InvalidData,
     MalformedReply,
+    Unavailable,
     error_of_status,
 )
 from genai_host.http.transport import EventStream, Transport
@@ -91,11 +95,17 @@ class HttpConnection:
         number, session = next(self._numbers), self._session
         body = rpc.write_request(number, method, params)
         try:
-            reply = self._post(body, limits, self._mirrored(method, params, headers))
-            if isinstance(reply, ProviderReply):
-                return self._of_whole(reply, number, session)
-            return self._of_events(reply, number, limits)
-        except GenaiError:
+            with (
+                Within(None, f"talking to {self._name}", limits) as both,
+                self._ended.on_cancel(both.end),
+            ):
+                reply = self._post(body, both, self._mirrored(method, params, headers))
+                if isinstance(reply, ProviderReply):
+                    return self._of_whole(reply, number, session)
+                return self._of_events(reply, number, both)
+        except GenaiError as error:
+            if self._is_closed:
+                raise Unavailable(f"{self._name} was closed") from error
             if self.version not in ("", MODERN):
                 self._cancel(number, limits)
             raise

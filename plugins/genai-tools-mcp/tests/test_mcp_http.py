@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import queue
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -222,6 +224,23 @@ def test_one_that_hangs_is_given_up(
     if shop.is_old:
         asked = [each for each in service.requests if b"tools/call" in each.body]
         assert cancelled.get(timeout=60) == {"requestId": asked[-1].json()["id"]}
+
+
+def test_closing_ends_calls_under_way(
+    source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
+) -> None:
+    asked = threading.Event()
+
+    def hang(number: int, request: Received) -> Reply:
+        asked.set()
+        return Reply([HANG])
+
+    shop.answers["tools/call"] = hang
+    call = background(called, source)
+    assert asked.wait(60)
+    source.close()
+    with pytest.raises(Unavailable, match="shop was closed"):
+        call.result(60)
 
 
 def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
