@@ -81,6 +81,7 @@ class StdioConnection:
         self._errors = b""
         self._end: Unavailable | None = None  # why nothing is answered any more
         self._closing = threading.Lock()
+        self._is_gone = False
         self._process = _started(server)
         self._threads = [
             threading.Thread(target=work, name=f"{server.name} {work.__name__}", daemon=True)
@@ -147,8 +148,7 @@ class StdioConnection:
             if not self._has_ended():
                 self._signal("SIGTERM")
                 self._has_ended()
-            self._signal("SIGKILL")  # what it started may be left
-            self._process.wait()
+            self._kill()
             for thread in self._threads:
                 thread.join(GRACE)
             for stream in (self._process.stdout, self._process.stderr):
@@ -186,14 +186,14 @@ class StdioConnection:
             reason = ""
         except MalformedReply as error:
             reason = f": {error}"
-        except OSError as error:
-            reason = f": {error.strerror}"
+        except Exception as error:  # noqa: BLE001 - else whoever waits would not be told
+            reason = f": {one_line(str(error))}"
         if self._end is None:
             if reason:
                 self._signal("SIGKILL")
             reason = f"{reason or self._exit_reason()}{self._last_words()}"
             self._stop(Unavailable(f"{self._name} has ended{reason}"))
-            self._signal("SIGKILL")
+            self._kill()
 
     def _take(self, line: bytes) -> None:
         self._unasked += 1
@@ -219,7 +219,7 @@ class StdioConnection:
             if waiting is not None:
                 self._unasked = 0
         if waiting is None:
-            if answer.id == self._listening:
+            if answer.id is not None and answer.id == self._listening:
                 self._heard, self.changed = False, True
             _log.debug("%s answers what nobody asked", self._name)
             return
@@ -271,8 +271,17 @@ class StdioConnection:
             return False
         return True
 
+    def _kill(self) -> None:
+        """The server, and what it has started and left; once, as its number may be that of
+        a stranger later."""
+        self._signal("SIGKILL")
+        self._process.wait()
+        self._is_gone = True
+
     def _signal(self, name: str) -> None:
         """To the server and all that it has started."""
+        if self._is_gone:
+            return
         if sys.platform == "win32":
             self._process.kill()
             return

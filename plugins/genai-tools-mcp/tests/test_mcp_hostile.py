@@ -329,6 +329,26 @@ def test_closing_ends_calls_under_way(
     assert not any(each.is_alive() for each in threads)
 
 
+@pytest.mark.parametrize("dies", [True, False])
+def test_one_that_is_gone_is_not_signalled(
+    program: Program, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    source = program("def called(message): text(message['id'], str(os.getpid()))")
+    pid = int(called(source))
+    readers = [each for each in threading.enumerate() if each.name == "odd _read"]
+    if dies:
+        os.kill(pid, signal.SIGKILL)
+        for reader in readers:
+            reader.join(60)
+    else:
+        source.close()
+    signalled: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, number: signalled.append(group))
+    source.close()
+    source.close()
+    assert signalled == []
+
+
 def test_it_gets_no_more_of_the_environment_than_it_needs(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
