@@ -21,6 +21,11 @@ _XDG = {
 }
 
 
+def config_dir() -> str:
+    """Folder of what the user configures; no name for the configuration moves it."""
+    return _folder("config")
+
+
 def config_file() -> str:
     """The configuration file: the one that is named, else the usual one."""
     return named_config_file() or os.path.join(_folder("config"), "config.toml")

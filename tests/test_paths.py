@@ -19,6 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_files_can_be_kept_below_one_folder(home: Path) -> None:
     assert paths.config_file() == str(home / "config" / "config.toml")
+    assert paths.config_dir() == str(home / "config")
     assert paths.cache_dir() == str(home / "cache")
     assert paths.data_dir("local") == str(home / "data" / "local")
     assert paths.state_dir() == str(home / "state")

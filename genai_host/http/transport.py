@@ -198,9 +198,13 @@ class _Loan:
 
 
 class EventStream:
-    """A streamed reply: its events, as they come. Iterate once."""
+    """A streamed reply: its events, as they come. Iterate once.
+
+    headers   of the reply, their names in lower case
+    """
 
     def __init__(self, loan: _Loan, limits: Limits, framing: Framing) -> None:
+        self.headers = loan.response.headers
         self._loan = loan
         self._limits = limits
         self._framing = framing

@@ -1,0 +1,45 @@
+"""The tools of MCP servers (Model Context Protocol): those that the user names in `mcp.json`.
+
+    McpSource.tools → _live → StdioConnection | HttpConnection
+                    → Session.open → Session.tools → tools_of
+    Tool.run → Session.call → output_of
+
+servers      the file, and what stands in it
+source       the tools of one server
+session      versions of MCP, and what each wants
+connection   what both transports can; `stdio` and `http` are they
+rpc          JSON-RPC 2.0
+definitions  from what a server says of its tools to tools; `mirrored`: arguments in headers
+content      from what they give to outputs
+
+The client is written here, and not that of the package `mcp`, which is for asyncio, brings
+pydantic, an HTTP client and a web server, and takes longer to import than all of the host;
+what is used of the protocol are four requests. That package is the other end in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from genai_host.api import Command, ToolSource, hookimpl
+
+__all__: list[str] = []
+
+
+@hookimpl
+def genai_tool_sources() -> Iterable[ToolSource]:
+    from genai_host.errors import ConfigurationError
+    from genai_tools_mcp.servers import Server, read_servers
+    from genai_tools_mcp.source import McpSource
+
+    try:
+        servers = read_servers()
+    except ConfigurationError as error:
+        # the plugin is not broken, its file is: a source that says so, when it is asked
+        servers = [Server("mcp", fault=error)]
+    return [McpSource(server) for server in servers]
+
+
+@hookimpl
+def genai_commands() -> Iterable[Command]:
+    yield Command("mcp", "List the MCP servers, and what they have.", "genai_tools_mcp.cli:mcp")
