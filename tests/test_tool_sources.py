@@ -93,7 +93,9 @@ def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None
     assert make_host(plugin=plugin).call_tool("shop__buy").text == "mine"
 
 
-@pytest.mark.parametrize("wrong", [[5], 5, None, [tool("ok"), "no"]], ids=repr)
+@pytest.mark.parametrize(
+    "wrong", [[5], 5, None, [tool("ok"), "no"]], ids=["no tool", "no list", "nothing", "one"]
+)
 def test_one_that_gives_what_is_no_tool_has_none(
     make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture, wrong: Any
 ) -> None:
