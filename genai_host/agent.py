@@ -113,8 +113,11 @@ class Agent:
         """
         self._checker(prompt.schema)  # which is looked at before anything is sent
 
+        last = CallReport()
+
         def act(route: Route, report: CallReport) -> Generator[Delta, None, Completion]:
-            asked = prompt
+            nonlocal last
+            asked, last = prompt, report
             if form is not None and prompt.schema is not None:
                 asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
             call = self._call(asked, route, self._given(asked), in_pieces)
@@ -129,10 +132,9 @@ class Agent:
                 self._routes_for(prompt), cancellation, act, trace
             )
         except GenaiError as error:
-            if raw is not None:
-                error.raw_reply = raw.file
+            error.raw_reply = error.raw_reply or last.raw_reply
             raise
-        return completion if raw is None else evolve(completion, raw_reply=raw.file)
+        return evolve(completion, raw_reply=last.raw_reply) if last.raw_reply else completion
 
     def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
         checker = self._checker(prompt.schema)

@@ -80,11 +80,13 @@ class Observers:
 class CallReport:
     """What a call has come to, filled in by who makes it.
 
-    sent      when the service was called, by `Clock.monotonic`; None if it was not
-    refused   whether it answered that it would not do it, for which none charges
-    result    what it answered
+    sent        when the service was called, by `Clock.monotonic`; None if it was not
+    refused     whether it answered that it would not do it, for which none charges
+    result      what it answered
+    raw_reply   the file that this is kept in as it came; empty if it is not
     """
 
     sent: float | None = None
     refused: bool = False
     result: Completion | Vectors | Verdict | TokenCount | None = None
+    raw_reply: str = ""

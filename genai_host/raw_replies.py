@@ -20,7 +20,6 @@ class RawReplies:
 
     wanted  the file; where that is another conversation's, the tag is added to its name
     tag     of the conversation: the first line of its file ends with it
-    file    the file itself, where the last reply is kept in it; else empty
 
     Each reply comes after a line with the time, the model and the tag. Nobody but the
     owner can read the file. One that cannot be written is told of in the log, and
@@ -28,26 +27,26 @@ class RawReplies:
     """
 
     def __init__(self, wanted: str, tag: str, clock: Clock) -> None:
-        self.file = ""
         self._wanted = wanted
         self._tag = tag
         self._clock = clock
         self._lock = threading.Lock()
 
-    def add(self, model: str, reply: str) -> None:
-        """
+    def add(self, model: str, reply: str) -> str:
+        """The file that the reply is in then; empty if it is not kept.
+
         model   which model at which provider
         """
         time = self._clock.now().isoformat(timespec="seconds")
         text = f"--- {time} {one_line(model)} {self._tag}\n{reply}\n"
         with self._lock:
-            self.file = ""
             try:
-                self._add(text.encode("utf-8", "backslashreplace"))
+                return self._add(text.encode("utf-8", "backslashreplace"))
             except (OSError, ValueError) as error:  # the latter for a name with NUL in it
                 _log.warning("a raw reply is not kept: %s", error)
+                return ""
 
-    def _add(self, data: bytes) -> None:
+    def _add(self, data: bytes) -> str:
         wanted = os.path.abspath(os.path.expanduser(self._wanted))
         os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
         stem, extension = os.path.splitext(wanted)
@@ -56,8 +55,7 @@ class RawReplies:
             if descriptor is not None:
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(data)
-                self.file = file
-                return
+                return file
         raise FileExistsError(f"{wanted} is there already, and not this conversation's")
 
     def _opened(self, file: str) -> int | None:

@@ -129,7 +129,10 @@ class Route:
         """
         started = self._clock.monotonic()
         report = report or CallReport()
-        with self._guarded(cancellation, report) as bounded, self._kept(bounded, raw) as attempt:
+        with (
+            self._guarded(cancellation, report) as bounded,
+            self._kept(bounded, raw, report) as attempt,
+        ):
             call = self._fitted(call, attempt)
             decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
@@ -143,7 +146,9 @@ class Route:
         return completion
 
     @contextmanager
-    def _kept(self, attempt: Attempt, raw: RawReplies | None) -> Iterator[Attempt]:
+    def _kept(
+        self, attempt: Attempt, raw: RawReplies | None, report: CallReport
+    ) -> Iterator[Attempt]:
         """The attempt, whose reply is kept in the end, however it ends."""
         if raw is None:
             yield attempt
@@ -154,7 +159,7 @@ class Route:
         finally:
             if heard:
                 text = b"\n".join(heard).decode("utf-8", "backslashreplace")
-                raw.add(self.candidate.name, attempt.without_keys(text))
+                report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
 
     def _fitted(self, call: Call, attempt: Attempt) -> Call:
         """The call as it is made at this provider."""

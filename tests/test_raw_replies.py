@@ -22,8 +22,7 @@ def test_replies_are_added_after_a_line_with_time_and_model(
     named = tmp_path / "a" / "b" / "x.txt"
     for text in ("one", "two\nlines"):
         replies = RawReplies(str(named), "0a0a0a0a", clock)
-        replies.add("m@p", text)
-        assert replies.file == str(named)
+        assert replies.add("m@p", text) == str(named)
     assert named.read_text() == f"{HEAD}0a0a0a0a\none\n{HEAD}0a0a0a0a\ntwo\nlines\n"
     if sys.platform != "win32":
         assert stat.S_IMODE(named.stat().st_mode) == 0o600
@@ -49,8 +48,7 @@ def test_a_link_is_not_followed(tmp_path: Path, clock: ManualClock) -> None:
     (tmp_path / "in").mkdir()
     os.symlink(outside, tmp_path / "in" / "x.txt")
     replies = RawReplies(str(tmp_path / "in" / "x.txt"), "0a0a0a0a", clock)
-    replies.add("m@p", "secret")
-    assert replies.file == str(tmp_path / "in" / "x_0a0a0a0a.txt")
+    assert replies.add("m@p", "secret") == str(tmp_path / "in" / "x_0a0a0a0a.txt")
     assert "secret" not in outside.read_text()
 
 
@@ -61,7 +59,6 @@ def test_what_cannot_be_written_is_told_of_and_no_more(
     (tmp_path / "file").write_text("in the way")
     replies = RawReplies(os.path.join(tmp_path, name), "0a0a0a0a", clock)
     with caplog.at_level(logging.WARNING):
-        replies.add("m@p", "one")
-    assert replies.file == ""
+        assert replies.add("m@p", "one") == ""
     (record,) = caplog.records
     assert "a raw reply is not kept" in record.getMessage()

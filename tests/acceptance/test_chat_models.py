@@ -24,6 +24,7 @@ from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Config, Host, Message
+from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn
 from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
 from genai_host.conversation import Conversation
@@ -33,13 +34,14 @@ from genai_host.errors import (
     DeserializationError,
     GenerationError,
     InvalidData,
+    InvalidParameter,
     MalformedReply,
     RequestRefused,
     Unavailable,
     UnexpectedFinish,
 )
 from genai_host.store import Store
-from genai_host.testing import ManualClock
+from genai_host.testing import MadePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply
 from genai_host.testing.fake_service import Reply as ServiceReply
 
@@ -440,6 +442,22 @@ def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_pat
     assert "session_id" in wrong.value.hint
     assert issubclass(UnexpectedFinish, GenerationError)
     assert issubclass(DeserializationError, GenerationError)
+
+
+def test_item_06_an_error_before_anything_was_sent_names_no_raw_reply(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        kept_in = str(tmp_path / "x.txt")
+        first = yield from Prompt([turn.message], keep_replies_in=kept_in)
+        assert first.raw_reply == kept_in
+        yield from Prompt([turn.message], keep_replies_in=kept_in, parameters={"no-such": 1})
+        return Answer("")
+
+    host = make_host(plugin=MadePlugin(features=[Feature("two", NoSettings, respond)]))
+    with pytest.raises(InvalidParameter) as caught:
+        host.open("two", "mock").say("hi")
+    assert caught.value.raw_reply == ""
 
 
 # 7: raw responses
