@@ -48,3 +48,11 @@ def test_who_cannot_count_is_named(terminal: Terminal) -> None:
     code, out, err = terminal("count", "hi", "-m", "smollm2@local")
     assert (code, out) == (1, "")
     assert err.startswith("error: smollm2@local cannot run:")
+
+
+def test_the_model_is_the_one_that_would_be_asked(terminal: Terminal) -> None:
+    terminal("config", "set", "defaults.remember=true")
+    terminal("ask", "-m", "mock@mock", "hi")
+    code, out, err = terminal("count", "one", "--json")
+    assert code == 0, err
+    assert json.loads(out)["model"] == "mock"

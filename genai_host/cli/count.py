@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import question
-from genai_host.cli.options import attach_option, fragment_option, model_options
+from genai_host.cli.options import attach_option, fragment_option, model_options, with_last_used
 from genai_host.cli.terminal import echo, echo_json
+from genai_host.last_used import Chosen
+
+if TYPE_CHECKING:
+    from genai_host.api import TokenCount
 
 
 @click.command(name="count")
@@ -40,7 +46,12 @@ def command(
 
     asked = Message("user", question(words, attach, fragments))
     before = [Message("system", system)] if system else []
-    count = app.host.count_tokens([*before, asked], model=model, provider=provider)
+
+    def counted(names: Chosen) -> TokenCount:
+        host, said = app.host, [*before, asked]
+        return host.count_tokens(said, model=names.model, provider=names.provider)
+
+    count = with_last_used(app, Chosen(None, model, provider), counted, keep=False)
     if not as_json:
         echo(str(count.tokens))
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genai_host.templates import Template
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
@@ -148,30 +149,32 @@ def open_conversation(app: App, **chosen: Any) -> Conversation:
         return host.open(**{**wanted, **names._asdict()})
 
     given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
-    if not host.config.remember:
-        return open_with(given)
-    return _open_remembering(given, open_with, read_only=host.config.read_only)
+    return with_last_used(app, given, open_with)
 
 
-def _open_remembering(
-    given: Chosen, open_with: Callable[[Chosen], Conversation], *, read_only: bool
-) -> Conversation:
-    """What was used last may be gone: then it is as if it had not been."""
+def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep: bool = True) -> T:
+    """Use what is given, and for the rest what was used last, if the configuration asks for
+    that. What was used last may be gone: then it is as if it had not been.
+
+    keep   whether this is what was used last then
+    """
+    if not app.host.config.remember:
+        return use(given)
     from genai_host.last_used import LastUsed
 
     last = LastUsed()
     names = given.over(last.read())
     try:
-        conversation = open_with(names)
+        used = use(names)
     except ConfigurationError as error:
         if names == given:
             raise
         note(f"what was used last is left out: {error}", fg="yellow")
         names = given
-        conversation = open_with(names)
-    if not read_only:
+        used = use(names)
+    if keep and not app.host.config.read_only:
         last.write(names)
-    return conversation
+    return used
 
 
 def changes(

@@ -10,9 +10,8 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-import attrs
 import gemini_service
 import genai_vendor_gemini
 import genai_vendor_ollama
@@ -22,6 +21,7 @@ import openai_service
 import pytest
 from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
+from trips import AttrsTrip, DataTrip, TypedTrip
 
 from genai_host import Config, Host, Message
 from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn
@@ -55,23 +55,6 @@ TRIP = {"city": "Oslo", "days": 3}
 JSON = json.dumps(TRIP)
 STAMP = "2026-01-01_00-00-00"
 HISTORY = [Message("user", "before"), Message("assistant", "that")]
-
-
-@attrs.frozen
-class AttrsTrip:
-    city: str
-    days: int
-
-
-@dataclasses.dataclass
-class DataTrip:
-    city: str
-    days: int
-
-
-class TypedTrip(TypedDict):
-    city: str
-    days: int
 
 
 def _pydantic_trip() -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from typing import Any, TypedDict
+from typing import Any
 
-import attrs
 import pytest
 from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
+from trips import AttrsTrip, DataTrip, TypedTrip
 
 from genai_host import Config, Host, Message, Usage
 from genai_host.api import schema_of
@@ -31,23 +30,6 @@ SCHEMA = {
 }
 TRIP = {"city": "Oslo", "days": 3}
 JSON = json.dumps(TRIP)
-
-
-@attrs.frozen
-class AttrsTrip:
-    city: str
-    days: int
-
-
-@dataclasses.dataclass
-class DataTrip:
-    city: str
-    days: int
-
-
-class TypedTrip(TypedDict):
-    city: str
-    days: int
 
 
 FORMS = [

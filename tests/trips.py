@@ -1,0 +1,25 @@
+"""A trip, as classes of each kind that answers can be of."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypedDict
+
+import attrs
+
+
+@attrs.frozen
+class AttrsTrip:
+    city: str
+    days: int
+
+
+@dataclasses.dataclass
+class DataTrip:
+    city: str
+    days: int
+
+
+class TypedTrip(TypedDict):
+    city: str
+    days: int
