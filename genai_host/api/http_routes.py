@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
+from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
 from genai_host.errors import InvalidData
@@ -44,6 +45,7 @@ class RouteRequest:
     query        by name; of names that come twice, the last
     headers      by name in lower case; of names that come twice, joined by a comma
     body         as it came; at most as much as the route takes
+    limits       end when the client has gone: for what takes long, as a tool's do
     """
 
     method: str
@@ -52,6 +54,7 @@ class RouteRequest:
     query: Mapping[str, str] = field(factory=dict, repr=False)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
+    limits: Limits = field(kw_only=True, repr=False)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

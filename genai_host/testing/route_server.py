@@ -9,16 +9,22 @@ It is for tests: it lets in whoever connects, and keeps no time.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from select import select
+from socket import MSG_PEEK
 from typing import Any
 from urllib.parse import parse_qsl
 
 from typing_extensions import Self
 
 from genai_host.api import RouteReply, RouteRequest
+from genai_host.cancellation import Cancellation
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes, failure
+
+_LOOK = 0.05  # seconds between looks at whether the client is still there
 
 
 class RouteServer:
@@ -69,16 +75,40 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._send(failure(413, "too_large", f"at most {most} bytes are taken here"))
             return
-        request = RouteRequest(
-            self.command,
-            path,
-            query=dict(parse_qsl(query, keep_blank_values=True)),
-            headers={
-                name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
-            },
-            body=self.rfile.read(length),
-        )
-        self._send(self.server.routes.answer(request))
+        body = self.rfile.read(length)
+        with self._while_there() as limits:
+            request = RouteRequest(
+                self.command,
+                path,
+                query=dict(parse_qsl(query, keep_blank_values=True)),
+                headers={
+                    name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
+                },
+                body=body,
+                limits=limits,
+            )
+            self._send(self.server.routes.answer(request))
+
+    @contextmanager
+    def _while_there(self) -> Iterator[Cancellation]:
+        """What ends when the client closes its connection."""
+        limits, done = Cancellation(), threading.Event()
+
+        def watch() -> None:
+            while not done.is_set():
+                readable, _, _ = select([self.connection], [], [], _LOOK)
+                with suppress(OSError):
+                    if readable and not self.connection.recv(1, MSG_PEEK):
+                        limits.cancel()
+                        return
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield limits
+        finally:
+            done.set()
+            watcher.join()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
 
