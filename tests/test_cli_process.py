@@ -279,6 +279,7 @@ class TestTerminal:
     ) -> None:
         make_distribution(tmp_path, "zz-charts", files={"zz_charts.py": _CHARTS})
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.delenv("COLUMNS", raising=False)  # the terminal says it
         text = shown(spawn("tools", "call", "sales"))
         assert "\x1b" not in text
         *_, title, north, south = text.splitlines()
