@@ -12,11 +12,13 @@ from genai_host.api import (
     Cost,
     Detail,
     Embed,
+    Image,
     Message,
     Moderate,
     Prompt,
     Step,
     TokenCount,
+    ToolOutput,
     Usage,
     Vectors,
     Verdict,
@@ -54,6 +56,7 @@ class Account:
         self._details: dict[Path, Detail] = {}
         self._costs: dict[Path, Cost] = {}
         self._completions: dict[Path, Completion] = {}
+        self._pictures: dict[Path, list[Image]] = {}
         self._told = tuple(history)
         self._new: list[Message] = []
 
@@ -61,6 +64,11 @@ class Account:
     def details(self) -> list[Detail]:
         """What is to be told, in the order of the steps."""
         return [self._details[path] for path in sorted(self._details)]
+
+    @property
+    def pictures(self) -> list[Image]:
+        """What tools gave, in the order of their calls."""
+        return [each for path in sorted(self._pictures) for each in self._pictures[path]]
 
     @property
     def cost(self) -> Cost:
@@ -104,6 +112,9 @@ class Account:
             if isinstance(result, Completion):
                 self._new.append(result.message)
                 self._completions[path] = result
+            elif isinstance(result, ToolOutput):
+                found = [part for part in result.content if isinstance(part, Image)]
+                self._pictures[path] = found
             charged = [each for each in failed if each.cost != 0.0]
             calls = [*charged, result] if isinstance(result, _RESULTS) else charged
             for call in calls:

@@ -161,7 +161,10 @@ class Driver:
             answer = self._recordable(answer)
         account = self._account
         details = [*account.details, *answer.details]
-        return evolve(answer, details=details, usage=account.usage, cost=account.cost)
+        pictures = [*account.pictures, *answer.pictures]
+        return evolve(
+            answer, details=details, usage=account.usage, cost=account.cost, pictures=pictures
+        )
 
     @property
     def completion(self) -> Completion | None:
@@ -206,7 +209,8 @@ class Driver:
 
     def _recordable(self, answer: Answer) -> Answer:
         """The answer with its state and details as they will be when they are read again."""
-        if answer.state is None and answer.data is None and not (answer.details or answer.adds):
+        others = answer.details or answer.adds or answer.pictures
+        if answer.state is None and answer.data is None and not others:
             return answer  # as most are: there is nothing but text
         try:
             form = plain(answer, self._codec)

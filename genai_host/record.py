@@ -216,6 +216,8 @@ def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
         value = getattr(answer, name)
         if value is not None:
             form[name] = codec.to_json(value)
+    if answer.pictures:
+        form["pictures"] = codec.to_json(answer.pictures)
     for name in ("usage", "cost"):
         value = codec.to_json(getattr(answer, name))
         if value:

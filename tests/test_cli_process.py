@@ -17,6 +17,8 @@ from typing import Any
 import pexpect
 import pytest
 
+from genai_host.testing import make_distribution
+
 _RUN = [sys.executable, "-m", "genai_host"]
 _HEAVY = (
     "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit "
@@ -225,6 +227,24 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PROMPT = r">(\x08\x1b\[2C| )"  # as prompt_toolkit draws it
 
 
+_CHARTS = '''
+from genai_host.api import ToolOutput, hookimpl, tool
+
+
+@tool
+def sales() -> ToolOutput:
+    """What was sold."""
+    chart = {"type": "chart", "display-type": "bar", "title": "Sales\\x1b[2J", "label": "region"}
+    data = {"columns": ["region", "price"], "rows": [["north", 4], ["south\\x1b[2J", 2]]}
+    return ToolOutput("sold", reactions=[{**chart, **data, "values": ["price"], "more": False}])
+
+
+@hookimpl
+def genai_tools():
+    return [sales]
+'''
+
+
 @_posix
 class TestTerminal:
     def test_lists_are_tables_with_a_head(self, spawn: Any) -> None:
@@ -253,6 +273,19 @@ class TestTerminal:
             text = _COLOUR.sub("", shown(spawn("conversations", *arguments)))
             assert "\x1b" not in text, arguments
             assert ("a␛[2J name" in text) == (arguments[0] in ("list", "show")), arguments
+
+    def test_what_a_tool_gives_to_be_seen_is_drawn(
+        self, spawn: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        make_distribution(tmp_path, "zz-charts", files={"zz_charts.py": _CHARTS})
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.delenv("COLUMNS", raising=False)  # the terminal says it
+        text = shown(spawn("tools", "call", "sales"))
+        assert "\x1b" not in text
+        *_, title, north, south = text.splitlines()
+        assert title == "Sales␛[2J"
+        assert north == "north     4 " + "█" * 108  # of 120 columns
+        assert south == "south␛[2J 2 " + "█" * 54
 
     def test_words_that_were_searched_for_are_marked(self, spawn: Any, script: Any) -> None:
         genai_host("ask", "-p", "mock", "the lazy dog")

@@ -142,7 +142,7 @@ class TestCall:
         self, terminal: Terminal, arguments: list[str], said: str
     ) -> None:
         code, out, err = terminal("tools", "call", "repeat", *arguments)
-        assert (code, out, err) == (0, f"{said}\n", "reaction: message\n")
+        assert (code, out, err) == (0, f"{said}\ntold\n", "")
 
     def test_pictures_are_told_of(self, terminal: Terminal) -> None:
         code, out, err = terminal("tools", "call", "draw")
@@ -211,7 +211,7 @@ class TestApprovals:
         code, _, err = terminal("tools", "call", "repeat", "text=a")
         assert (code, err) == (1, "error: repeat may not be used\n")
         assert terminal("config", "unset", "approvals.repeat")[0] == 0
-        assert terminal("tools", "call", "repeat", "text=a")[:2] == (0, "a\n")
+        assert terminal("tools", "call", "repeat", "text=a")[:2] == (0, "a\ntold\n")
 
     def test_one_that_is_denied_by_itself_can_be_allowed(self, terminal: Terminal) -> None:
         terminal("config", "set", "approvals.wipe=allow")

@@ -10,7 +10,7 @@ import pytest
 from attrs import fields, frozen
 
 from genai_host import Host, Message, Record
-from genai_host.api import Answer, Codec, Cost, Detail, Part, Usage
+from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
 from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
 from genai_host.record import (
     SCHEMA,
@@ -95,7 +95,7 @@ def test_a_conversation_may_leave_no_record(host: Host) -> None:
 
 
 def test_no_field_of_an_answer_is_left_out() -> None:
-    told = {"summary", "details", "data", "adds", "state", "usage", "cost"}
+    told = {"summary", "details", "data", "adds", "state", "usage", "cost", "pictures"}
     assert {each.name for each in fields(Answer)} == told
 
 
@@ -106,6 +106,7 @@ def test_no_field_of_an_answer_is_left_out() -> None:
         Answer("told", [Detail("a", "b"), Detail("c", "d", {"e": [1, {"f": None}]})]),
         Answer("full", (), {"x": 1}, [Message("user", "q")], [2], Usage(3, 4), Cost(0.5, 1)),
         Answer("empty", adds=()),
+        Answer("seen", pictures=[Image(b"123", "image/png"), Image(url="https://a.example/")]),
     ],
 )
 def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:

@@ -16,7 +16,9 @@ from genai_host.api import (
     CallTool,
     CallTools,
     Completion,
+    Detail,
     Feature,
+    Image,
     NoSettings,
     Now,
     OfferedTools,
@@ -38,7 +40,7 @@ from genai_host.errors import (
     TurnWaiting,
     Unavailable,
 )
-from genai_host.record import StepEnded, StepStarted
+from genai_host.record import StepEnded, StepStarted, TurnEnded
 from genai_host.testing import FakeModel, Heard, MadePlugin, replay_everywhere
 from genai_host.testing.suites.base import in_background
 
@@ -200,6 +202,61 @@ class TestSteps:
         assert missing.title == "tool none failed"
         assert missing.data["failed"] is True
         assert "there is no tool 'none'" in missing.data["text"]
+
+
+class TestSeen:
+    """What tools give for people to see is in the answer, whichever feature calls them."""
+
+    PICTURE = Image(b"123", "image/png")
+
+    def host(self, make_host: MakeHost) -> Host:
+        def see(arguments: Mapping[str, Any], run: ToolRun) -> ToolOutput:
+            return ToolOutput(
+                [f"{arguments}", self.PICTURE], reactions=[{"type": "x", **arguments}]
+            )
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            first = yield from CallTools(calls("see", "none", "see", say="a"))
+            yield from Wait("approval")
+            yield from CallTools(calls("see", say="b"))
+            own = Detail("own", "mine", {"reactions": [{"type": "y"}, {"no": "type"}, 5]})
+            mine = Image(url="https://a.example/")
+            return Answer(str(len(first)), details=[own], pictures=[mine])
+
+        return host_of(make_host, respond, Tool("see", "x", see))
+
+    def test_it_is_there_in_the_order_of_the_calls(self, make_host: MakeHost) -> None:
+        host = self.host(make_host)
+        conversation = host.open("f")
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        answer = conversation.resume(True)
+        assert answer.reactions == (
+            {"type": "x", "say": "a"},
+            {"type": "x", "say": "a"},
+            {"type": "x", "say": "b"},
+            {"type": "y"},
+        )
+        assert answer.pictures == (*[self.PICTURE] * 3, Image(url="https://a.example/"))
+
+    def test_it_is_on_record(self, make_host: MakeHost) -> None:
+        host = self.host(make_host)
+        conversation = host.open("f")
+        with pytest.raises(TurnWaiting):
+            conversation.say("hi")
+        answer = conversation.resume(True)
+        form = json.loads(json.dumps(recorded(conversation).to_json(host.codec)))
+        [*_, last] = Record.from_json(form, host.codec).entries
+        assert isinstance(last, TurnEnded)
+        assert last.answer is not None
+        assert last.answer.reactions == answer.reactions
+        assert last.answer.pictures == answer.pictures
+        assert cut(host, recorded(conversation), len(form) - 1).resume() == answer
+
+    def test_what_is_no_picture_is_refused(self) -> None:
+        wrong: Any = ["x"]
+        with pytest.raises(TypeError, match="pictures must be images"):
+            Answer("", pictures=wrong)
 
 
 class TestEnding:

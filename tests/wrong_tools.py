@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from genai_host.api import Image, Tool, ToolOutput, ToolRun, tool
+from genai_host.api import Image, ReactionType, Tool, ToolOutput, ToolRun, tool
 from genai_host.errors import InvalidData
 from genai_host.testing import MadePlugin
 from genai_host.testing.suites import ToolSuite
@@ -170,6 +170,18 @@ def _flood(arguments: Mapping[str, Any], run: ToolRun) -> str:
 class TestAToolThatFloods(_Wrong):
     plugin = _plugin(_flood)
     fails = {"test_what_it_gives_is_not_cut"}
+
+
+def _drawing(arguments: Mapping[str, Any], run: ToolRun) -> ToolOutput:
+    return ToolOutput(reactions=[{"type": "drawing"}])
+
+
+class TestAToolWhoseReactionCannotBeShown(_Wrong):
+    plugin = MadePlugin(
+        tools=[Tool("wrong", "is wrong", _drawing, _WORD)],
+        reactions=[ReactionType("drawing", text_view="wrong_tools:missing")],
+    )
+    fails = {"test_what_it_gives_can_be_shown"}
 
 
 _numbers = itertools.count()

@@ -20,7 +20,7 @@ from attrs import field, frozen
 from genai_host.api.converters import string_set
 from genai_host.api.costs import Cost
 from genai_host.api.exchange import Operation
-from genai_host.api.messages import Message, Usage
+from genai_host.api.messages import Image, Message, Usage
 from genai_host.api.settings import SETTINGS
 from genai_host.api.steps import Step
 from genai_host.api.validators import ANY_BY_NAME, CALLABLE, OPERATIONS, TEXT, Must
@@ -62,7 +62,8 @@ class Detail:
 
     kind    what it is, as `prompt`
     title   one line
-    data    JSON
+    data    JSON. Under `reactions` is what a front end is to show or do, each with a
+            `type`: tools have theirs there, and a feature may give others
     """
 
     kind: str = field(validator=TEXT)
@@ -74,12 +75,21 @@ def _details(given: Iterable[Detail]) -> tuple[Detail, ...]:
     return tuple(given)
 
 
+def _pictures(given: Iterable[Image]) -> tuple[Image, ...]:
+    return tuple(given)
+
+
 def _messages(given: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(given)
 
 
 _DETAILS = Must("details", lambda given: all(isinstance(each, Detail) for each in given))
+_PICTURES = Must("images", lambda given: all(isinstance(each, Image) for each in given))
 _MESSAGES = Must("messages", lambda given: all(isinstance(each, Message) for each in given or ()))
+
+
+def _is_reaction(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("type"), str)
 
 
 @frozen
@@ -93,8 +103,9 @@ class Answer:
     state     JSON to be given back in the next `Turn.state`
     usage     tokens used by all prompts of the turn; filled in by the host
     cost      of all calls of models in the turn; filled in by the host
+    pictures  for the user to see; the host puts those that tools gave before them
 
-    Raises `TypeError` where it is made, for what is no text, detail or message.
+    Raises `TypeError` where it is made, for what is no text, detail, message or image.
     """
 
     summary: str = field(validator=TEXT)
@@ -106,10 +117,19 @@ class Answer:
     state: Any = None
     usage: Usage = field(factory=Usage)
     cost: Cost = field(factory=Cost)
+    pictures: Sequence[Image] = field(default=(), converter=_pictures, validator=_PICTURES)
 
     @property
     def text(self) -> str:
         return self.summary
+
+    @property
+    def reactions(self) -> tuple[Mapping[str, Any], ...]:
+        """What a front end is to show or do beside the text: that of tools in the order of
+        their calls, then that of the feature. It is read from the details."""
+        given = [detail.data.get("reactions") for detail in self.details]
+        lists = [each for each in given if isinstance(each, (list, tuple))]
+        return tuple(each for found in lists for each in found if _is_reaction(each))
 
 
 Story = Generator[Step[Any], Any, Answer]

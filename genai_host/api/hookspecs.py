@@ -79,7 +79,8 @@ def genai_tool_sources() -> Iterable[ToolSource]:
 
 @hookspec
 def genai_reactions() -> Iterable[ReactionType]:
-    """The types of reactions, by which tools tell front ends what to do."""
+    """The types of reactions, by which tools tell front ends what to do, and how the
+    command line shows them: as text, or as a picture."""
 
 
 @hookspec

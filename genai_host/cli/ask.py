@@ -21,6 +21,7 @@ from genai_host.cli.options import (
     read_schema,
     template_options,
 )
+from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.talks import asked, leave_out, next_steps, talk, talk_options
 from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
 )
+@images_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
 @click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
@@ -66,6 +68,7 @@ def command(
     last: bool,
     schema: str | None,
     save: str | None,
+    save_images: str | None,
     no_stream: bool,
     raw: bool,
     details: bool,
@@ -76,8 +79,10 @@ def command(
 
     What is piped in is part of the question. Without --model and --provider the
     default model answers. The conversation is kept, and `ask -c` goes on with it.
+    Below the answer is what tools gave to be seen, as tables and charts; with --schema
+    it is on standard error.
 
-    JSON has text, data, usage, cost (of the calls of models: dollars, known and unknown,
+    JSON has text, data, reactions, usage, cost (of the calls of models: dollars, known and unknown,
     how many calls these are for and how many are not in it; null if nothing is known),
     details, conversation (its id), feature and models.
     """
@@ -105,6 +110,9 @@ def command(
             echo(json.dumps(answer.data, indent=2, ensure_ascii=False), raw=raw)
         else:
             show_answer(app, conversation, answer, whole=whole, raw=raw, as_json=as_json)
+        # what is JSON stays so
+        show = None if as_json else echo if returns is None else note
+        show_reactions_of(app, answer, save_images, show=show)
         if details:
             show_details(answer)
 
@@ -297,6 +305,7 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
     return {
         "text": answer.text,
         "data": codec.to_json(answer.data),
+        "reactions": codec.to_json(answer.reactions),
         "usage": attrs.asdict(answer.usage),
         "cost": cost_row(answer.cost),
         "details": codec.to_json(answer.details),

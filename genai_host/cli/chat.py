@@ -19,6 +19,7 @@ from genai_host.cli.options import (
     fragment_option,
     template_options,
 )
+from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.talks import (
     described,
     leave_out,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 @talk_options
 @fragment_option("FILE|URL", "Put a text before the first message.")
 @attach_option("FILE|URL", "Send a file along with the first message.")
+@images_option
 @pass_app
 def command(
     app: App,
@@ -51,6 +53,7 @@ def command(
     variables: tuple[str, ...],
     fragments: tuple[str, ...],
     attach: tuple[str, ...],
+    save_images: str | None,
     **chosen: Any,
 ) -> None:
     """Converse, turn by turn, until /quit or the end of the input.
@@ -70,7 +73,7 @@ def command(
         attach = (*using.attachments, *attach)
     with talk(app, template=using, **chosen) as conversation, next_steps(conversation):
         is_new = not (chosen["last"] or chosen["cid"])
-        chat = Chat(conversation, using)
+        chat = Chat(conversation, using, lambda each: show_reactions_of(app, each, save_images))
         with _kept(app, conversation, is_new):
             chat.begin_with(fragments)
             for source in attach:
@@ -174,11 +177,18 @@ class Chat:
 
     template   whose prompt each message is put into, where it has a place for it; it
                stands before the first one, where it has none
+    show       shows what there is to see of an answer beside its text
     """
 
-    def __init__(self, conversation: Conversation, template: Template | None = None) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        template: Template | None = None,
+        show: Callable[[Answer], None] | None = None,
+    ) -> None:
         self._conversation = conversation
         self._template = template
+        self._show = show
         self._fragments: list[str] = []
         self._attached: list[Part] = []
         self._last: Answer | None = None
@@ -262,6 +272,8 @@ class Chat:
         sent = self._conversation.last_message
         assert sent is not None  # it has just been answered
         self._attached = [part for part in self._attached if part not in sent.content]
+        if self._show is not None:
+            self._show(answer)
 
     def _help(self, _: str) -> None:
         """list the commands"""

@@ -14,6 +14,7 @@ from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import resumed, show_answer, show_details
 from genai_host.cli.costs import cost_text
+from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.talks import complete_ids, found, next_steps, reopened
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.cli.times import local, read_age, read_date
@@ -161,13 +162,21 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @command.command("resume")
 @_id
 @click.argument("value", required=False)
+@images_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
 @click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
 @pass_app
 def resume(
-    app: App, id: str, value: str | None, no_stream: bool, raw: bool, details: bool, as_json: bool
+    app: App,
+    id: str,
+    value: str | None,
+    save_images: str | None,
+    no_stream: bool,
+    raw: bool,
+    details: bool,
+    as_json: bool,
 ) -> None:
     """Go on with a turn that was interrupted, or that waits for VALUE: JSON, or text.
 
@@ -178,6 +187,7 @@ def resume(
         give = f"genai-host conversations resume {conversation.id} VALUE"
         answer = resumed(conversation, value, give=give, whole=no_stream or as_json, raw=raw)
         show_answer(app, conversation, answer, whole=no_stream, raw=raw, as_json=as_json)
+        show_reactions_of(app, answer, save_images, show=None if as_json else echo)
         if details:
             show_details(answer)
 

@@ -11,6 +11,7 @@ from genai_host.api import Image, Text, Tool
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import named_values
+from genai_host.cli.reactions import images_option, show_reactions
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.errors import InvalidData
 from genai_host.tool_sources import of_source
@@ -63,12 +64,20 @@ def show(app: App, name: str, as_json: bool) -> None:
 @click.argument("name")
 @click.argument("arguments", nargs=-1)
 @click.option("--context", metavar="JSON", help="What the tool is to know of where it is called.")
+@images_option
 @click.option("--json", "as_json", is_flag=True, help="Print all of its output as JSON.")
 @click.pass_context
 def call(
-    ctx: click.Context, name: str, arguments: tuple[str, ...], context: str | None, as_json: bool
+    ctx: click.Context,
+    name: str,
+    arguments: tuple[str, ...],
+    context: str | None,
+    save_images: str | None,
+    as_json: bool,
 ) -> None:
     """Call a tool, with ARGUMENTS as NAME=VALUE, or as one JSON object.
+
+    Below its output for the model is what it gave to be seen, as tables and charts.
 
     For a tool that asks for approval, this is it. Exits with 1 if the output tells of a
     failure.
@@ -93,10 +102,9 @@ def call(
         for part in output.content:
             if isinstance(part, Text):
                 echo(part.text)
-            else:
-                note(_picture(part))
-        for reaction in output.reactions:
-            note(f"reaction: {reaction['type']}")
+    pictures = [part for part in output.content if isinstance(part, Image)]
+    show = None if as_json else echo
+    show_reactions(app, output.reactions, pictures, save_images, output.text, show=show)
     ctx.exit(1 if output.error else 0)
 
 
@@ -157,9 +165,3 @@ def _object(text: str, option: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise click.BadParameter("it is not a JSON object", param_hint=option)
     return value
-
-
-def _picture(part: Image) -> str:
-    if part.url:
-        return f"picture: {part.url}"
-    return f"picture: {part.media_type or 'of unknown type'}, {len(part.data)} bytes"

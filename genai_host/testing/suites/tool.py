@@ -38,6 +38,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
+from genai_host.reactions import ReactionViews
 from genai_host.record import Record
 from genai_host.retry import Patience
 from genai_host.testing.fake_model import FakeModel, Heard
@@ -158,6 +159,18 @@ class ToolSuite(PluginSuite):
             assert sum(map(len, pictures)) <= MOST_IMAGES
             assert len(output.content) <= MOST_PARTS
             assert len(write_json([list(output.reactions), output.context])) <= MOST_DATA
+
+    def test_what_it_gives_can_be_shown(self) -> None:
+        """Its reactions, where their types say that they can."""
+        host = self.host()
+        views = ReactionViews(host.registry.reactions, host.clock)
+        for arguments, *_ in self.samples:
+            for reaction in self.called(host, arguments).reactions:
+                kind = host.registry.reactions.get(reaction["type"])
+                if kind is not None and kind.text_view:
+                    for width in (20, 100):
+                        lines = views.lines(reaction, width)
+                        assert lines is not None, f"{kind.text_view} fails: the log says why"
 
     def test_what_its_schema_refuses_does_not_reach_it(self) -> None:
         host = self.host()

@@ -21,6 +21,7 @@ _URL = {
     "type": "string",
     "pattern": r"^(?:[Hh][Tt][Tt][Pp][Ss]?:|(?![a-zA-Z][a-zA-Z0-9+.-]*:))[^\x00-\x20]*$",
 }
+_VIEWS = "genai_feature_agent.text_views"  # a function there for each type, imported late
 _DISPLAY_TYPES = ("pie", "table", "bar", "line", "row", "area", "scalar")
 
 
@@ -33,7 +34,8 @@ def _kind(
         "required": [field for field in fields if field not in optional],
         "additionalProperties": False,
     }
-    return ReactionType(name, schema, ends=ends)
+    view = f"{_VIEWS}:{name.replace('-', '_')}"
+    return ReactionType(name, schema, ends=ends, text_view=view)
 
 
 BUILT_IN = (

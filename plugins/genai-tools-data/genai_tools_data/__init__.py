@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from genai_host.api import Tool, hookimpl
+from genai_host.api import ReactionType, Tool, hookimpl
 
 
 @hookimpl
@@ -20,3 +20,10 @@ def genai_tools() -> Iterable[Tool]:
     from genai_tools_data.source import DataSource
 
     return [*PLAIN_TOOLS, *FILE_TOOLS, *DataTools(DataSource()).tools()]
+
+
+@hookimpl
+def genai_reactions() -> Iterable[ReactionType]:
+    from genai_tools_data.reactions import reaction_types
+
+    return reaction_types()

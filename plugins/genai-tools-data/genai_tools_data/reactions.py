@@ -10,10 +10,13 @@ texts are data: of a model, or of whoever made the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from genai_tools_data.result import Result
+from genai_host.api import ReactionType
+
+if TYPE_CHECKING:
+    from genai_tools_data.result import Result
 
 DisplayType = Literal["bar", "row", "line", "area", "pie", "scalar"]
 """A row is a bar that lies; a scalar is one number."""
@@ -27,17 +30,9 @@ _DATA: Mapping[str, Any] = {
     "more": {"type": "boolean", "description": "whether rows were left out"},
 }
 
-TABLE: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"type": {"const": "table"}, **_DATA},
-    "required": ["type", *_DATA],
-    "additionalProperties": False,
-}
-
-CHART: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "type": {"const": "chart"},
+_FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "table": _DATA,
+    "chart": {
         "display-type": {"enum": list(get_args(DisplayType))},
         "title": {"type": "string"},
         "label": {"type": ["string", "null"], "description": "the column that names the values"},
@@ -49,12 +44,30 @@ CHART: Mapping[str, Any] = {
         },
         **_DATA,
     },
-    "required": ["type", "display-type", "title", "label", "values", *_DATA],
-    "additionalProperties": False,
 }
 
-SCHEMAS: Mapping[str, Mapping[str, Any]] = {"table": TABLE, "chart": CHART}
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    name: {
+        "type": "object",
+        "properties": {"type": {"const": name}, **fields},
+        "required": ["type", *fields],
+        "additionalProperties": False,
+    }
+    for name, fields in _FIELDS.items()
+}
 """The JSON Schema of each reaction, by its type."""
+
+
+def reaction_types() -> Iterator[ReactionType]:
+    """As the host knows them: it has checked the `type` when it looks at the fields."""
+    for name, fields in _FIELDS.items():
+        schema = {
+            "type": "object",
+            "properties": dict(fields),
+            "required": list(fields),
+            "additionalProperties": False,
+        }
+        yield ReactionType(name, schema, text_view="genai_tools_data.terminal_view:view")
 
 
 def table_of(result: Result) -> dict[str, Any]:

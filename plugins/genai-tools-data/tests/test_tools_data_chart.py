@@ -13,7 +13,7 @@ import pytest
 from fixtures import MakeHost
 from genai_tools_data.data_tools import Series
 from genai_tools_data.database import can_bound
-from genai_tools_data.reactions import CHART
+from genai_tools_data.reactions import SCHEMAS
 from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import view
 
@@ -49,7 +49,7 @@ def draw(make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
     assert not output.error, output.text
     [reaction] = output.reactions
-    Checker(CHART).check(reaction)
+    Checker(SCHEMAS["chart"]).check(reaction)
     assert view(reaction)
     return reaction["label"], reaction["values"], reaction["rows"]
 

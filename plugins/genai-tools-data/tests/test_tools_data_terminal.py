@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import genai_tools_data
 import pytest
+from fixtures import MakeHost
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.result import MOST_BYTES, kept
 from genai_tools_data.terminal_view import _width, view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import Checker
+from genai_host.api import Checker, Tool, ToolOutput
 from genai_host.api.json_text import write_json
+from genai_host.reactions import ReactionViews
+from genai_host.testing import MadePlugin
 
 NAMES = ["region", "price"]
 ROWS = [["north", 4], ["south", -2], ["øst", None]]
@@ -69,6 +73,23 @@ def test_a_line() -> None:
 
 def test_a_scalar() -> None:
     assert view(chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])) == ["n: 5"]
+
+
+@pytest.mark.parametrize(
+    "reaction",
+    [table_of(kept(["n"], [[5]], 1)), chart_of(kept(["n"], [[5]], 1), "scalar", "", None, ["n"])],
+)
+def test_the_host_knows_them_and_shows_them(make_host: MakeHost, reaction: dict[str, Any]) -> None:
+    given = [reaction]
+    made = MadePlugin(tools=[Tool("give", "gives", lambda *_: ToolOutput(reactions=given))])
+    host = make_host(tools=genai_tools_data, made=made)
+    [kept_there] = host.call_tool("give").reactions
+    kinds = host.registry.reactions
+    assert ReactionViews(kinds, host.clock).lines(kept_there, 80) == view(reaction)
+    given[0] = {**reaction, "rows": 5}
+    assert "its reaction" in host.call_tool("give").text
+    given[0] = {**reaction, "mine": 5}
+    assert host.call_tool("give").error
 
 
 def test_what_it_does_not_know_is_no_line() -> None:

@@ -1,0 +1,178 @@
+"""What tools gave for people to see, below an answer or an output: reactions as text, and
+pictures, which are kept as files where the user says so."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from genai_host.cli.app import App
+from genai_host.cli.terminal import echo, note, safe
+from genai_host.telling import one_line
+
+if TYPE_CHECKING:
+    from genai_host.api import Answer, Image
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MOST_SHOWN = 100
+"""Reactions that are shown, and pictures."""
+
+_PIPED_WIDTH = 100  # columns where nobody says how many there are
+_LEAST_WIDTH, _MOST_WIDTH = 20, 500
+
+# of the types that RFC 2048 and its followers have registered, those that are in use
+_SUFFIXES = {
+    "image/avif": "avif",
+    "image/bmp": "bmp",
+    "image/gif": "gif",
+    "image/heic": "heic",
+    "image/jpeg": "jpg",
+    "image/png": "png",
+    "image/svg+xml": "svg",
+    "image/tiff": "tiff",
+    "image/webp": "webp",
+}
+_OTHER_SUFFIX = "image"
+
+
+def images_option(function: F) -> F:
+    """Add `--save-images` to a command, which gets it as `save_images`."""
+    return click.option(
+        "--save-images",
+        metavar="DIR",
+        type=click.Path(file_okay=False),
+        help="Keep the pictures that tools give as files in this folder.",
+    )(function)
+
+
+def show_reactions_of(
+    app: App, answer: Answer, save_images: str | None, *, show: Callable[[str], None] | None = echo
+) -> None:
+    """Show what tools gave in a turn. See `show_reactions`."""
+    show_reactions(app, answer.reactions, answer.pictures, save_images, answer.text, show=show)
+
+
+def show_reactions(
+    app: App,
+    reactions: Sequence[Mapping[str, Any]],
+    pictures: Sequence[Image],
+    save_images: str | None,
+    said: str = "",
+    *,
+    show: Callable[[str], None] | None = echo,
+) -> None:
+    """Show reactions as text, as far as their types have one, and name the others and the
+    pictures on standard error.
+
+    save_images   folder that pictures are kept in; None for none
+    said          what was printed already: a reaction that says the same is left out
+    show          prints a line; None where only pictures are kept
+
+    Raises `ConfigurationError` if a picture cannot be kept.
+    """
+    if not reactions and not pictures:
+        return
+    from genai_host.reactions import ReactionViews
+
+    views = ReactionViews(app.host.registry.reactions, app.host.clock)
+    width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+    width = max(_LEAST_WIDTH, min(_MOST_WIDTH, width))
+    is_below = bool(said)
+    shown = reactions[:MOST_SHOWN]
+    found: list[Image] = list(pictures)
+    for reaction in shown:
+        own = views.pictures(reaction)
+        found += own
+        if show is None:
+            continue
+        lines = views.lines(reaction, width)
+        if lines is None:
+            if not own:
+                note(_fitting(_named(reaction), width), dim=True)
+        elif lines and not _is_same("\n".join(lines), said):
+            if is_below and len(lines) > 1:
+                show("")
+            for line in lines:
+                show(_fitting(line, width))
+            is_below = True
+    if show is not None or save_images is not None:
+        for picture in found[:MOST_SHOWN]:
+            note(_told(picture, save_images))
+        left_out = len(reactions) - len(shown) + len(found[MOST_SHOWN:])
+        if left_out:
+            note(f"({left_out} more reactions and pictures were left out)", dim=True)
+
+
+def _is_same(text: str, said: str) -> bool:
+    """Whether it says the same, however it is broken into lines."""
+    return text.split() == said.split()
+
+
+def _named(reaction: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in reaction.items() if name != "type"}
+    text = ""
+    with contextlib.suppress(RecursionError):  # nested as deeply as could just be read
+        text = json.dumps(rest, ensure_ascii=False, separators=(",", ":")) if rest else ""
+    return f"reaction: {reaction['type']} {text}".rstrip()
+
+
+def _fitting(text: str, width: int) -> str:
+    """One line that no terminal obeys, and that is no wider than there is room."""
+    from rich.cells import cell_len, set_cell_size
+
+    from genai_host.reactions import MOST_LETTERS
+
+    line = text[: MOST_LETTERS * width].encode("utf-8", "backslashreplace").decode()
+    line = safe(line.replace("\n", " ").replace("\t", " "))
+    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
+
+
+def _told(picture: Image, folder: str | None) -> str:
+    """What a picture is, on one line, and where it is kept."""
+    if picture.url:
+        return f"picture: {one_line(picture.url)}"
+    kind = one_line(picture.media_type) or "of unknown type"
+    told = f"picture: {kind}, {len(picture.data)} bytes"
+    return told if folder is None else f"{told}: {save_picture(picture, folder)}"
+
+
+def save_picture(picture: Image, folder: str) -> str:
+    """Keep a picture in a folder, which is made if there is none, under a name that is
+    not taken; its path. Raises `ConfigurationError` if it cannot be written."""
+    from genai_host.files import writing
+
+    folder = os.path.expanduser(folder)
+    suffix = _SUFFIXES.get(_plain_type(picture.media_type), _OTHER_SUFFIX)
+    with writing(folder):
+        os.makedirs(folder, exist_ok=True)
+        for number in itertools.count(1):
+            path = os.path.join(folder, f"picture-{number}.{suffix}")
+            # what stands there is not touched, be it a link
+            with contextlib.suppress(FileExistsError):
+                _write(path, picture.data)
+                return path
+    raise AssertionError("unreachable: the count has no end")
+
+
+def _plain_type(media_type: str) -> str:
+    return media_type.partition(";")[0].strip().lower()
+
+
+def _write(path: str, data: bytes) -> None:
+    """Raises `FileExistsError` if it is there, and `OSError`; leaves nothing then."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise

@@ -1,0 +1,176 @@
+"""Reactions as text and as pictures: by what their types say, and whatever that does."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.api import Image, ReactionType
+from genai_host.clock import SystemClock
+from genai_host.reactions import MOST_LINES, ReactionViews
+
+PNG = b"\x89PNG\r\n"
+BASE64 = base64.b64encode(PNG).decode()
+
+
+class Hostile(str):
+    """A string that is none."""
+
+    __slots__ = ()
+
+    def split(self, *_: Any, **__: Any) -> Any:
+        raise SystemExit(3)
+
+
+def _fails(reaction: Any, width: int) -> Any:
+    raise ValueError("as the test wants it")
+
+
+def _exits(reaction: Any, width: int) -> Any:
+    raise SystemExit(3)
+
+
+def _ends_badly(reaction: Any, width: int) -> Iterator[str]:
+    yield "one"
+    raise KeyboardInterrupt
+
+
+def _is_endless(reaction: Any, width: int) -> Iterator[str]:
+    while True:
+        yield "x" * 10_000
+
+
+def _takes_it_apart(reaction: Any, width: int) -> list[str]:
+    reaction["rows"].clear()
+    return [f"{reaction.pop('type')} {width}"]
+
+
+class Views:
+    """A class can have views as well."""
+
+    @staticmethod
+    def inner(reaction: Any, width: int) -> str:
+        return "a\nb"
+
+
+@pytest.fixture
+def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ReactionViews]]:
+    """Makes the host's view of one type `x`; its functions are those of this module."""
+    module = ModuleType("zz_views")
+    vars(module).update(globals())
+    monkeypatch.setitem(sys.modules, "zz_views", module)
+    clock = SystemClock()
+
+    def make(name: str, seconds: float = 60.0, **fields: Any) -> ReactionViews:
+        address = f"zz_views:{name}" if name else ""
+        return ReactionViews({"x": ReactionType("x", text_view=address, **fields)}, clock, seconds)
+
+    yield make
+    clock.close()
+
+
+class TestLines:
+    def test_a_view_gets_a_reaction_of_its_own(self, views: Any) -> None:
+        reaction = {"type": "x", "rows": [1]}
+        assert views("_takes_it_apart").lines(reaction, 70) == ["x 70"]
+        assert reaction == {"type": "x", "rows": [1]}
+
+    def test_one_text_is_its_lines(self, views: Any) -> None:
+        assert views("Views.inner").lines({"type": "x"}, 70) == ["a", "b"]
+
+    def test_where_there_is_no_view_there_is_no_text(self, views: Any) -> None:
+        assert views("").lines({"type": "x"}, 70) is None
+        assert views("Views.inner").lines({"type": "unknown"}, 70) is None
+
+    @pytest.mark.parametrize("name", ["_fails", "_exits", "_ends_badly", "missing", "PNG"])
+    def test_one_that_fails_is_none_and_told_of(
+        self, views: Any, caplog: pytest.LogCaptureFixture, name: str
+    ) -> None:
+        assert views(name).lines({"type": "x"}, 70) is None
+        assert "a reaction x could not be shown" in caplog.text
+
+    @pytest.mark.parametrize("given", [None, 5, [5], [b"x"], {1: 2}, [Hostile("x")], [["x"]]])
+    def test_what_is_no_text_is_none(
+        self, views: Any, monkeypatch: pytest.MonkeyPatch, given: Any
+    ) -> None:
+        made = views("gives")
+        monkeypatch.setattr(sys.modules["zz_views"], "gives", lambda *_: given, raising=False)
+        assert made.lines({"type": "x"}, 70) is None
+
+    def test_it_is_bounded(self, views: Any) -> None:
+        lines = views("_is_endless").lines({"type": "x"}, 20)
+        assert len(lines) == MOST_LINES + 1
+        assert lines[-1] == "(there is more)"
+        assert max(map(len, lines)) == 200
+
+    def test_one_that_hangs_is_left_alone(
+        self, views: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        go = threading.Event()
+        made = views("hangs", seconds=0.01)
+        monkeypatch.setattr(sys.modules["zz_views"], "hangs", lambda *_: go.wait(), raising=False)
+        assert made.lines({"type": "x"}, 70) is None
+        go.set()
+        assert "could not be shown" in caplog.text
+
+
+class TestPictures:
+    @pytest.mark.parametrize(
+        ("reaction", "picture"),
+        [
+            ({"p": f"data:image/png;base64,{BASE64}"}, Image(PNG, "image/png")),
+            ({"p": "data:IMAGE/SVG+XML,%3Csvg/%3E"}, Image(b"<svg/>", "image/svg+xml")),
+            ({"p": "data:image/svg+xml;charset=utf-8,<svg/>"}, Image(b"<svg/>", "image/svg+xml")),
+            ({"p": {"media_type": "image/png", "data": BASE64}}, Image(PNG, "image/png")),
+            ({"p": BASE64, "media_type": "image/png"}, Image(PNG, "image/png")),
+            ({"p": "https://a.example/x.png"}, Image(url="https://a.example/x.png")),
+        ],
+    )
+    def test_they_are_found(self, views: Any, reaction: Any, picture: Image) -> None:
+        made = views("", pictures=["p", "q"])
+        assert made.pictures({"type": "x", **reaction}) == [picture]
+        assert made.pictures({"type": "y", **reaction}) == []
+
+    @pytest.mark.parametrize(
+        "reaction",
+        [
+            {},
+            {"p": None},
+            {"p": "data:"},
+            {"p": "data:image/png"},
+            {"p": "data:image/png;base64,"},
+            {"p": "data:image/png;base64,%%%"},
+            {"p": "data:image/png;base64,\udcff"},
+            {"p": "data:text/html,<b>"},
+            {"p": "file:///etc/passwd"},
+            {"p": BASE64},
+            {"p": BASE64, "media_type": "text/html"},
+            {"p": "é", "media_type": "image/png"},
+            {"p": {"media_type": 5, "data": BASE64}},
+            {"p": {"media_type": "image/png", "data": [1]}},
+            {"q": f"data:image/png;base64,{BASE64}"},
+        ],
+    )
+    def test_what_is_none_is_left_out(self, views: Any, reaction: Any) -> None:
+        assert views("", pictures=["p"]).pictures({"type": "x", **reaction}) == []
+
+    @given(text=st.text(), media_type=st.text() | st.none() | st.integers())
+    def test_nothing_is_raised(self, text: str, media_type: Any) -> None:
+        views = ReactionViews({"x": ReactionType("x", pictures=["p"])}, SystemClock())
+        for given_ in (text, f"data:{text}", f"data:image/{text}", {"data": text}):
+            reaction = {"type": "x", "p": given_, "media_type": media_type}
+            assert all(isinstance(each, Image) for each in views.pictures(reaction))
+
+
+@pytest.mark.parametrize("wrong", [{"text_view": "no address"}, {"pictures": "x"}])
+def test_a_wrong_type_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        ReactionType("x", **wrong)
