@@ -7,25 +7,65 @@
 
 Whoever serves the host has let in the client, and keeps the sizes and the times; the
 function is called in a thread, several at once. What it raises becomes the reply: an error of
-the host a status and its words, any other a 500 that says nothing.
+the host a status (`status_of`) and its words, any other a 500 that says nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
+from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
-from genai_host.errors import InvalidData
+from genai_host.errors import (
+    Conflict,
+    ConversationBusy,
+    DeadlineExceeded,
+    GenaiError,
+    GenerationError,
+    InvalidData,
+    InvalidParameter,
+    LimitExceeded,
+    NoRoute,
+    NotFound,
+    ProviderError,
+    RateLimited,
+    TurnWaiting,
+    Unavailable,
+    UnsupportedPart,
+)
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = get_args(Method)
 _PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+
+_STATUS: tuple[tuple[type[GenaiError], int], ...] = (
+    (InvalidData, 400),
+    (InvalidParameter, 400),
+    (UnsupportedPart, 400),
+    (NoRoute, 404),
+    (NotFound, 404),
+    (Conflict, 409),
+    (ConversationBusy, 409),
+    (TurnWaiting, 409),
+    (LimitExceeded, 422),
+    (RateLimited, 429),
+    (Unavailable, 503),
+    (DeadlineExceeded, 504),
+    (ProviderError, 502),
+    (GenerationError, 502),
+)
+
+
+def status_of(error: GenaiError) -> int:
+    """The status of a reply that tells of an error: 400 and more for what the client can do
+    something about, 500 and more for the rest."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _is_path(value: Any) -> bool:
@@ -33,6 +73,25 @@ def _is_path(value: Any) -> bool:
         return False
     names = re.findall(r"\{[a-z_]+\}", value)
     return len(names) == len(set(names)) and not {".", ".."} & set(value.split("/"))
+
+
+class _Unending:
+    """Limits of a client that stays."""
+
+    def check(self) -> None:
+        """It has not gone."""
+
+    def on_cancel(self, wake: Callable[[], None]) -> _Unending:
+        return self
+
+    def release(self) -> None:
+        """There is nothing to take back."""
+
+    def __enter__(self) -> _Unending:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
 
 
 @frozen
@@ -44,6 +103,8 @@ class RouteRequest:
     query        by name; of names that come twice, the last
     headers      by name in lower case; of names that come twice, joined by a comma
     body         as it came; at most as much as the route takes
+    limits       say when the client has gone, until the reply is sent: what takes long, or
+                 waits, asks them as a tool does
     """
 
     method: str
@@ -52,6 +113,7 @@ class RouteRequest:
     query: Mapping[str, str] = field(factory=dict, repr=False)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
+    limits: Limits = field(factory=_Unending, repr=False, eq=False)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

@@ -8,8 +8,11 @@ It is for tests: it lets in whoever connects, and keeps no time.
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,6 +20,7 @@ from urllib.parse import parse_qsl
 from typing_extensions import Self
 
 from genai_host.api import RouteReply, RouteRequest
+from genai_host.cancellation import Cancellation
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes, failure
 
@@ -48,6 +52,39 @@ class _Server(ThreadingHTTPServer):
     routes: HttpRoutes
     daemon_threads = True
     block_on_close = False  # a client may keep its connection
+    request_queue_size = 256
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._lock = threading.Lock()
+        self._clients = selectors.DefaultSelector()
+
+    @contextmanager
+    def watching(self, connection: socket.socket) -> Iterator[Cancellation]:
+        """What ends when the client goes while it is answered."""
+        left = Cancellation()
+        with self._lock:
+            self._clients.register(connection, selectors.EVENT_READ, left)
+        try:
+            yield left
+        finally:
+            with self._lock:
+                if self._clients.get_map():  # which is None once it is closed
+                    self._clients.unregister(connection)
+
+    def service_actions(self) -> None:
+        """See who has gone: whoever answers them may be blocked. It is called in between."""
+        with self._lock:
+            if not self._clients.get_map():
+                return
+            for key, _ in self._clients.select(0):
+                if _has_ended(key.fileobj):
+                    key.data.cancel()
+
+    def server_close(self) -> None:
+        super().server_close()
+        with self._lock:
+            self._clients.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients go when they like."""
@@ -63,24 +100,35 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
-        length = int(self.headers.get("content-length") or 0)
-        most = self.server.routes.limit(self.command, path)
-        if length > most:
+        refusal = self._refusal(self.server.routes.limit(self.command, path))
+        if refusal is not None:
             self.close_connection = True
-            self._send(failure(413, "too_large", f"at most {most} bytes are taken here"))
+            self._send(refusal)
             return
-        request = RouteRequest(
-            self.command,
-            path,
-            query=dict(parse_qsl(query, keep_blank_values=True)),
-            headers={
-                name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
-            },
-            body=self.rfile.read(length),
-        )
-        self._send(self.server.routes.answer(request))
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        with self.server.watching(self.connection) as left:
+            request = RouteRequest(
+                self.command,
+                path,
+                query=dict(parse_qsl(query, keep_blank_values=True)),
+                headers={
+                    name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
+                },
+                body=body,
+                limits=left,
+            )
+            self._send(self.server.routes.answer(request))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
+
+    def _refusal(self, most: int) -> RouteReply | None:
+        """Why the body is not read: it says beforehand how long it is, or it has no end."""
+        length = self.headers.get("content-length") or "0"
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            return failure(411, "length_required", "the length of the body is needed")
+        if int(length[:20]) > most:
+            return failure(413, "too_large", f"at most {most} bytes are taken here")
+        return None
 
     def _send(self, reply: RouteReply) -> None:
         self.send_response(reply.status)
@@ -107,3 +155,11 @@ class _Handler(BaseHTTPRequestHandler):
             close = getattr(reply.body, "close", None)
             if close is not None:
                 close()
+
+
+def _has_ended(client: Any) -> bool:
+    """Whether there is nothing more to come from a client that was found readable."""
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True
