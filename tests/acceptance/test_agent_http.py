@@ -107,6 +107,19 @@ class TestItem01:
         assert "oldest" in reply.json()["error"]["hint"]
         assert model.calls == 0
 
+    def test_item_01_a_context_is_bounded_and_pictures_are_not_text(
+        self, make_host: MakeHost
+    ) -> None:
+        model = in_turn("hello")
+        picture = {"type": "image", "data": "AAAA" * 500_000, "media_type": "image/png"}
+        with RouteServer(http_host(make_host, model)) as server:
+            for wide in ([1] * 1_000_000, [[]] * 500_000, {"x" * 1_000_000: None}):
+                reply = post(server, {"context": {"wide": wide}})
+                assert (reply.status_code, reply.json()["error"]["path"]) == (400, "$.context")
+            assert model.calls == 0
+            assert post(server, {"history": [{**USER, "parts": [picture]}]}).status_code == 200
+            assert post(server, {"context": {"parts": [picture]}}).status_code == 400
+
     @pytest.mark.parametrize(
         ("header", "status"),
         [("content-length: 999999999", 413), ("transfer-encoding: chunked", 411)],

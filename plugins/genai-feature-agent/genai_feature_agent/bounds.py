@@ -23,8 +23,8 @@ def must_be_flat(body: Mapping[str, Any]) -> None:
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
     """Raises `InvalidData`, with the place, for a history of more messages, and where the
-    texts of the message, the context and the history come to more characters. Pictures do
-    not count."""
+    message, the context and the history come to more characters. Pictures and files do not
+    count."""
     history = body.get("history")
     count = len(history) if isinstance(history, (list, tuple)) else 0
     if count > messages:
@@ -34,7 +34,7 @@ def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> 
             hint="leave out the oldest",
         )
     for path, value in _said(body):
-        characters -= sum(map(len, _texts(value)))
+        characters -= _length(value)
         if characters < 0:
             raise InvalidData(
                 "there is more text up to here than a request may have",
@@ -64,18 +64,20 @@ def _without_bytes(message: Any) -> Any:
     return {**message, "parts": parts}
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All strings in a value, names as well."""
-    pending = [value]
+def _length(value: Any) -> int:
+    """About as many characters as a value has as JSON."""
+    length, pending = 0, [value]
     while pending:
         value = pending.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from value
-            pending += value.values()
+        if isinstance(value, Mapping):
+            pending += [*value, *value.values()]
+            length += 2
         elif isinstance(value, (list, tuple)):
             pending += value
+            length += 2
+        else:
+            length += len(value if isinstance(value, str) else str(value))
+    return length
 
 
 def _items(value: Any) -> Iterator[Any]:
