@@ -24,7 +24,14 @@ from genai_host.api import (
 )
 from genai_host.config import Config
 from genai_host.discovery import Given, Plugins
-from genai_host.errors import InvalidData, NotFound, RateLimited, Unavailable
+from genai_host.errors import (
+    InvalidData,
+    NotFound,
+    PluginError,
+    RateLimited,
+    Unavailable,
+    UnexpectedFinish,
+)
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes
 from genai_host.names import HTTP_PATHS
@@ -92,6 +99,27 @@ class Pieces:
 
 request_wants_more = threading.Event()
 pieces = Pieces()
+
+
+class Waiting:
+    """A function that waits for its client to go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.ended = threading.Event()
+
+    def reply(self, request: RouteRequest, host: Host) -> RouteReply:
+        gone = threading.Event()
+        request.limits.check()
+        with request.limits.on_cancel(gone.set):
+            self.begun.set()
+            if gone.wait(60):
+                self.ended.set()
+        request.limits.check()
+        return RouteReply()
+
+
+waiting = Waiting()
 
 
 def breaks(request: RouteRequest, host: Host) -> RouteReply:
@@ -168,6 +196,7 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
     wrong = routes.answer(RouteRequest("POST", "/read", body=b"{"))
     assert wrong.status == 400
     assert b'"code":"invalid_data"' in bytes(wrong.body)  # type: ignore[arg-type]
+    assert b'"path":"$"' in bytes(wrong.body)  # type: ignore[arg-type]
     lost = routes.answer(RouteRequest("GET", "/missing"))
     assert (lost.status, b'"hint":"list them"' in bytes(lost.body)) == (404, True)  # type: ignore[arg-type]
     for path in ("/bug", "/nothing", "/gone"):
@@ -184,6 +213,8 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
         (NotFound("x"), 404),
         (RateLimited("x"), 429),
         (Unavailable("x"), 503),
+        (UnexpectedFinish("x", reason="other"), 502),
+        (PluginError("x"), 500),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -262,8 +293,7 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
         request_wants_more.set()
         pieces.closed.clear()
         try:
-            port = int(server.url.rpartition(":")[2])
-            with socket.create_connection(("127.0.0.1", port)) as client:
+            with dial(server) as client:
                 client.sendall(b"GET /pieces HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert client.recv(100)
             assert pieces.closed.wait(30)
@@ -272,3 +302,34 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
 
         with pytest.raises(requests.exceptions.ChunkedEncodingError):
             requests.get(f"{server.url}/breaks", timeout=30)
+
+
+def test_a_function_that_is_blocked_learns_that_its_client_has_gone(make_host: MakeHost) -> None:
+    host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waiting", "waiting.reply")]))
+    with RouteServer(host) as server, dial(server) as client:
+        client.sendall(b"GET /waiting HTTP/1.1\r\n\r\n")
+        assert waiting.begun.wait(30)
+        assert not waiting.ended.is_set()
+        client.close()
+        assert waiting.ended.wait(30)
+
+
+def test_who_is_not_served_does_not_go() -> None:
+    with RouteRequest("GET", "/").limits.on_cancel(lambda: None) as registration:
+        registration.release()
+
+
+@pytest.mark.parametrize(
+    "header", ["transfer-encoding: chunked", "content-length: -1", "content-length: 1, 1"]
+)
+def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) -> None:
+    host = make_host(mine=MadePlugin(http_routes=[route("POST", "/shop")]))
+    with RouteServer(host) as server, dial(server) as client:
+        client.sendall(f"POST /shop HTTP/1.1\r\n{header}\r\n\r\n".encode())
+        told = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
+    assert told.startswith(b"HTTP/1.1 411 ")
+
+
+def dial(server: RouteServer) -> socket.socket:
+    port = int(server.url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=30)

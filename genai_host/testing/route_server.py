@@ -61,7 +61,8 @@ class _Server(ThreadingHTTPServer):
 
     @contextmanager
     def watching(self, connection: socket.socket) -> Iterator[Cancellation]:
-        """What ends when the client goes while it is answered."""
+        """What ends when the client goes while it is answered. One that has sent its next
+        request by then is taken to stay."""
         left = Cancellation()
         with self._lock:
             self._clients.register(connection, selectors.EVENT_READ, left)

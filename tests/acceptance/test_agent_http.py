@@ -113,6 +113,7 @@ class TestItem01:
         model = in_turn("hello")
         picture = {"type": "image", "data": "AAAA" * 500_000, "media_type": "image/png"}
         with RouteServer(http_host(make_host, model)) as server:
+            wide: Any
             for wide in ([1] * 1_000_000, [[]] * 500_000, {"x" * 1_000_000: None}):
                 reply = post(server, {"context": {"wide": wide}})
                 assert (reply.status_code, reply.json()["error"]["path"]) == (400, "$.context")
