@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from attrs import evolve
 from fixtures import MakeHost
 
 from genai_host import Message
-from genai_host.api import Completion, ToolCall, ToolOutput, ToolRun
+from genai_host.api import Completion, RouteRequest, ToolCall, ToolOutput, ToolRun
 from genai_host.errors import Unavailable
 from genai_host.http.framing import read_sse
+from genai_host.http_routes import HttpRoutes
 from genai_host.testing import RouteServer
 
 LINES = f"{PATHS[0]}-streaming"
@@ -146,6 +148,15 @@ class TestItem11Leaving:
             assert ended.wait(60)
         assert cancelled.is_set()
         assert model.calls == 1
+
+    def test_item_11_a_stream_that_nobody_reads_ends_its_turn(self, make_host: MakeHost) -> None:
+        tool = Counting("look")
+        host = http_host(make_host, in_turn(calls("look"), "not reached"), tool)
+        reply = HttpRoutes(host).answer(RouteRequest("POST", LINES, body=b'{"message": "hi"}'))
+        assert isinstance(reply.body, Generator)
+        reply.body.close()
+        assert tool.calls == []
+        assert list(reply.body) == []
 
     def test_item_11_who_wants_events_gets_them(self, make_host: MakeHost) -> None:
         kinds = {
