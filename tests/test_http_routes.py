@@ -22,6 +22,7 @@ from genai_host.api import (
     Turn,
     json_reply,
 )
+from genai_host.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.discovery import Given, Plugins
 from genai_host.errors import (
@@ -69,6 +70,17 @@ def missing(request: RouteRequest, host: Host) -> RouteReply:
     raise NotFound("there is no such order", hint="list them")
 
 
+arrived, left = threading.Event(), threading.Event()
+
+
+def waits(request: RouteRequest, host: Host) -> RouteReply:
+    arrived.set()
+    with request.limits.on_cancel(left.set):
+        left.wait(30)
+    request.limits.check()
+    return RouteReply()
+
+
 def bug(request: RouteRequest, host: Host) -> RouteReply:
     raise RuntimeError("key sk-123")
 
@@ -101,27 +113,6 @@ request_wants_more = threading.Event()
 pieces = Pieces()
 
 
-class Waiting:
-    """A function that waits for its client to go."""
-
-    def __init__(self) -> None:
-        self.begun = threading.Event()
-        self.ended = threading.Event()
-
-    def reply(self, request: RouteRequest, host: Host) -> RouteReply:
-        gone = threading.Event()
-        request.limits.check()
-        with request.limits.on_cancel(gone.set):
-            self.begun.set()
-            if gone.wait(60):
-                self.ended.set()
-        request.limits.check()
-        return RouteReply()
-
-
-waiting = Waiting()
-
-
 def breaks(request: RouteRequest, host: Host) -> RouteReply:
     def made() -> Iterator[bytes]:
         yield b"one"
@@ -134,13 +125,17 @@ def silent(turn: Turn[NoSettings]) -> Story:
     return Answer((yield from Now()))
 
 
+def asked(method: str, path: str, body: bytes = b"") -> RouteRequest:
+    return RouteRequest(method, path, body=body, limits=Cancellation())
+
+
 def routes_of(make_host: MakeHost, *routes: HttpRoute) -> HttpRoutes:
     return HttpRoutes(make_host(mine=MadePlugin(http_routes=routes)))
 
 
 def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{kind}/orders/{id}"))
-    reply = routes.answer(RouteRequest("GET", "/shop/toys/orders/a%2Fb%20c"))
+    reply = routes.answer(asked("GET", "/shop/toys/orders/a%2Fb%20c"))
     assert reply.status == 200
     assert b'"parameters":{"kind":"toys","id":"a/b c"}' in bytes(reply.body)  # type: ignore[arg-type]
 
@@ -161,7 +156,7 @@ def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
 )
 def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, status: int) -> None:
     routes = routes_of(make_host, route("GET", "/shop/{id}"))
-    reply = routes.answer(RouteRequest(method, path))
+    reply = routes.answer(asked(method, path))
     assert reply.status == status
     if status == 405:
         assert reply.headers["allow"] == "GET"
@@ -174,14 +169,14 @@ def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
         route("GET", "/shop/{id}"),
         route("GET", "/shop/last", "other"),
     )
-    assert routes.answer(RouteRequest("GET", "/shop/last")).body == b"other"
-    assert b"first" in bytes(routes.answer(RouteRequest("GET", "/shop/first")).body)  # type: ignore[arg-type]
+    assert routes.answer(asked("GET", "/shop/last")).body == b"other"
+    assert b"first" in bytes(routes.answer(asked("GET", "/shop/first")).body)  # type: ignore[arg-type]
 
 
 def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("POST", "/shop", size=3))
-    assert routes.answer(RouteRequest("POST", "/shop", body=b"abc")).status == 200
-    assert routes.answer(RouteRequest("POST", "/shop", body=b"abcd")).status == 413
+    assert routes.answer(asked("POST", "/shop", body=b"abc")).status == 200
+    assert routes.answer(asked("POST", "/shop", body=b"abcd")).status == 413
 
 
 def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
@@ -193,14 +188,14 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
         route("GET", "/nothing", "nothing"),
         HttpRoute("GET", "/gone", "no_such_module_here:name"),
     )
-    wrong = routes.answer(RouteRequest("POST", "/read", body=b"{"))
+    wrong = routes.answer(asked("POST", "/read", body=b"{"))
     assert wrong.status == 400
     assert b'"code":"invalid_data"' in bytes(wrong.body)  # type: ignore[arg-type]
     assert b'"path":"$"' in bytes(wrong.body)  # type: ignore[arg-type]
-    lost = routes.answer(RouteRequest("GET", "/missing"))
+    lost = routes.answer(asked("GET", "/missing"))
     assert (lost.status, b'"hint":"list them"' in bytes(lost.body)) == (404, True)  # type: ignore[arg-type]
     for path in ("/bug", "/nothing", "/gone"):
-        failed = routes.answer(RouteRequest("GET", path))
+        failed = routes.answer(asked("GET", path))
         assert failed.status == 500
         assert b"sk-123" not in bytes(failed.body)  # type: ignore[arg-type]
     assert "key sk-123" in caplog.text  # which the log may say: it is the plugin's bug
@@ -226,7 +221,7 @@ def test_each_error_has_its_status(
 
     monkeypatch.setattr(f"{HERE}.other", fails)
     routes = routes_of(make_host, route("GET", "/x", "other"))
-    assert routes.answer(RouteRequest("GET", "/x")).status == status
+    assert routes.answer(asked("GET", "/x")).status == status
 
 
 @pytest.mark.parametrize(
@@ -304,19 +299,14 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
             requests.get(f"{server.url}/breaks", timeout=30)
 
 
-def test_a_function_that_is_blocked_learns_that_its_client_has_gone(make_host: MakeHost) -> None:
-    host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waiting", "waiting.reply")]))
-    with RouteServer(host) as server, dial(server) as client:
-        client.sendall(b"GET /waiting HTTP/1.1\r\n\r\n")
-        assert waiting.begun.wait(30)
-        assert not waiting.ended.is_set()
-        client.close()
-        assert waiting.ended.wait(30)
-
-
-def test_who_is_not_served_does_not_go() -> None:
-    with RouteRequest("GET", "/").limits.on_cancel(lambda: None) as registration:
-        registration.release()
+def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
+    host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waits", "waits")]))
+    with RouteServer(host) as server:
+        with dial(server) as client:
+            client.sendall(b"GET /waits HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert arrived.wait(30)
+            assert not left.is_set()
+        assert left.wait(30)
 
 
 @pytest.mark.parametrize(

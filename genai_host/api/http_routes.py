@@ -13,7 +13,7 @@ the host a status (`status_of`) and its words, any other a 500 that says nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from attrs import field, frozen
@@ -75,25 +75,6 @@ def _is_path(value: Any) -> bool:
     return len(names) == len(set(names)) and not {".", ".."} & set(value.split("/"))
 
 
-class _Unending:
-    """Limits of a client that stays."""
-
-    def check(self) -> None:
-        """It has not gone."""
-
-    def on_cancel(self, wake: Callable[[], None]) -> _Unending:
-        return self
-
-    def release(self) -> None:
-        """There is nothing to take back."""
-
-    def __enter__(self) -> _Unending:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
-
-
 @frozen
 class RouteRequest:
     """What a client sent. Query, headers and body are not in its repr: they hold keys.
@@ -103,8 +84,7 @@ class RouteRequest:
     query        by name; of names that come twice, the last
     headers      by name in lower case; of names that come twice, joined by a comma
     body         as it came; at most as much as the route takes
-    limits       say when the client has gone, until the reply is sent: what takes long, or
-                 waits, asks them as a tool does
+    limits       end when the client has gone: for what takes long, as a tool's do
     """
 
     method: str
@@ -113,7 +93,7 @@ class RouteRequest:
     query: Mapping[str, str] = field(factory=dict, repr=False)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
-    limits: Limits = field(factory=_Unending, repr=False, eq=False)
+    limits: Limits = field(kw_only=True, repr=False)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

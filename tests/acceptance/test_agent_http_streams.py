@@ -16,6 +16,7 @@ from fixtures import MakeHost
 
 from genai_host import Message
 from genai_host.api import Completion, RouteRequest, ToolCall, ToolOutput, ToolRun
+from genai_host.cancellation import Cancellation
 from genai_host.errors import Unavailable
 from genai_host.http.framing import read_sse
 from genai_host.http_routes import HttpRoutes
@@ -152,7 +153,9 @@ class TestItem11Leaving:
     def test_item_11_a_stream_that_nobody_reads_ends_its_turn(self, make_host: MakeHost) -> None:
         tool = Counting("look")
         host = http_host(make_host, in_turn(calls("look"), "not reached"), tool)
-        reply = HttpRoutes(host).answer(RouteRequest("POST", LINES, body=b'{"message": "hi"}'))
+        with Cancellation() as limits:
+            request = RouteRequest("POST", LINES, body=b'{"message": "hi"}', limits=limits)
+            reply = HttpRoutes(host).answer(request)
         assert isinstance(reply.body, Generator)
         reply.body.close()
         assert tool.calls == []
