@@ -4,7 +4,7 @@
 
 Nothing is raised: what goes wrong is a reply as well, in the form
 
-    {"error": {"code": "invalid_data", "message": "..."}}
+    {"error": {"code": "invalid_data", "message": "...", "hint": "...", "path": "$.message"}}
 """
 
 from __future__ import annotations
@@ -17,43 +17,12 @@ from urllib.parse import unquote
 
 from attrs import evolve
 
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
-from genai_host.errors import (
-    Conflict,
-    ConversationBusy,
-    DeadlineExceeded,
-    GenaiError,
-    InvalidData,
-    InvalidParameter,
-    LimitExceeded,
-    NoRoute,
-    NotFound,
-    ProviderError,
-    RateLimited,
-    TurnWaiting,
-    Unavailable,
-    UnsupportedPart,
-)
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply, status_of
+from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
 from genai_host.telling import shown
 
 Handler = Callable[[RouteRequest, Host], RouteReply]
-
-_STATUS: tuple[tuple[type[GenaiError], int], ...] = (
-    (InvalidData, 400),
-    (InvalidParameter, 400),
-    (UnsupportedPart, 400),
-    (NoRoute, 404),
-    (NotFound, 404),
-    (Conflict, 409),
-    (ConversationBusy, 409),
-    (TurnWaiting, 409),
-    (LimitExceeded, 422),
-    (RateLimited, 429),
-    (Unavailable, 503),
-    (DeadlineExceeded, 504),
-    (ProviderError, 502),
-)
 
 _log = logging.getLogger(__name__)
 
@@ -146,9 +115,9 @@ class _Pattern:
 
 
 def error_reply(error: GenaiError) -> RouteReply:
-    """An error as a reply, with its next step."""
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    return failure(status, error.code, str(error), hint=error.hint)
+    """An error as a reply, with its next step, and for data the place in it."""
+    path = error.path if isinstance(error, InvalidData) else ""
+    return failure(status_of(error), error.code, error.message, hint=error.hint, path=path)
 
 
 def failure(
@@ -156,12 +125,10 @@ def failure(
     code: str,
     message: str,
     headers: Mapping[str, str] | None = None,
-    hint: str = "",
+    **more: str,
 ) -> RouteReply:
-    """The reply for what went wrong."""
-    error = {"code": code, "message": message}
-    if hint:
-        error["hint"] = hint
+    """The reply for what went wrong; of what more there is to say, empty texts are left out."""
+    error = {"code": code, "message": message, **{name: more[name] for name in more if more[name]}}
     return json_reply({"error": error}, status, headers)
 
 

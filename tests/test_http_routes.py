@@ -25,7 +25,14 @@ from genai_host.api import (
 from genai_host.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.discovery import Given, Plugins
-from genai_host.errors import InvalidData, NotFound, RateLimited, Unavailable
+from genai_host.errors import (
+    InvalidData,
+    NotFound,
+    PluginError,
+    RateLimited,
+    Unavailable,
+    UnexpectedFinish,
+)
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes
 from genai_host.names import HTTP_PATHS
@@ -184,6 +191,7 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
     wrong = routes.answer(asked("POST", "/read", body=b"{"))
     assert wrong.status == 400
     assert b'"code":"invalid_data"' in bytes(wrong.body)  # type: ignore[arg-type]
+    assert b'"path":"$"' in bytes(wrong.body)  # type: ignore[arg-type]
     lost = routes.answer(asked("GET", "/missing"))
     assert (lost.status, b'"hint":"list them"' in bytes(lost.body)) == (404, True)  # type: ignore[arg-type]
     for path in ("/bug", "/nothing", "/gone"):
@@ -200,6 +208,8 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
         (NotFound("x"), 404),
         (RateLimited("x"), 429),
         (Unavailable("x"), 503),
+        (UnexpectedFinish("x", reason="other"), 502),
+        (PluginError("x"), 500),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -278,8 +288,7 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
         request_wants_more.set()
         pieces.closed.clear()
         try:
-            port = int(server.url.rpartition(":")[2])
-            with socket.create_connection(("127.0.0.1", port)) as client:
+            with dial(server) as client:
                 client.sendall(b"GET /pieces HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert client.recv(100)
             assert pieces.closed.wait(30)
@@ -293,9 +302,24 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
 def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
     host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waits", "waits")]))
     with RouteServer(host) as server:
-        port = int(server.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as client:
+        with dial(server) as client:
             client.sendall(b"GET /waits HTTP/1.1\r\nhost: x\r\n\r\n")
             assert arrived.wait(30)
             assert not left.is_set()
         assert left.wait(30)
+
+
+@pytest.mark.parametrize(
+    "header", ["transfer-encoding: chunked", "content-length: -1", "content-length: 1, 1"]
+)
+def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) -> None:
+    host = make_host(mine=MadePlugin(http_routes=[route("POST", "/shop")]))
+    with RouteServer(host) as server, dial(server) as client:
+        client.sendall(f"POST /shop HTTP/1.1\r\n{header}\r\n\r\n".encode())
+        told = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
+    assert told.startswith(b"HTTP/1.1 411 ")
+
+
+def dial(server: RouteServer) -> socket.socket:
+    port = int(server.url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=30)

@@ -68,7 +68,13 @@ from genai_host.api.features import Answer, Detail, Feature, Story, Turn
 from genai_host.api.hookspecs import hookimpl
 from genai_host.api.http import Framing, Http, HttpRequest
 from genai_host.api.http_provider import HttpProvider, http_provider
-from genai_host.api.http_routes import HttpRoute, RouteReply, RouteRequest, json_reply
+from genai_host.api.http_routes import (
+    HttpRoute,
+    RouteReply,
+    RouteRequest,
+    json_reply,
+    status_of,
+)
 from genai_host.api.messages import (
     File,
     Image,
@@ -211,6 +217,7 @@ __all__ = [
     "json_reply",
     "schema_of",
     "standard",
+    "status_of",
     "tool",
     "tool_message",
 ]

@@ -7,7 +7,7 @@
 
 Whoever serves the host has let in the client, and keeps the sizes and the times; the
 function is called in a thread, several at once. What it raises becomes the reply: an error of
-the host a status and its words, any other a 500 that says nothing.
+the host a status (`status_of`) and its words, any other a 500 that says nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,51 @@ from attrs import field, frozen
 from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
-from genai_host.errors import InvalidData
+from genai_host.errors import (
+    Conflict,
+    ConversationBusy,
+    DeadlineExceeded,
+    GenaiError,
+    GenerationError,
+    InvalidData,
+    InvalidParameter,
+    LimitExceeded,
+    NoRoute,
+    NotFound,
+    ProviderError,
+    RateLimited,
+    TurnWaiting,
+    Unavailable,
+    UnsupportedPart,
+)
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = get_args(Method)
 _PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+
+_STATUS: tuple[tuple[type[GenaiError], int], ...] = (
+    (InvalidData, 400),
+    (InvalidParameter, 400),
+    (UnsupportedPart, 400),
+    (NoRoute, 404),
+    (NotFound, 404),
+    (Conflict, 409),
+    (ConversationBusy, 409),
+    (TurnWaiting, 409),
+    (LimitExceeded, 422),
+    (RateLimited, 429),
+    (Unavailable, 503),
+    (DeadlineExceeded, 504),
+    (ProviderError, 502),
+    (GenerationError, 502),
+)
+
+
+def status_of(error: GenaiError) -> int:
+    """The status of a reply that tells of an error: 400 and more for what the client can do
+    something about, 500 and more for the rest."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _is_path(value: Any) -> bool:

@@ -8,12 +8,12 @@ It is for tests: it lets in whoever connects, and keeps no time.
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from select import select
-from socket import MSG_PEEK
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -23,8 +23,6 @@ from genai_host.api import RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes, failure
-
-_LOOK = 0.05  # seconds between looks at whether the client is still there
 
 
 class RouteServer:
@@ -54,6 +52,40 @@ class _Server(ThreadingHTTPServer):
     routes: HttpRoutes
     daemon_threads = True
     block_on_close = False  # a client may keep its connection
+    request_queue_size = 256
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._lock = threading.Lock()
+        self._clients = selectors.DefaultSelector()
+
+    @contextmanager
+    def watching(self, connection: socket.socket) -> Iterator[Cancellation]:
+        """What ends when the client goes while it is answered. One that has sent its next
+        request by then is taken to stay."""
+        left = Cancellation()
+        with self._lock:
+            self._clients.register(connection, selectors.EVENT_READ, left)
+        try:
+            yield left
+        finally:
+            with self._lock:
+                if self._clients.get_map():  # which is None once it is closed
+                    self._clients.unregister(connection)
+
+    def service_actions(self) -> None:
+        """See who has gone: whoever answers them may be blocked. It is called in between."""
+        with self._lock:
+            if not self._clients.get_map():
+                return
+            for key, _ in self._clients.select(0):
+                if _has_ended(key.fileobj):
+                    key.data.cancel()
+
+    def server_close(self) -> None:
+        super().server_close()
+        with self._lock:
+            self._clients.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients go when they like."""
@@ -69,14 +101,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         path, _, query = self.path.partition("?")
-        length = int(self.headers.get("content-length") or 0)
-        most = self.server.routes.limit(self.command, path)
-        if length > most:
+        refusal = self._refusal(self.server.routes.limit(self.command, path))
+        if refusal is not None:
             self.close_connection = True
-            self._send(failure(413, "too_large", f"at most {most} bytes are taken here"))
+            self._send(refusal)
             return
-        body = self.rfile.read(length)
-        with self._while_there() as limits:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        with self.server.watching(self.connection) as left:
             request = RouteRequest(
                 self.command,
                 path,
@@ -85,32 +116,20 @@ class _Handler(BaseHTTPRequestHandler):
                     name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
                 },
                 body=body,
-                limits=limits,
+                limits=left,
             )
             self._send(self.server.routes.answer(request))
 
-    @contextmanager
-    def _while_there(self) -> Iterator[Cancellation]:
-        """What ends when the client closes its connection."""
-        limits, done = Cancellation(), threading.Event()
-
-        def watch() -> None:
-            while not done.is_set():
-                readable, _, _ = select([self.connection], [], [], _LOOK)
-                with suppress(OSError):
-                    if readable and not self.connection.recv(1, MSG_PEEK):
-                        limits.cancel()
-                        return
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            yield limits
-        finally:
-            done.set()
-            watcher.join()
-
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
+
+    def _refusal(self, most: int) -> RouteReply | None:
+        """Why the body is not read: it says beforehand how long it is, or it has no end."""
+        length = self.headers.get("content-length") or "0"
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            return failure(411, "length_required", "the length of the body is needed")
+        if int(length[:20]) > most:
+            return failure(413, "too_large", f"at most {most} bytes are taken here")
+        return None
 
     def _send(self, reply: RouteReply) -> None:
         self.send_response(reply.status)
@@ -137,3 +156,11 @@ class _Handler(BaseHTTPRequestHandler):
             close = getattr(reply.body, "close", None)
             if close is not None:
                 close()
+
+
+def _has_ended(client: Any) -> bool:
+    """Whether there is nothing more to come from a client that was found readable."""
+    try:
+        return not client.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True

@@ -7,9 +7,12 @@ from typing import Any
 
 from genai_feature_agent.agent import Settings, respond
 from genai_feature_agent.reactions import BUILT_IN
-from genai_host.api import Feature, ReactionType, hookimpl
+from genai_host.api import Feature, HttpRoute, ReactionType, hookimpl
 
 __all__ = ["Settings", "respond"]
+
+_PATHS = ("/api/agent", "/api/ee/metabot-v3/agent")
+_BODY = 16 * 2**20  # bytes: a history has the pictures that tools gave
 
 
 @hookimpl
@@ -20,3 +23,10 @@ def genai_features() -> Iterable[Feature[Any]]:
 @hookimpl
 def genai_reactions() -> Iterable[ReactionType]:
     return BUILT_IN
+
+
+@hookimpl
+def genai_http_routes() -> Iterable[HttpRoute]:
+    for path in _PATHS:
+        yield HttpRoute("POST", path, "genai_feature_agent.http:answer", size=_BODY)
+        yield HttpRoute("POST", f"{path}-streaming", "genai_feature_agent.http:stream", size=_BODY)

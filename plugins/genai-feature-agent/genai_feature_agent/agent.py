@@ -31,6 +31,16 @@ class Settings:
             "US dollars after which it is not called again in a turn; no bound unless set"
         ),
     )
+    history_messages: int = field(
+        default=1000,
+        validator=must.ge(1),
+        metadata=about("how many messages the history of a request may have"),
+    )
+    characters: int = field(
+        default=1_000_000,
+        validator=must.ge(1),
+        metadata=about("how many characters a request may say, its history and context included"),
+    )
 
 
 def respond(turn: Turn[Settings]) -> Story:

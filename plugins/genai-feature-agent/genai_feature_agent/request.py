@@ -13,17 +13,20 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from genai_feature_agent.agent import Settings
+from genai_feature_agent.bounds import must_be_bounded, must_be_flat
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.reactions import all_reactions
 from genai_feature_agent.wire import from_wire, to_wire
-from genai_host.api import Answer, Message, Progress, Usage
+from genai_host.api import Answer, Limits, Message, Progress, Usage
 from genai_host.api.json_text import check_numbers
+from genai_host.api.settings import read_settings
 from genai_host.errors import GenaiError, InvalidData, TurnWaiting
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
@@ -45,6 +48,7 @@ class AgentRequest:
                  made first
     session_id   a UUID; one is made up if none is given
     approvals    on calls that the history ends with: by id, whether they may run
+    model        a name of the host's user for the one that is to answer; None for the usual
     """
 
     message: str
@@ -52,6 +56,7 @@ class AgentRequest:
     history: tuple[Message, ...] = ()
     session_id: str = field(factory=lambda: str(uuid.uuid4()))
     approvals: Mapping[str, bool] = field(factory=dict)
+    model: str | None = None
 
 
 @frozen
@@ -97,7 +102,8 @@ class StatelessAgent:
     """Answers requests, from many threads at once. Each is a conversation of its own that is
     recorded nowhere.
 
-    model      as `Host.open` takes it; None for the default
+    model      as `Host.open` takes it; None for the default. Requests may name another, by
+               an alias of the host's configuration
     settings   of the feature
     caps       what one turn may use up
     """
@@ -116,23 +122,42 @@ class StatelessAgent:
         self._caps = caps
 
     def read(self, body: Any) -> AgentRequest:
-        """The request that a body of JSON is. Raises `InvalidData`, with the place."""
+        """The request that a body of JSON is. Raises `InvalidData`, with the place, also for
+        more than the settings allow."""
         if not isinstance(body, Mapping):
             raise InvalidData("a request is an object", path="$")
+        must_be_flat(body)
+        settings = read_settings(Settings, self._settings or {}, owner="agent")
+        must_be_bounded(body, settings.history_messages, settings.characters)
         request: dict[str, Any] = {
             "message": _message(body.get("message")),
             "context": _context(body.get("context")),
             "history": from_wire(_or(body.get("history"), ()), self._host.codec),
             "approvals": _approvals(body.get("approvals")),
+            "model": self._alias(body.get("model")),
         }
         if body.get("session_id") is not None:
             request["session_id"] = _session_id(body["session_id"])
         return AgentRequest(**request)
 
-    def reply(self, request: AgentRequest) -> AgentReply:
+    def _alias(self, given: Any) -> str | None:
+        """What a front end may name: what the user of the host has a name for."""
+        known = self._host.config.aliases
+        if given is None or (isinstance(given, str) and given in known):
+            return given
+        raise InvalidData(
+            "the model is none that may be asked for here",
+            path="$.model",
+            hint=f"leave it out, or name one of: {', '.join(known) or 'none'}",
+        )
+
+    def reply(self, request: AgentRequest, limits: Limits | None = None) -> AgentReply:
         """Answer a request. What goes wrong in the turn is in the reply; raises what keeps
-        it from beginning, as `NoRoute`."""
-        events = self.stream(request)
+        it from beginning, as `NoRoute`.
+
+        limits   end the turn
+        """
+        events = self.stream(request, limits)
         while True:
             try:
                 next(events)
@@ -140,18 +165,22 @@ class StatelessAgent:
                 reply: AgentReply = end.value
                 return reply
 
-    def stream(self, request: AgentRequest) -> Generator[Event, None, AgentReply]:
+    def stream(
+        self, request: AgentRequest, limits: Limits | None = None
+    ) -> Generator[Event, None, AgentReply]:
         """The same, heard as it goes: the events of the host, and in the end the reply.
         Closing it ends the turn."""
         told = Told(request)
-        with self._host.open(
+        conversation = self._host.open(
             "agent",
-            self._model,
+            request.model or self._model,
             settings=self._settings,
             history=request.history,
             record=False,
             caps=self._caps,
-        ) as conversation:
+        )
+        leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
+        with conversation, leaving:
             try:
                 yield from self._turn(conversation, request, told)
             except TurnWaiting:

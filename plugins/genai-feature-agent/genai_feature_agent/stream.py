@@ -119,7 +119,7 @@ def _of_event(event: Event) -> Iterator[Piece]:
 
 def _of_message(message: Message) -> Iterator[Piece]:
     for call in message.tool_calls:
-        arguments = call.malformed or dict(call.arguments)
+        arguments = dict(call.arguments)  # empty where they are malformed: the SDK reads objects
         yield Piece("tool-call", {"toolCallId": call.id, "toolName": call.name, "args": arguments})
     for part in message.content:
         if isinstance(part, ToolResult):

@@ -1,0 +1,89 @@
+"""How much a request may be, looked at before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genai_host.errors import InvalidData
+
+DEPTH = 100
+"""How deeply the JSON of a request may be nested: less than what any reader takes."""
+
+
+def must_be_flat(body: Mapping[str, Any]) -> None:
+    """Raises `InvalidData`, with the field, for what is nested deeper than `DEPTH`."""
+    for name, value in body.items():
+        level = [value]
+        for _ in range(DEPTH):
+            level = [item for each in level for item in _items(each)]
+        if level:
+            raise InvalidData(f"it is nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
+
+
+def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
+    """Raises `InvalidData`, with the place, for a history of more messages, and where the
+    message, the context and the history come to more characters. Pictures and files do not
+    count."""
+    history = body.get("history")
+    count = len(history) if isinstance(history, (list, tuple)) else 0
+    if count > messages:
+        raise InvalidData(
+            f"the history has {count} messages, and may have {messages}",
+            path="$.history",
+            hint="leave out the oldest",
+        )
+    for path, value in _said(body):
+        characters -= _length(value)
+        if characters < 0:
+            raise InvalidData(
+                "there is more text up to here than a request may have",
+                path=path,
+                hint="leave out the oldest of the history, or what the context need not have",
+            )
+
+
+def _said(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name in ("message", "context", "approvals"):
+        yield f"$.{name}", body.get(name)
+    history = body.get("history")
+    for number, each in enumerate(history if isinstance(history, (list, tuple)) else ()):
+        yield f"$.history[{number}]", _without_bytes(each)
+
+
+def _without_bytes(message: Any) -> Any:
+    """A message less the pictures and files that are in its parts."""
+    if not isinstance(message, Mapping) or not isinstance(message.get("parts"), (list, tuple)):
+        return message
+    parts = [
+        {name: part[name] for name in part if name != "data"}
+        if isinstance(part, Mapping) and part.get("type") in ("image", "file")
+        else part
+        for part in message["parts"]
+    ]
+    return {**message, "parts": parts}
+
+
+def _length(value: Any) -> int:
+    """About as many characters as a value has as JSON."""
+    length, pending = 0, [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += [*value, *value.values()]
+            length += 2
+        elif isinstance(value, (list, tuple)):
+            pending += value
+            length += 2
+        else:
+            length += len(value if isinstance(value, str) else str(value))
+    return length
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """What a value has within that may have something within itself."""
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return
+    yield from (item for item in value if isinstance(item, (Mapping, list, tuple)))

@@ -1,0 +1,42 @@
+"""Front ends of the agent over HTTP: what they send, and what they get."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import requests
+from agents import Counting, MakeHost, agent_host
+
+from genai_host import Host
+from genai_host.config import Config
+from genai_host.testing import FakeModel, RouteServer
+
+PATHS = ["/api/agent", "/api/ee/metabot-v3/agent"]
+SESSION = "12345678-1234-5678-1234-567812345678"
+USER = {"role": "user", "content": "hi"}
+
+
+def http_host(make_host: MakeHost, model: FakeModel, *tools: Counting, **given: Any) -> Host:
+    config = Config(models={"chat": "fake"}, aliases={"quick": "fake"})
+    return agent_host(make_host, model, *tools, config=config, **given)
+
+
+def post(
+    server: RouteServer, body: Any = None, path: str = PATHS[0], **given: Any
+) -> requests.Response:
+    """What a request gives; a message alone, unless the body has one."""
+    data = body if isinstance(body, bytes) else json.dumps({"message": "hi", **(body or {})})
+    return requests.post(f"{server.url}{path}", data=data, timeout=60, **given)
+
+
+def asked(server: RouteServer, message: str = "hi", **body: Any) -> dict[str, Any]:
+    reply = post(server, {"message": message, **body})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def dial(server: RouteServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=60)
