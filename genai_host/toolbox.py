@@ -178,13 +178,15 @@ class Toolbox:
 
     def _approved(self, tool: Tool) -> Tool:
         """A tool with the approval that the user wants for it: what is said of its name
-        comes before what is said of names that begin so."""
-        if tool.name in self._approvals:
-            return evolve(tool, approval=self._approvals[tool.name])
-        for pattern, approval in self._approvals.items():
-            if pattern.endswith("*") and tool.name.startswith(pattern[:-1]):
-                return evolve(tool, approval=approval)
-        return tool
+        comes before what is said of names that begin so, and there the longest beginning
+        counts, wherever it stands."""
+        said = [tool.name] if tool.name in self._approvals else []
+        said = said or [
+            each
+            for each in self._approvals
+            if each.endswith("*") and tool.name.startswith(each[:-1])
+        ]
+        return evolve(tool, approval=self._approvals[max(said, key=len)]) if said else tool
 
     def _refusal(
         self,

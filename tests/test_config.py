@@ -357,6 +357,8 @@ headers = { a = "1", b = "2" }
             ("[aliases]\nfast = 'x'\nfaster = 'fast'", 3),
             ("[approvals]\nroll = 'perhaps'", 2),
             ("[approvals]\nroll = true", 2),
+            ("[approvals]\n'*_delete' = 'deny'", 2),
+            ("[approvals]\n'git__*_delete*' = 'deny'", 2),
             ("[aliases]\n'a b' = 'x'", 2),
             ("read_only = 1", 1),
         ],

@@ -86,6 +86,17 @@ def test_the_user_says_whether_they_may_run(make: Callable[..., Host], source: S
     assert host.call_tool("shop__buy", approved=True).text == "done"
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_longest_beginning_holds_wherever_it_stands(
+    make: Callable[..., Host], backwards: bool
+) -> None:
+    said = [("*", "ask"), ("shop__*", "allow"), ("shop__wipe_*", "deny")]
+    shop = Source("shop", tool("look"), tool("wipe_all"))
+    host = make(shop, **dict(reversed(said) if backwards else said))
+    assert offered(host) == {"own": "ask", "shop__look": "allow"}
+    assert "may not be used" in host.call_tool("shop__wipe_all", approved=True).text
+
+
 def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None:
     plugin = MadePlugin(
         tools=[tool("shop__buy", "mine")], tool_sources=[Source("shop", tool("buy", "theirs"))]

@@ -96,6 +96,8 @@ class Reader:
         for tool, approval in approvals.items():
             if self._of(str, approval, "approvals", tool) not in APPROVALS:
                 raise self._wrong(("approvals", tool), f"is none of {', '.join(APPROVALS)}")
+            if "*" in tool[:-1]:  # it would hold for no tool, and say nothing of it
+                raise self._wrong(("approvals", tool), "has a * elsewhere than at its end")
         return approvals
 
     def _store(self, place: str) -> str:

@@ -31,7 +31,10 @@ SESSION = "12345678-1234-5678-1234-567812345678"
 def asked(
     host: Host, message: str = "hi", *, caps: Caps | None = None, settings: Any = None, **body: Any
 ) -> AgentReply:
-    agent = StatelessAgent(host, "fake", settings=settings, caps=caps)
+    return asked_of(StatelessAgent(host, "fake", settings=settings, caps=caps), message, **body)
+
+
+def asked_of(agent: StatelessAgent, message: str, **body: Any) -> AgentReply:
     request = {"message": message, "context": {}, "history": [], **body}
     return agent.reply(agent.read(json.loads(json.dumps(request))))
 
@@ -96,17 +99,20 @@ class TestItem02:
         def model() -> FakeModel:
             return FakeModel(_repeats_all)
 
-        def talk(host: Host, name: str) -> Iterator[AgentReply]:
+        def talk(agent: StatelessAgent, name: str) -> Iterator[AgentReply]:
             history: Any = []
             for number in range(3):
-                reply = asked(host, f"{name}{number}", history=history, session_id=SESSION)
+                reply = asked_of(agent, f"{name}{number}", history=history, session_id=SESSION)
                 history = reply.history
                 yield reply
 
+        def agent() -> StatelessAgent:
+            return StatelessAgent(agent_host(make_host, model(), tools), "fake")
+
         tools = Counting("look", "found")
-        alone = [list(talk(agent_host(make_host, model(), tools), name)) for name in "ab"]
-        host = agent_host(make_host, model(), tools)
-        together = list(zip(talk(host, "a"), talk(host, "b"), strict=True))
+        alone = [list(talk(agent(), name)) for name in "ab"]
+        one = agent()
+        together = list(zip(talk(one, "a"), talk(one, "b"), strict=True))
         assert [list(each) for each in zip(*together, strict=True)] == alone
         assert "a0 a1 a2" in str(alone[0][-1].reactions)
         assert "b0" not in str(alone[0][-1].history)
@@ -119,14 +125,14 @@ class TestItem02:
 
     def test_item_02_many_at_once_keep_and_mix_nothing(self, make_host: MakeHost) -> None:
         tool = Counting("look", "found", repeatable=True)
-        host = agent_host(make_host, FakeModel(_repeats_all), tool)
+        agent = StatelessAgent(agent_host(make_host, FakeModel(_repeats_all), tool), "fake")
 
         def talk(name: str) -> list[tuple[str, str]]:
             history = [
                 {"role": "user", "content": f"{name}-one"},
                 {"role": "assistant", "content": "heard"},
             ]
-            return texts(asked(host, f"{name}-two", history=history))
+            return texts(asked_of(agent, f"{name}-two", history=history))
 
         before = conversations()
         with ThreadPoolExecutor(200) as threads:

@@ -38,21 +38,25 @@ def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
     if not isinstance(history, (list, tuple)):
         raise InvalidData(f"a history is a list, not {_kind(history)}", path="$.history")
     messages: list[Message] = []
-    open_calls: dict[str, str] = {}  # of the message before: id to name
+    results: list[ToolResult] = []  # of the message before, as far as they were read
+    open_calls: dict[str, str] = {}  # of the same: id to name
     for number, wire in enumerate(history):
         path = f"$.history[{number}]"
         role = _role(wire, path)
         if role == "tool":
-            result = _result(wire, open_calls, path, codec)
-            before = messages.pop().content if messages[-1].role == "tool" else ()
-            messages.append(Message("tool", [*before, result]))
+            results.append(_result(wire, open_calls, path, codec))
             continue
         if open_calls:
             raise InvalidData(
                 f"nobody answered the call {next(iter(open_calls))!r:.40} before this", path=path
             )
+        if results:
+            messages.append(Message("tool", results))
+            results = []
         messages.append(Message(role, _content(wire, role, path, codec)))
         open_calls = _open_calls(messages[-1], path)
+    if results:
+        messages.append(Message("tool", results))
     return tuple(messages)
 
 

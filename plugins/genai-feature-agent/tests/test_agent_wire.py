@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from genai_feature_agent import wire
 from genai_feature_agent.wire import from_wire, to_wire
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +99,21 @@ def test_outputs_of_one_round_are_one_message() -> None:
     messages = from_wire(wire, CODEC)
     assert [each.role for each in messages] == ["user", "assistant", "tool"]
     assert to_wire(messages, CODEC) == wire
+
+
+def test_outputs_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not anew for each: a history may have thousands."""
+    ids = [str(number) for number in range(100)]
+    calling = {**CALLING, "tool-calls": [{**CALL, "id": id} for id in ids]}
+    made: list[int] = []
+
+    def message(role: Any, content: Any) -> Message:
+        made.append(len(content))
+        return Message(role, content)
+
+    monkeypatch.setattr(wire, "Message", message)
+    from_wire([USER, calling, *({**FOUND, "tool-call-id": id} for id in ids)], CODEC)
+    assert made == [1, 101, 100]
 
 
 @pytest.mark.parametrize(

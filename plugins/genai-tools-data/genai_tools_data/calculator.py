@@ -51,11 +51,30 @@ def calculate(expression: str) -> str:
             error
         )
     try:
+        _make_exact(tree, text)
         return _written(_value(tree.body, 0))
     except ZeroDivisionError as error:
         raise InvalidData("it divides by zero") from error
     except OverflowError as error:
         raise InvalidData("a number becomes too large") from error
+
+
+def _make_exact(tree: ast.Expression, text: str) -> None:
+    """Each decimal number as it was written: the float nearest to 0.1 is not a tenth."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            if not math.isfinite(node.value):
+                raise InvalidData("a number is too large")
+            number: Any = _decimal(ast.get_source_segment(text, node) or "")
+            node.value = number
+
+
+def _decimal(written: str) -> Fraction:
+    plain = written.replace("_", "").lower()  # which Python 3.10 does not read in fractions
+    exponent = plain.partition("e")[2] or "0"
+    if abs(int(exponent)) >= MOST_DIGITS:  # before it is done
+        raise InvalidData(f"a number has more than {MOST_DIGITS} digits")
+    return Fraction(plain)
 
 
 def _value(node: ast.expr, depth: int) -> Number:
@@ -79,14 +98,9 @@ def _value(node: ast.expr, depth: int) -> Number:
 
 
 def _constant(value: object) -> Number:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise InvalidData("it may hold numbers alone")
-    if isinstance(value, int):
-        return _bounded(Fraction(value))
-    if not math.isfinite(value):
-        raise InvalidData("a number is too large")
-    # as it was written: the float nearest to 0.1 is not a tenth
-    return Fraction(repr(value))
+    return _bounded(Fraction(value))
 
 
 def _operation(node: ast.BinOp, depth: int) -> Number:

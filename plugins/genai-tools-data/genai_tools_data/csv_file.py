@@ -36,7 +36,7 @@ _AT_ONCE = 1000  # rows, between looks at whether the call is over
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")  # what SQLite has room for, for certain
-_DECIMAL = re.compile(r"[+-]?[0-9]+\.?[0-9]*([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
+_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?|[+-]?\.[0-9]+")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _CODE = re.compile(r"0[0-9]+|\+[0-9]{6,}|[0-9]{19,}")  # of a place, a telephone, a thing
 

@@ -9,7 +9,8 @@ from attrs import frozen
 
 from genai_host.api import Limits, Tool, ToolOutput, ToolRun, tool
 from genai_host.errors import InvalidData
-from genai_tools_data.database import MOST_SQL, Column, Reader, Value, can_bound, quoted
+from genai_tools_data.apart import can_run, run_apart
+from genai_tools_data.database import MOST_SQL, Column, Reader, Value, quoted
 from genai_tools_data.query import (
     Aggregate,
     Filter,
@@ -151,7 +152,7 @@ class DataTools:
             raise InvalidData("give a table, or sql, and not both")
         with self._source.opened(run.limits) as reader:
             if sql:
-                if not can_bound():
+                if not can_run():
                     raise InvalidData("sql cannot be used here: give a table")
                 result = _asked_in_sql(reader, sql, limit, run.limits)
             else:
@@ -168,7 +169,7 @@ def _applies(context: Mapping[str, Any]) -> bool:
 
 
 def _applies_with_sql(context: Mapping[str, Any]) -> bool:
-    return is_named() and can_bound()
+    return is_named() and can_run()
 
 
 def _asked(reader: Reader, query: Query, limits: Limits) -> Result:
@@ -193,7 +194,7 @@ def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: Limits) -> Resul
         raise InvalidData(f"the statement is longer than {MOST_SQL} characters")
     plain = sql.encode("utf-8", "replace").decode()
     try:
-        return reader.run(plain, limits, most=limit_of(Query("", limit=limit)))
+        return run_apart(reader, plain, limits, limit_of(Query("", limit=limit)))
     except InvalidData as error:
         limits.check()
         tables = ", ".join(list(reader.tables(limits))[:20])

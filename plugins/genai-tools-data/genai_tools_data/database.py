@@ -3,7 +3,8 @@
 A statement comes from a model, so four things each keep it from writing: the file is opened
 to be read, `query_only` is on, no database can be attached, and an authorizer refuses
 whatever is not a look at data. It ends with its call, and what it makes on the way is
-bounded, where Python can tell SQLite so (3.11 and newer).
+bounded, where Python can tell SQLite so (3.11 and newer). What these do not bound,
+`genai_tools_data.apart` does.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ _LOOKS = frozenset(
         sqlite3.SQLITE_RECURSIVE,
     }
 )
-_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list"})  # they change nothing
+# they change nothing; the last is asked where a database is copied
+_PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "page_count"})
 # they reach out of the data, where a build of SQLite has them
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 
@@ -95,7 +97,7 @@ def opened_file(path: Path) -> Iterator[Reader]:
             connection.execute("SELECT count(*) FROM sqlite_master")
         except sqlite3.Error as error:  # it is opened when it is first read
             raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
-        yield Reader(connection)
+        yield Reader(connection, name)
 
 
 def _is_at_rest(path: Path) -> bool:
@@ -109,9 +111,13 @@ def _is_at_rest(path: Path) -> bool:
 
 
 class Reader:
-    """Reads from a connection, which it makes unable to do anything else."""
+    """Reads from a connection, which it makes unable to do anything else.
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    address   of the database, as SQLite has it; empty for one in memory
+    """
+
+    def __init__(self, connection: sqlite3.Connection, address: str = "") -> None:
+        self.address = address
         self._connection = connection
         connection.text_factory = _text
         connection.execute("PRAGMA query_only = ON")
@@ -166,28 +172,39 @@ class Reader:
         self._connection.set_progress_handler(over.is_set, _STEPS)
         try:
             with limits.on_cancel(over.set):
-                return self._rows(sql, parameters, most)
-        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+                return self.rows(sql, parameters, most)
+        except InvalidData:
             limits.check()
-            raise InvalidData(_explained(error)) from error
-        except MemoryError as error:
-            raise InvalidData("the query takes too much memory") from error
+            raise
         finally:
             self._connection.set_progress_handler(None, 0)
 
-    def _rows(self, sql: str, parameters: Sequence[Value], most: int) -> Result:
-        cursor = self._connection.execute(sql, parameters)
+    def rows(self, sql: str, parameters: Sequence[Value], most: int) -> Result:
+        """The same, for as long as it takes."""
         try:
-            if cursor.description is None:
-                raise InvalidData("that is no query: write one SELECT")
-            columns = [each[0] for each in cursor.description]
-            if len(columns) > MOST_COLUMNS:
-                raise InvalidData(
-                    f"it gives {len(columns)} columns: name those you need, at most {MOST_COLUMNS}"
-                )
-            return kept(columns, cursor, most)
-        finally:
-            cursor.close()
+            with closing(self._connection.execute(sql, parameters)) as cursor:
+                return _of(cursor, most)
+        except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+            raise InvalidData(_explained(error)) from error
+        except MemoryError as error:
+            raise InvalidData("the query takes too much memory") from error
+
+    def data(self) -> bytes:
+        """All of a database in memory, as a file would have it."""
+        serialize: Any = self._connection.serialize  # type: ignore[attr-defined,unused-ignore]  # from 3.11
+        found: bytes = serialize()
+        return found
+
+
+def _of(cursor: sqlite3.Cursor, most: int) -> Result:
+    if cursor.description is None:
+        raise InvalidData("that is no query: write one SELECT")
+    columns = [each[0] for each in cursor.description]
+    if len(columns) > MOST_COLUMNS:
+        raise InvalidData(
+            f"it gives {len(columns)} columns: name those you need, at most {MOST_COLUMNS}"
+        )
+    return kept(columns, cursor, most)
 
 
 def _authorize(

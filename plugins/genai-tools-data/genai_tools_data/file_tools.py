@@ -28,6 +28,9 @@ MOST_LISTED = 500
 MOST_LOOKED_AT = 20_000
 """Names that are looked at for a list."""
 
+MOST_DEPTH = 30
+"""Folders in folders that are looked into for one."""
+
 _HEAD = 8192
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -94,7 +97,7 @@ def list_files(
 
 
 class _Walk:
-    """Through folders, as far as there are not too many names.
+    """Through folders, as far as there are not too many names, or folders in folders.
 
     is_cut   whether there were
     """
@@ -104,7 +107,7 @@ class _Walk:
         self._left = MOST_LOOKED_AT
         self.is_cut = False
 
-    def through(self, place: Place, deep: bool) -> Iterator[tuple[str, str]]:
+    def through(self, place: Place, deep: bool, within: int = 0) -> Iterator[tuple[str, str]]:
         """Each path with its line: a folder first, then what is in it."""
         for name in self._names(place):
             if not self._left:
@@ -121,8 +124,12 @@ class _Walk:
                 continue
             if stat.S_ISDIR(found.st_mode):
                 yield inner, f"{_plain(inner)}/"
-                if deep and target.inner == inner:  # links could lead round and round
-                    yield from self.through(target, deep)
+                if not deep or target.inner != inner:  # links could lead round and round
+                    continue
+                if within < MOST_DEPTH:
+                    yield from self.through(target, deep, within + 1)
+                else:
+                    self.is_cut = True
             elif stat.S_ISREG(found.st_mode):
                 yield inner, f"{_plain(inner)} ({found.st_size} bytes)"
 

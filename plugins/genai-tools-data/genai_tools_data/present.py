@@ -10,7 +10,7 @@ from typing import Any
 from genai_host.errors import InvalidData
 
 # of RFC 9557, as `2025-01-02T03:04:05+01:00[Europe/Oslo]`
-_ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[.{1,60}\])*")
+_ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[[^\[\]]{1,60}\])*")
 
 
 def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) -> str:

@@ -23,6 +23,7 @@ Function = Literal["count", "count distinct", "sum", "avg", "min", "max"]
 Scalar = str | int | float | bool
 
 MOST_PARTS = 100  # of each kind: columns, filters and so on
+MOST_SOUGHT = 1000  # characters to look for in a text: SQLite takes their product
 MOST_VALUES = 500  # in one list; SQLite has 999 parameters at least
 
 T = TypeVar("T")
@@ -211,10 +212,13 @@ def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
         raise InvalidData(f"the filter of {given.column} takes one value for {operator!r}")
     if value is None and operator not in ("=", "!="):
         raise InvalidData(f"the filter of {given.column} has no value for {operator!r}")
-    if operator == "contains":
-        return f"instr(lower({column}), lower(?)) > 0", [_text(value)]
-    if operator == "starts with":
-        return f"instr(lower({column}), lower(?)) = 1", [_text(value)]
+    if operator in ("contains", "starts with"):
+        if len(_text(value)) > MOST_SOUGHT:
+            raise InvalidData(
+                f"the filter of {given.column} looks for more than {MOST_SOUGHT} characters"
+            )
+        place = "> 0" if operator == "contains" else "= 1"
+        return f"instr(lower({column}), lower(?)) {place}", [_text(value)]
     return f"{column} {_COMPARED[operator]} ?", [_value(value)]
 
 

@@ -156,3 +156,22 @@ def test_whatever_it_is_given_it_ends_and_says_why(expression: str) -> None:
         assert str(error)
     else:
         assert len(result) <= 2 * MOST_DIGITS
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("12345678901234567.89 - 12345678901234567", "0.89"),
+        ("0.12345678901234567890123 * 10 ** 23", "12345678901234567890123"),
+        ("1_000.5 + 1. + .5 + 1.5E+3 + 2e-3", "2502.002"),
+        ("1e-999 * 0 + 1e23", "100000000000000000000000"),
+    ],
+)
+def test_a_decimal_number_has_all_its_digits(expression: str, result: str) -> None:
+    assert calculate(expression) == result
+
+
+@pytest.mark.parametrize("number", ["1e-999999999", "1e-99999999999999999999", "1e-1001"])
+def test_a_number_that_would_fill_the_memory_is_refused(number: str) -> None:
+    with pytest.raises(InvalidData, match="more than 1000 digits"):
+        calculate(number)

@@ -81,6 +81,9 @@ def table(output: ToolOutput) -> tuple[list[str], list[list[Any]]]:
         ("a,b\n1_000,1\nnan,inf\n", ["a", "b"], [["1_000", 1], ["nan", "inf"]]),
         ("a,b\n-1,+2\n1e3,-.5\n", ["a", "b"], [[-1.0, 2.0], [1000.0, -0.5]]),
         ("a,b\n1,x\nn/a,y\n2,z\n", ["a", "b"], [[1, "x"], ["n/a", "y"], [2, "z"]]),
+        ("a,b\n1.,.5\n2,1.5e2\n", ["a", "b"], [[1.0, 0.5], [2.0, 150.0]]),
+        # almost a number, in time as its length
+        (f"a,b\n{'1' * 130_000}x,2\n", ["a", "b"], [["1" * 499 + "…", 2]]),
     ],
 )
 def test_it_is_read_as_it_is_meant(

@@ -12,7 +12,7 @@ import genai_tools_data
 import pytest
 from fixtures import MakeHost
 from genai_tools_data import file_tools, folder
-from genai_tools_data.file_tools import MOST_LINE, MOST_LISTED, MOST_TEXT
+from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,6 +238,15 @@ class TestListing:
     ) -> None:
         monkeypatch.setattr(file_tools, "MOST_LOOKED_AT", 2)
         text = call("list_files", deep=True).text
+        assert text.endswith("(there are more than can be looked at: name a folder)")
+
+    def test_folders_in_folders_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
+        folder = root / "deep"
+        for _ in range(MOST_DEPTH + 5):
+            folder = folder / "d"
+        folder.mkdir(parents=True)
+        text = call("list_files", deep=True, pattern="d").text
+        assert text.count("\n") == MOST_DEPTH
         assert text.endswith("(there are more than can be looked at: name a folder)")
 
 

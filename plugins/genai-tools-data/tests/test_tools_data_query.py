@@ -174,6 +174,8 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
         (Query("t", filters=[Filter("text", "between", [1])]), "takes two values for 'between'"),
         (Query("t", filters=[Filter("text", "=", 2**63)]), "is too large"),
         (Query("t", filters=[Filter("text", "in", [1] * 501)]), "more than 500 values"),
+        (Query("t", filters=[Filter("text", "contains", "x" * 1001)]), "looks for more than 1000"),
+        (Query("t", filters=[Filter("text", "starts with", "x" * 1001)]), "for more than 1000"),
         (Query("t", order_by=[Order("x")], group_by=["text"]), "no column of the result 'x'"),
         (Query("t", limit=0), "limit is a number of rows from 1"),
         (Query("t", offset=-1), "offset is a number of rows from 0"),

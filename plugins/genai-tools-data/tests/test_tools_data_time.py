@@ -50,7 +50,11 @@ def test_the_time(sent: Any, zone: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sent", ["", "now", "2025-01-31T23:30:00", 5, ["x"], {}, "0001-01-01T00:00:00+14:00", "\x00"]
+    "sent",
+    [
+        *("", "now", "2025-01-31T23:30:00", 5, ["x"], {}, "0001-01-01T00:00:00+14:00", "\x00"),
+        f"2025-01-31T23:30:00Z{'[x]' * 1000}!",  # which many ways lead through
+    ],
 )
 def test_what_is_no_time_is_as_if_it_were_not_there(sent: Any) -> None:
     assert told(sent, "UTC") == told(None, "UTC")

@@ -1,0 +1,96 @@
+"""A statement that takes more than there is ends, and the host goes on."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import genai_tools_data
+import pytest
+from fixtures import MakeHost
+from genai_tools_data import apart
+from genai_tools_data.apart import can_run, run_apart
+from genai_tools_data.database import opened_file
+
+from genai_host import Host
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled
+
+pytestmark = pytest.mark.skipif(not can_run(), reason="query_sql needs Python 3.11")
+
+A = "printf('%.*c', 1000000, 'a')"
+LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)
+"""Hours of work, and no step of SQLite's between."""
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+
+
+def doubling(times: int) -> str:
+    """Each of its tables has twice what is in the one before."""
+    tables = ["c0 AS (SELECT i AS x FROM things)"]
+    tables += [f"c{n + 1} AS (SELECT x + x AS x FROM c{n})" for n in range(times)]
+    return f"WITH {', '.join(tables)} SELECT x FROM c{times}"
+
+
+@pytest.fixture(params=["things.db", "things.csv"])
+def file(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made: Path = tmp_path / request.param
+    if made.suffix == ".csv":
+        made.write_text("i,name\n1,a\n2,b\n")
+    else:
+        with closing(sqlite3.connect(made)) as connection:
+            connection.executescript(
+                "CREATE TABLE things (i INTEGER, name TEXT);"
+                "INSERT INTO things VALUES (1, 'a'), (2, 'b');"
+            )
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(made))
+    return made
+
+
+@pytest.fixture
+def host(make_host: MakeHost, file: Path) -> Host:
+    return make_host(tools=genai_tools_data)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [doubling(60), f"{ENDLESS} SELECT zeroblob(1000000) FROM n ORDER BY random()"],
+    ids=["doubling", "sort"],
+)
+def test_what_takes_too_much_memory_is_told(
+    host: Host, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    monkeypatch.setattr(apart, "MOST_MEMORY", 64 * 2**20)
+    output = host.call_tool("query_sql", {"sql": sql})
+    assert output.error
+    assert "takes too much memory" in output.text
+    assert "things" in output.text
+    told = host.call_tool("query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
+    assert told == "n\n3\n(1 row)"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe with a name")
+def test_one_long_step_ends_with_its_call(
+    tmp_path: Path, background: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+        connection.execute("CREATE TABLE things (i)")
+    begun, limits = tmp_path / "begun", Cancellation()
+    os.mkfifo(begun)
+    monkeypatch.setattr(apart, "_MAIN", f"open({str(begun)!r}, 'w').close(); {apart._MAIN}")
+    with opened_file(tmp_path / "x.db") as reader:
+        ended = background(run_apart, reader, f"SELECT {LONG}", limits, 1)
+        begun.read_bytes()  # which waits for the process
+        limits.cancel()
+        assert isinstance(ended.exception(30), Cancelled)
+
+
+def test_a_process_that_is_ended_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_MAIN", "import os; os._exit(9)")
+    output = host.call_tool("query_sql", {"sql": "SELECT 1"})
+    assert "the query takes too much memory, or time" in output.text
