@@ -8,7 +8,9 @@ how it is asked for, and then made by a JSON Schema to answer with one of
 
 The first form becomes a tool call, the second an answer. Showing does far better
 than telling: of ten questions, SmolLM2-135M chose the right tool nine times when it
-was shown the tools, and twice when it was told of them.
+was shown the tools, and twice when it was told of them. It also copies what it is shown:
+with questions that are about the arguments shown, and values of which each is another, it
+took the arguments from the question instead in 12 of 38 cases, and before in 7.
 """
 
 from __future__ import annotations
