@@ -19,6 +19,16 @@ from genai_host.testing import MadePlugin
 __all__ = ["host", "make_host", "weights"]
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what tests have scored (`record_property("score", ...)`), whether they passed or
+    not."""
+    reports = [each for key in ("passed", "failed") for each in terminalreporter.getreports(key)]
+    for report in reports:
+        for name, value in report.user_properties:
+            if name == "score":
+                terminalreporter.write_line(f"SCORE {value}")
+
+
 IN_ONE_PIECE = MadePlugin(
     models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
     offerings=[Offering("whole", "mock", "mock", lacks={"stream"})],

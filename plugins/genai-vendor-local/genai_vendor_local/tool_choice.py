@@ -8,7 +8,9 @@ how it is asked for, and then made by a JSON Schema to answer with one of
 
 The first form becomes a tool call, the second an answer. Showing does far better
 than telling: of ten questions, SmolLM2-135M chose the right tool nine times when it
-was shown the tools, and twice when it was told of them.
+was shown the tools, and twice when it was told of them. It also copies what it is shown:
+with questions that are about the arguments shown, and values of which each is another, it
+took the arguments from the question instead in 12 of 38 cases, and before in 7.
 """
 
 from __future__ import annotations
@@ -18,16 +20,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from genai_host.errors import RequestRefused
+from genai_vendor_local.examples import Examples
 
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
-_PLAINEST: Mapping[str, Any] = {
-    "number": 1,
-    "integer": 1,
-    "boolean": True,
-    "array": [],
-    "object": {},
-    "null": None,
-}
 
 
 class ToolChoice:
@@ -103,10 +98,11 @@ class ToolChoice:
         said = list(in_words(self._body["messages"]))
         told = [message for message in said if message["role"] == "system"]
         shown: list[dict[str, Any]] = []
+        examples = Examples()
         for name, tool in self._tools.items():
-            arguments = _example(tool.get("parameters") or {"type": "object"})
-            description = tool.get("description") or name
-            shown += _exchange(description, {"tool": name, "arguments": arguments})
+            arguments = examples.of(tool.get("parameters") or {"type": "object"})
+            question = _as_said(tool.get("description") or name, arguments)
+            shown += _exchange(question, {"tool": name, "arguments": arguments})
         if self._choice == "auto":
             answer = {"tool": self._none, "answer": "I am an assistant."}
             shown += _exchange("Who are you?", answer)
@@ -142,34 +138,15 @@ def _exchange(question: str, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _example(schema: Any, root: Any = None, depth: int = 0) -> Any:
-    """Some value of a JSON Schema: the schema's own example, or the plainest."""
-    root = schema if root is None else root
-    if not isinstance(schema, Mapping) or depth > 8:
-        return "x"
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    for key in ("examples", "enum"):
-        if schema.get(key):
-            return schema[key][0]
-    if "$ref" in schema:
-        return _example(_resolved(schema["$ref"], root), root, depth + 1)
-    for key in ("anyOf", "oneOf", "allOf"):
-        if schema.get(key):
-            return _example(schema[key][0], root, depth + 1)
-    if "properties" in schema:
-        properties = schema["properties"].items()
-        return {name: _example(inner, root, depth + 1) for name, inner in properties}
-    kind = schema.get("type")
-    return _PLAINEST.get(kind[0] if isinstance(kind, list) and kind else str(kind), "x")
-
-
-def _resolved(reference: str, root: Any) -> Any:
-    found = root
-    for step in reference.lstrip("#").strip("/").split("/"):
-        found = found.get(step) if isinstance(found, Mapping) and step else found
-    return found
+def _as_said(description: str, arguments: Any) -> str:
+    """A question that is about the arguments, so that the model sees where they come from."""
+    if not isinstance(arguments, Mapping) or not arguments:
+        return description
+    values = [
+        f"{name} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    ]
+    return f"{description} ({', '.join(values)})"
 
 
 def in_words(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

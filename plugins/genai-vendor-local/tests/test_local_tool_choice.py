@@ -285,7 +285,7 @@ def test_the_system_message_comes_before_what_is_shown() -> None:
     assert said[0] == ("system", "Be brief.")
     assert said[-1] == ("user", "What time is it?")
     assert [role for role, _ in said[1:]] == ["user", "assistant"] * 3 + ["user"]
-    assert ("user", "the weather of a city") in said  # what a tool is good for
+    assert ("user", "the weather of a city (city Alba)") in said  # what a tool is good for
     assert ("user", "get_time") in said  # its name, where it says nothing
 
 

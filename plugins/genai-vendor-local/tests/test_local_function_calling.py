@@ -1,0 +1,44 @@
+"""The agent, on the real model, chooses among three tools: scored over public cases.
+
+The score stands in the summary of the test run. What is asserted is what holds of any model,
+and that this one chooses well above chance: the bound lies far below what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import genai_feature_agent
+import pytest
+from fixtures import MakeHost
+from function_calls import WINDOW, Case, Played, Score, play, read_cases
+
+from genai_host.errors import LimitExceeded
+
+pytestmark = [pytest.mark.weights, pytest.mark.slow]
+
+_AT_LEAST = 25
+"""Of 50 cases, those where the right tool is called: by chance it would be 17."""
+
+
+@pytest.mark.timeout(1800)  # minutes where the machine does other things as well
+def test_the_agent_calls_the_right_one_of_three_tools(
+    make_local_host: MakeHost, record_property: Callable[[str, object], None]
+) -> None:
+    def played(case: Case) -> Played:
+        plugins = {"agent": genai_feature_agent, "case": case.plugin()}
+        with make_local_host(plugins=plugins, window=WINDOW) as host:
+            return play(host, case, "smollm2")
+
+    cases = read_cases()
+    assert len(cases) == 50
+    results = [played(case) for case in cases]
+    score = Score.of(results)
+    record_property("score", f"function calling: {score}")
+    for each in results:
+        assert all(map(each.case.accepts, each.calls)), each.line
+        assert each.ran is bool(each.calls), each.line
+        assert each.error is None or isinstance(each.error, LimitExceeded), each.line
+    assert score.chosen >= _AT_LEAST, "\n".join(each.line for each in results)
+    # no luck: the model is held to a grammar, and told to call tools
+    assert score.called > len(cases) / 2, "\n".join(each.line for each in results)
