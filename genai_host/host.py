@@ -26,16 +26,18 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
+    ToolSet,
+    ToolSource,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
-from genai_host.config import Config, read_config
+from genai_host.config import Config, SetConfig, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
+from genai_host.errors import ConfigurationError, ConversationClosed, GenaiError, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
@@ -51,7 +53,8 @@ from genai_host.resolution import Catalog
 from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
-from genai_host.telling import nearest
+from genai_host.telling import nearest, said
+from genai_host.tool_sets import OpenedSet, warn_unknown
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -241,14 +244,21 @@ class Host:
     def toolbox(self) -> Toolbox:
         """The tools of all plugins, each with the approval that the user wants for it."""
         registry, approvals = self.registry, self.config.approvals
+        warn_unknown(self.config, registry.tool_sets)
         return Toolbox(
             registry.tools,
             self.clock,
             self.codec,
-            registry.tool_sources.values(),
+            [self._tool_source(each) for each in registry.tool_sources.values()],
             {name: cast(Approval, approval) for name, approval in approvals.items()},
             registry.reactions,
         )
+
+    def _tool_source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:
+        if isinstance(declared, ToolSource):
+            return declared
+        config = self.config.tools.get(declared.name, SetConfig())
+        return OpenedSet(declared, config, self.keys, self.config.file)
 
     def tools(self) -> dict[str, Tool]:
         """The tools that models may ask for, by name, each with the approval that the user
@@ -258,6 +268,10 @@ class Host:
     def tool(self, name: str) -> Tool:
         """One of them. Raises `ConfigurationError` if there is none."""
         tools = self.tools()
+        fault = self.toolbox.fault(name)
+        if name not in tools and fault is not None:
+            hint = fault.hint if isinstance(fault, GenaiError) else ""
+            raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}", hint=hint)
         if name not in tools:
             near = nearest(name, tools)
             known = f"there are: {', '.join(tools) or 'none'}"

@@ -13,7 +13,7 @@ from genai_host.apart import apart
 from genai_host.api import Clock, Tool, ToolSource
 from genai_host.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
-from genai_host.telling import shown, told
+from genai_host.telling import shown, told_with_hint
 
 MOST = 1000
 """Tools of one source."""
@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 class ToolSources:
     """May be used from many threads.
 
-    seen   what each source had when it was last asked, by full name
+    seen     what each source had when it was last asked, by full name
+    faults   why a source has none for now, by its name
     """
 
     def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
@@ -37,6 +38,7 @@ class ToolSources:
         self._lock = threading.Lock()
         self._asked_again: dict[str, float] = {}
         self.seen: dict[str, Tool] = {}
+        self.faults: dict[str, BaseException] = {}
 
     def tools(self, until: Cancellation) -> Mapping[str, Tool]:
         """What all of them have now, by full name. Raises what it was cancelled with."""
@@ -71,13 +73,16 @@ class ToolSources:
                 self._asked_again[source.name] = self._clock.monotonic() + _PAUSE
                 return {}
             self.seen.update(found)
+            self.faults.pop(source.name, None)
             return found
 
     def _asked(self, source: ToolSource, until: Cancellation) -> dict[str, Tool] | None:
         """None if it did not answer, or not with tools."""
 
         def failed(error: BaseException) -> None:
-            _log.warning("the tools of %s are not there for now: %s", source.name, told(error))
+            self.faults[source.name] = error
+            what = "the tools of %s are not there for now: %s"
+            _log.warning(what, source.name, told_with_hint(error))
 
         def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
             return lambda: _named(source, source.tools(scope))

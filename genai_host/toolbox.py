@@ -115,6 +115,10 @@ class Toolbox:
         further = {name: self._approved(tool) for name, tool in sourced.items()}
         return dict(sorted({**further, **self._tools}.items()))
 
+    def fault(self, name: str) -> BaseException | None:
+        """Why the source of a tool has none for now; None if nothing is wrong with it."""
+        return self._sources.faults.get(of_source(name))
+
     def close(self) -> None:
         self._sources.close()
 

@@ -35,7 +35,7 @@ from genai_host.api import (
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.tools import output_of
 from genai_host.cancellation import Cancellation
-from genai_host.config import Config
+from genai_host.config import Config, SetConfig
 from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
 from genai_host.record import Record
@@ -45,6 +45,7 @@ from genai_host.testing.garbage import with_faults
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.replaying import replay_everywhere
 from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.tool_sources import of_source
 from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
 
 _DIALECTS = ("openai-chat", "openai-responses")
@@ -78,10 +79,13 @@ class ToolSuite(PluginSuite):
             samples = [({"sides": 1}, "1"), ({"sides": 6},)]
 
     plugin    the module with the hooks, or an object with them
-    tool      its name
+    tool      its name; of one from a source, `SOURCE__NAME`
     samples   arguments that it can be called with, each alone or with the text of the output
     context   in which it applies
+    settings  of its set of tools, if it is of one
     beside    further plugins that it needs, by name
+
+    What needs a fixture is set in one that is used by all: `self.samples = ...`.
 
     It is really called, many times, and with odd arguments where its schema takes them.
     """
@@ -89,10 +93,12 @@ class ToolSuite(PluginSuite):
     tool: str
     samples: Sequence[Sample]
     context: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
 
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
         self._hosts: list[Host] = []
+        self._tool: Tool | None = None
         yield
         for host in self._hosts:
             host.close()
@@ -226,23 +232,29 @@ class ToolSuite(PluginSuite):
     # what the tests are made of
 
     def found(self) -> Tool:
-        by_name = {each.name: each for each in self.declared().tools}
-        assert self.tool in by_name, f"the plugin declares {sorted(by_name)}"
-        return by_name[self.tool]
+        """As the plugin has it: declared, or from one of its sources."""
+        if self._tool is None:
+            self.declared()
+            by_name = self.host().tools()
+            assert self.tool in by_name, f"the plugin has {sorted(by_name)}"
+            self._tool = by_name[self.tool]
+        return self._tool
 
     def host(self) -> Host:
         """A host with the tool, and a feature that calls it with each sample."""
         feature = Feature("calling", NoSettings, _respond, help="calls what it is asked to")
         host = Host(
-            config=Config(),
+            config=Config(tools=self._tables()),
             discovery=self.plugins(
                 model=FakeModel(self._asks), calling=MadePlugin(features=[feature])
             ),
             patience=Patience(tries=1, calls=1),
         )
         self._hosts.append(host)
-        tool = host.registry.tools[self.tool]
-        host.registry.tools[self.tool] = evolve(tool, seconds=min(tool.seconds, self.patience))
+        tool = host.registry.tools.get(self.tool)
+        if tool is not None:
+            seconds = min(tool.seconds, self.patience)
+            host.registry.tools[self.tool] = evolve(tool, seconds=seconds)
         return host
 
     def run(self, limits: Cancellation | None = None) -> ToolRun:
@@ -265,6 +277,9 @@ class ToolSuite(PluginSuite):
                         yield arguments, False
                     else:
                         yield arguments, True
+
+    def _tables(self) -> Mapping[str, SetConfig]:
+        return {of_source(self.tool): SetConfig(self.settings)} if self.settings else {}
 
     def _handled(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         try:

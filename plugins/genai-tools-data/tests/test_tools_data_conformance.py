@@ -29,7 +29,7 @@ class _Tools(ToolSuite):
 
 
 class TestListTables(_Tools):
-    tool = "list_tables"
+    tool = "data__list_tables"
     samples = [({}, "table | kind | columns\nsales | table | region, price, sold\n(1 row)")]
 
 
@@ -46,12 +46,12 @@ class TestListTablesOfADatabase(TestListTables):
 
 
 class TestDescribeTable(_Tools):
-    tool = "describe_table"
+    tool = "data__describe_table"
     samples = [({"table": "sales"},), ({"table": "SALES"},)]
 
 
 class TestQueryTable(_Tools):
-    tool = "query_table"
+    tool = "data__query_table"
     samples = [
         ({"table": "sales", "columns": ["price"]}, "price\n1.5\n2.5\n3\n(3 rows)"),
         (
@@ -71,7 +71,7 @@ class TestQueryTable(_Tools):
 
 @pytest.mark.skipif(not can_bound(), reason="it applies from Python 3.11 on")
 class TestQuerySql(_Tools):
-    tool = "query_sql"
+    tool = "data__query_sql"
     samples = [
         (
             {"sql": "SELECT region, max(price) AS most FROM sales GROUP BY region", "limit": 1},
@@ -81,7 +81,7 @@ class TestQuerySql(_Tools):
 
 
 class TestChart(_Tools):
-    tool = "chart"
+    tool = "data__chart"
     samples = [
         (
             {
@@ -101,7 +101,7 @@ class TestChart(_Tools):
 
 
 class TestListFiles(_Tools):
-    tool = "list_files"
+    tool = "files__list_files"
     samples = [
         ({}, "notes.md (17 bytes)"),
         ({"pattern": "*.txt", "deep": True, "folder": "."}, "there are no such files"),
@@ -109,7 +109,7 @@ class TestListFiles(_Tools):
 
 
 class TestReadFile(_Tools):
-    tool = "read_file"
+    tool = "files__read_file"
     samples = [
         ({"path": "notes.md"},),
         (
