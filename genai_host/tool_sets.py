@@ -48,6 +48,11 @@ class OpenedSet(ToolSource):
             raise Unavailable(f"{self.name} is closed")
         return opened.tools(limits) if isinstance(opened, ToolSource) else opened
 
+    @property
+    def holds_a_source(self) -> bool:
+        """Whether it was opened as a source, which can be closed, and not as a list."""
+        return isinstance(self._opened, ToolSource)
+
     def close(self) -> None:
         self._closed = True  # not under the lock: somebody may wait under it
         if isinstance(self._opened, ToolSource):

@@ -18,9 +18,11 @@ from genai_host.telling import shown, told_with_hint
 MOST = 1000
 """Tools of one source."""
 
+BETWEEN = "__"
+"""What stands between the name of a source and that of its tool."""
+
 _SECONDS = 30.0  # that a source may take: a server may have to be started
 _PAUSE = 60.0  # seconds that one that failed is left alone
-_BETWEEN = "__"
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class ToolSources:
                 return {}
         found = self._asked(source, until)
         with self._lock:
-            before = [name for name in self.seen if name.startswith(source.name + _BETWEEN)]
+            before = [name for name in self.seen if name.startswith(source.name + BETWEEN)]
             for name in before:
                 del self.seen[name]
             if found is None:
@@ -100,7 +102,7 @@ class ToolSources:
 
 def of_source(name: str) -> str:
     """The source whose tool has that full name."""
-    return name.partition(_BETWEEN)[0]
+    return name.partition(BETWEEN)[0]
 
 
 def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -110,7 +112,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
             raise TypeError(f"it gives {shown(tool)}, which is no Tool")
-        name = f"{source.name}{_BETWEEN}{tool.name}"
+        name = f"{source.name}{BETWEEN}{tool.name}"
         try:
             found[name] = evolve(tool, name=name)
         except TypeError:

@@ -14,7 +14,6 @@ from attrs import evolve, frozen
 from genai_host.api import (
     Answer,
     CallTools,
-    ChatCall,
     Checker,
     Completion,
     Feature,
@@ -32,7 +31,7 @@ from genai_host.api import (
     Turn,
     tool_message,
 )
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import write_json
 from genai_host.api.tools import output_of
 from genai_host.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
@@ -45,11 +44,16 @@ from genai_host.testing.garbage import with_faults
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.replaying import replay_everywhere
 from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.testing.suites.tool_checks import (
+    Sample,
+    check_description,
+    check_output,
+    check_parameters,
+    check_services_take,
+)
 from genai_host.tool_sources import of_source
 from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
 
-_DIALECTS = ("openai-chat", "openai-responses")
-_LONGEST_DESCRIPTION = 1024  # characters that OpenAI's services take
 _AT_ONCE = 8
 
 _ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
@@ -59,11 +63,9 @@ _ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
     {"current_page": {"type": 5, "id": "\x00"}, "user": False},
 )
 
-Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
-
 
 @frozen
-class _Run:
+class Run:
     """What a tool is given by a test."""
 
     context: Mapping[str, Any]
@@ -106,30 +108,15 @@ class ToolSuite(PluginSuite):
     # what it declares
 
     def test_it_is_declared(self) -> None:
-        tool = self.found()
-        assert len(tool.description) <= _LONGEST_DESCRIPTION, "services refuse it"
-        assert tool.description == tool.description.strip()
-        assert all(letter.isprintable() or letter == "\n" for letter in tool.description)
+        check_description(self.found())
 
     def test_its_parameters_are_described(self) -> None:
         """By a JSON Schema of an object, which requires nothing that it does not tell of."""
-        parameters = self.found().schema.parameters
-        Checker(parameters)
-        assert parameters["type"] == "object"
-        assert set(parameters.get("required", ())) <= set(parameters["properties"])
-        json.dumps(parameters, allow_nan=False)
+        check_parameters(self.found())
 
     def test_services_take_it(self) -> None:
         """It is written into requests as it is."""
-        schema = self.found().schema
-        host = self.host()
-        call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
-        for name in _DIALECTS:
-            request = host.registry.dialects[name].prepare_request(call)
-            [written] = read_json(request.data())["tools"]
-            written = written.get("function", written)
-            assert (written["name"], written["description"]) == (schema.name, schema.description)
-            assert written["parameters"] == json.loads(json.dumps(dict(schema.parameters)))
+        check_services_take(self.found(), self.host())
 
     def test_it_says_whether_it_applies(self) -> None:
         """Whatever the context is."""
@@ -148,11 +135,7 @@ class ToolSuite(PluginSuite):
         checker = Checker(self.found().schema.parameters)
         for arguments, *expected in self.samples:
             checker.check(arguments)
-            output = self.called(host, arguments)
-            assert not output.error, f"{arguments}: {output.text}"
-            form = json.loads(json.dumps(host.codec.to_json(output)))
-            assert host.codec.from_json(form, ToolOutput) == output
-            assert [output.text] == (expected or [output.text]), f"{arguments}"
+            check_output(self.called(host, arguments), arguments, expected, host)
 
     def test_what_it_gives_is_not_cut(self) -> None:
         """By what the host allows an output to have."""
@@ -259,7 +242,7 @@ class ToolSuite(PluginSuite):
 
     def run(self, limits: Cancellation | None = None) -> ToolRun:
         """What the tool gets beside its arguments."""
-        return _Run(dict(self.context), limits or Cancellation())
+        return Run(dict(self.context), limits or Cancellation())
 
     def called(self, host: Host, arguments: Mapping[str, Any]) -> ToolOutput:
         """What the host makes of a call, which a human approves of."""

@@ -10,7 +10,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data.database import can_bound
 
-from genai_host.testing.suites import ToolSuite
+from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
 TIME = "2025-01-02T03:04:05+01:00[Europe/Oslo]"
 CSV = "region,price,sold\nnorth,1.5,3\nsouth,2.5,4\nnorth,3,\n"
@@ -131,3 +131,35 @@ class TestCurrentTime(_Tools):
         ({}, "Thursday, 2025-01-02T03:04:05+01:00 (Europe/Oslo)"),
         ({"zone": "Asia/Tokyo"}, "Thursday, 2025-01-02T11:04:05+09:00 (Asia/Tokyo)"),
     ]
+
+
+class _Sets(ToolSourceSuite):
+    plugin = genai_tools_data
+
+    @pytest.fixture(autouse=True)
+    def _unnamed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("GENAI_TOOLS_DATA", raising=False)
+        monkeypatch.delenv("GENAI_TOOLS_FILES", raising=False)
+
+
+class TestData(_Sets):
+    source = "data"
+    unusable = {"path": 5}
+    samples = {"list_tables": [({},)], "query_table": [({"table": "sales"},)]}
+
+    @pytest.fixture(autouse=True)
+    def _named(self, tmp_path: Path) -> None:
+        (tmp_path / "sales.csv").write_text(CSV)
+        self.settings = {"path": str(tmp_path / "sales.csv")}
+
+
+class TestFiles(_Sets):
+    source = "files"
+    unusable = {"foldr": "/"}
+    samples = {"list_files": [({}, "notes.md (3 bytes)")], "read_file": [({"path": "notes.md"},)]}
+
+    @pytest.fixture(autouse=True)
+    def _named(self, tmp_path: Path) -> None:
+        (tmp_path / "files").mkdir()
+        (tmp_path / "files" / "notes.md").write_text("one")
+        self.settings = {"folder": str(tmp_path / "files")}
