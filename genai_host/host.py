@@ -6,6 +6,7 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import copy
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ from genai_host.config import Config, SetConfig, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, GenaiError, StoreError
+from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
@@ -268,11 +269,14 @@ class Host:
     def tool(self, name: str) -> Tool:
         """One of them. Raises `ConfigurationError` if there is none."""
         tools = self.tools()
-        fault = self.toolbox.fault(name)
-        if name not in tools and fault is not None:
-            hint = fault.hint if isinstance(fault, GenaiError) else ""
-            raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}", hint=hint)
         if name not in tools:
+            fault = self.toolbox.fault(name)
+            if isinstance(fault, ConfigurationError):
+                error = copy.copy(fault)
+                error.args = (f"there is no tool {name!r}: {fault}",)
+                raise error from fault
+            if fault is not None:
+                raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}") from fault
             near = nearest(name, tools)
             known = f"there are: {', '.join(tools) or 'none'}"
             raise ConfigurationError(

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class ToolSources:
     """May be used from many threads.
 
-    seen     what each source had when it was last asked, by full name
+    seen     what each source had when it last said so, by full name
     faults   why a source has none for now, by its name
     """
 
@@ -51,9 +51,11 @@ class ToolSources:
         }
 
     def tool(self, name: str, until: Cancellation) -> Tool | None:
-        """The tool of that full name; None if there is none now."""
+        """The tool of that full name; None if there is none. One that was seen is not looked
+        for again: that was when it was offered."""
         source = self._sources.get(of_source(name))
-        return None if source is None else self._tools(source, until).get(name)
+        seen = self.seen.get(name)
+        return seen if seen or source is None else self._tools(source, until).get(name)
 
     def close(self) -> None:
         for source in self._sources.values():
@@ -68,13 +70,11 @@ class ToolSources:
                 return {}
         found = self._asked(source, until)
         with self._lock:
-            before = [name for name in self.seen if name.startswith(source.name + BETWEEN)]
-            for name in before:
-                del self.seen[name]
             if found is None:
                 self._asked_again[source.name] = self._clock.monotonic() + _PAUSE
                 return {}
-            self.seen.update(found)
+            others = {name: self.seen[name] for name in self.seen if of_source(name) != source.name}
+            self.seen = {**others, **found}
             self.faults.pop(source.name, None)
             return found
 

@@ -27,9 +27,10 @@ class ToolSource(ABC):
 
     @abstractmethod
     def tools(self, limits: Limits) -> Iterable[Tool]:
-        """Those that there are now. It is asked whenever tools are offered, from any thread:
-        what costs time is to be done once. It may raise whatever says why there are none; it
-        is left alone for a while then."""
+        """Those that there are now. It is asked whenever tools are offered, and where one is
+        called that it has not named, from any thread: what costs time is to be done once. It
+        may raise whatever says why there are none; it is left alone for a while then, and
+        none is offered, but those that it has named before can be called."""
 
     def close(self) -> None:
         """Give back all that it holds. Calls of its tools may be under way."""
