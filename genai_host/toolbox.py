@@ -135,8 +135,17 @@ class Toolbox:
         return tuple(
             OfferedTool(self.schema(tool), tool.approval)
             for tool in self.tools(until).values()
-            if tool.approval != "deny" and not self._absence(tool, context, until)
+            if not self.why_not(tool, context, until)
         )
+
+    def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+        """Why a tool is not offered in a context; empty if it is.
+
+        Raises what it was cancelled with.
+        """
+        if tool.approval == "deny":
+            return "it is denied"
+        return self._absence(tool, context, until)
 
     def call(
         self,
