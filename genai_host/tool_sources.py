@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from attrs import evolve
@@ -42,11 +42,15 @@ class ToolSources:
         self.seen: dict[str, Tool] = {}
         self.faults: dict[str, BaseException] = {}
 
-    def tools(self, until: Cancellation) -> Mapping[str, Tool]:
-        """What all of them have now, by full name. Raises what it was cancelled with."""
+    def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
+        """What all of them have now, by full name. Raises what it was cancelled with.
+
+        only   names and beginnings of names: who can have none of these is not asked
+        """
         return {
             name: tool
             for source in self._sources.values()
+            if may_have(source.name, only)
             for name, tool in self._tools(source, until).items()
         }
 
@@ -103,6 +107,26 @@ class ToolSources:
 def of_source(name: str) -> str:
     """The source whose tool has that full name."""
     return name.partition(BETWEEN)[0]
+
+
+def may_have(source: str, only: Sequence[str] | None) -> bool:
+    """Whether a source can have one of some tools: names, and beginnings of names as `git__*`;
+    None for any."""
+    own = source + BETWEEN
+    for name in only or ():
+        if name.endswith("*"):
+            if own.startswith(name[:-1]) or name.startswith(own):
+                return True
+        elif of_source(name) == source:
+            return True
+    return only is None
+
+
+def fits(name: str, only: Sequence[str] | None) -> bool:
+    """Whether a tool is one of them."""
+    return only is None or any(
+        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in only
+    )
 
 
 def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
