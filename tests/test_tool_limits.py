@@ -189,7 +189,11 @@ class TestCommands:
 
     @pytest.mark.parametrize(
         "options",
-        [["--tools", "zzz", "--no-tools"], ["--tools", "zzz", "--save", "mine"]],
+        [
+            ["--tools", "zzz", "--no-tools"],
+            ["--tools", "zzz", "--save", "mine"],
+            ["--max-cost", "0"],
+        ],
     )
     def test_what_does_not_go_together_is_refused(
         self, terminal: Terminal, options: list[str]

@@ -80,6 +80,12 @@ _OPTIONS = (
         help="The only tools that it may use, as calculate,git__*.",
     ),
     click.option("--no-tools", is_flag=True, help="Use no tools."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="DOLLARS",
+        help="Call no model again in a turn that has cost so much.",
+    ),
 )
 
 
@@ -196,10 +202,13 @@ def changes(
     settings: tuple[str, ...],
     tools: tuple[str, ...] = (),
     no_tools: bool = False,
+    max_cost: float | None = None,
     template: Template | None = None,
 ) -> dict[str, Any]:
     """What the options ask for, and the template where they say nothing, as `Host.open`
     takes it."""
+    from genai_host.driver import Caps
+
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
@@ -223,6 +232,7 @@ def changes(
         "parameters": parameters,
         "settings": chosen,
         "tools": _tool_names(tools, no_tools),
+        "caps": None if max_cost is None else Caps(cost=max_cost),
     }
 
 
