@@ -31,6 +31,8 @@ from genai_host.tries import Try
 
 _RESULTS = (Completion, TokenCount, Vectors, Verdict)
 """What models answer."""
+_CALLS = (Prompt, Embed, Moderate)
+"""Steps that call models, which may cost something."""
 _BEFORE = 4  # messages that may stand before a history, as instructions do
 
 
@@ -40,19 +42,27 @@ class Account:
     history       messages that need not be told of
     round_trips   how often models may be called
     steps         how many steps there may be, of any kind
+    dollars       how much calls of models may have cost before another one; None for any
     usage         tokens used, also by calls that failed, as far as they said so
     """
 
     def __init__(
-        self, history: Iterable[Message], round_trips: int, steps: int, codec: Codec
+        self,
+        history: Iterable[Message],
+        round_trips: int,
+        steps: int,
+        dollars: float | None,
+        codec: Codec,
     ) -> None:
         self.usage = Usage()
         self._max_round_trips = round_trips
         self._max_steps = steps
+        self._max_dollars = dollars
         self._codec = codec
         self._lock = threading.Lock()
         self._round_trips = 0
         self._steps = 0
+        self._unpriced = 0
         self._details: dict[Path, Detail] = {}
         self._costs: dict[Path, Cost] = {}
         self._completions: dict[Path, Completion] = {}
@@ -89,12 +99,14 @@ class Account:
             raise LimitExceeded(
                 f"the turn may call models {self._max_round_trips} times", limit="round_trips"
             )
+        if self._max_dollars is not None and isinstance(step, _CALLS):
+            self._must_afford(self._max_dollars)
 
     def count_past(self, step: Step[Any]) -> None:
         """A step is on record: that it might was decided then."""
         with self._lock:
             self._steps += 1
-            self._round_trips += isinstance(step, (Prompt, Embed, Moderate))
+            self._round_trips += isinstance(step, _CALLS)
 
     def enter(
         self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Try] = ()
@@ -120,6 +132,7 @@ class Account:
             for call in calls:
                 if not isinstance(call, (TokenCount, Verdict)):
                     self.usage += call.usage
+            self._unpriced += isinstance(result, _RESULTS) and result.cost is None
             if calls:
                 self._costs[path] = sum((cost_of_call(call.cost) for call in calls), Cost())
             if detail is not None:
@@ -131,6 +144,23 @@ class Account:
         so that of prompts at once each is told as if alone, whichever ended first."""
         self._told += tuple(self._new)
         self._new.clear()
+
+    def _must_afford(self, most: float) -> None:
+        cost = self.cost
+        if cost.dollars >= most:
+            least = "at least " if cost.unknown else ""
+            raise LimitExceeded(
+                f"the turn has cost {least}{cost.dollars:.4g} US dollars, and may cost {most:g}",
+                limit="cost",
+                hint="ask for less at once, or let it cost more",
+            )
+        if self._unpriced:
+            raise LimitExceeded(
+                f"the turn may cost {most:g} US dollars, and what a call cost is not known",
+                limit="cost",
+                hint='pip install "genai-host[prices]" knows many prices; else bound its '
+                "round trips in place of its cost",
+            )
 
     def _not_told(self, messages: Sequence[Message]) -> Sequence[Message]:
         told = self._told

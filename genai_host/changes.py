@@ -5,9 +5,9 @@ written.
         set_keys(document, types, {"providers.my-gate.base_url": "https://gate.example/v1"})
 
 A key is its place in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
-`providers.NAME.SETTING`, `providers.NAME.models.MODEL`, `providers.NAME.calls.BOUND`. All
-values are text, as a command has it; each function raises `ConfigurationError` for what
-does not fit, and then nothing is written.
+`tools.NAME.SETTING`, `providers.NAME.SETTING`, `providers.NAME.models.MODEL`,
+`providers.NAME.calls.BOUND`. All values are text, as a command has it; each function raises
+`ConfigurationError` for what does not fit, and then nothing is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from genai_host.api import ProviderType, Secret
+from genai_host.api import ProviderType, Secret, ToolSet
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import read_json
 from genai_host.api.settings import Setting, describe, read_settings
@@ -48,6 +48,10 @@ def split_key(key: str) -> tuple[str, ...]:
         return tuple(key.split("."))
     if table in OF_NAMES and rest:
         return (table, *rest)
+    if table == "tools" and rest:
+        name, _, setting = rest[0].partition(".")
+        if setting and "." not in setting:
+            return (table, name, setting)
     if table == "providers" and rest and rest[0].count("."):
         name, setting = rest[0].split(".", 1)
         inner, *last = setting.split(".", 1)
@@ -55,7 +59,13 @@ def split_key(key: str) -> tuple[str, ...]:
             return (table, name, inner, *last)
         if setting and "." not in setting and setting not in ("models", "calls"):
             return (table, name, setting)
-    known = [*KEYS, "aliases.NAME", "approvals.TOOL", "providers.NAME.SETTING"]
+    known = [
+        *KEYS,
+        "aliases.NAME",
+        "approvals.TOOL",
+        "tools.NAME.SETTING",
+        "providers.NAME.SETTING",
+    ]
     near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else known
     raise ConfigurationError(f"there is no key {key!r}", hint=hint_for(key, near or known))
 
@@ -79,14 +89,28 @@ def add_instance(
     _check_instance(types, name, document["providers"][name])
 
 
-def set_keys(document: Document, types: Types, values: Mapping[str, str]) -> None:
-    """Set some keys. An instance that is not there is added, if a type has its name."""
+def set_keys(
+    document: Document,
+    types: Types,
+    values: Mapping[str, str],
+    sets: Mapping[str, ToolSet[Any]] | None = None,
+) -> None:
+    """Set some keys. An instance that is not there is added, if a type has its name.
+
+    sets   the sets of tools, by name
+    """
     instances: dict[str, None] = {}
+    of_sets: dict[str, ToolSet[Any]] = {}
     for key, text in values.items():
         where = split_key(key)
         if where[0] == "providers":
             instances[where[1]] = None
             _set_of_instance(document, types, key, where, text)
+        elif where[0] == "tools":
+            _, name, setting = where
+            of_sets[name] = set_named(sets or {}, name)
+            value = _value(of_sets[name].settings, key, setting, text)
+            _table(document, "tools", name)[setting] = _inline(value)
         elif where[0] in OF_NAMES:
             _table(document, where[0])[where[1]] = text
         else:
@@ -95,6 +119,8 @@ def set_keys(document: Document, types: Types, values: Mapping[str, str]) -> Non
             inner[where[-1]] = list(value) if isinstance(value, tuple) else value
     for name in instances:
         _check_instance(types, name, document["providers"][name])
+    for name, tools in of_sets.items():
+        _check_set(tools, document["tools"][name])
 
 
 def unset_keys(document: Document, keys: Iterable[str]) -> None:
@@ -141,6 +167,15 @@ def type_named(types: Types, name: str) -> ProviderType[Any]:
         hint = hint_for(name, near) if near else what_there_is("vendor", name, known)
         raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
     return types[name]
+
+
+def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
+    """Raises `ConfigurationError` for a set of tools that no plugin brings."""
+    if name not in sets:
+        raise ConfigurationError(
+            f"no plugin has tools {name!r} with settings", hint=hint_for(name, sorted(sets))
+        )
+    return sets[name]
 
 
 def _set_of_instance(
@@ -216,7 +251,11 @@ def _reference(key: str, name: str, text: str, instance: str) -> Any:
     raise ConfigurationError(
         f"{key} is a secret, and must not stand in the configuration",
         setting=name,
-        hint=f"genai-host keys set {instance} --setting {name}",
+        hint=(
+            f"genai-host keys set {instance} --setting {name}"
+            if instance
+            else f'say where it is: {key}=\'{{"env": "VARIABLE"}}\''
+        ),
     )
 
 
@@ -230,6 +269,15 @@ def _check_instance(types: Types, name: str, instance: Document) -> None:
     owner = f"provider {name}"
     read_settings(kind.settings, given, owner=owner, secrets=_any_secret)
     read_settings(Bounds, plain.get("calls", {}), owner=f"{owner}: calls")
+
+
+def _check_set(tools: ToolSet[Any], table: Document) -> None:
+    """The same of a set of tools."""
+    import tomlkit
+
+    given = tomlkit.item(table).unwrap()
+    owner = f"tools.{tools.name}"
+    read_settings(tools.settings, given, owner=owner, secrets=_any_secret)
 
 
 def _any_secret(setting: Setting, given: Any) -> Secret | None:

@@ -390,7 +390,7 @@ class Conversation:
             self.feature,
             turn,
             self._cast.agents,
-            self._toolbox,
+            self._toolbox.only(self._told.opened.tools),
             journal,
             cancellation,
             self._clock,
@@ -463,7 +463,8 @@ class Conversation:
     ) -> None:
         """All of it, or nothing if any of it is wrong."""
         cast = self._casting(models, parameters, settings)
-        self._note(Changed(cast.models, cast.parameters, cast.given))
+        tools = self._told.opened.tools
+        self._note(Changed(cast.models, cast.parameters, cast.given, tools))
         self._cast = cast
 
     def _casting(

@@ -25,6 +25,7 @@ from genai_host.api import (
     ReactionType,
     Serve,
     Tool,
+    ToolSet,
     ToolSource,
 )
 from genai_host.api.messages import PARTS
@@ -45,7 +46,7 @@ class Declarations:
     offerings: tuple[Offering, ...] = ()
     features: tuple[Feature[Any], ...] = ()
     tools: tuple[Tool, ...] = ()
-    tool_sources: tuple[ToolSource, ...] = ()
+    tool_sources: tuple[ToolSource | ToolSet[Any], ...] = ()
     reactions: tuple[ReactionType, ...] = ()
     parts: tuple[type[Part], ...] = ()
     http_routes: tuple[HttpRoute, ...] = ()
@@ -95,7 +96,7 @@ def ask(hook: Any) -> Declarations:
     )
 
 
-def _instances(hook: Any, kind: type) -> tuple[Any, ...]:
+def _instances(hook: Any, *kinds: type) -> tuple[Any, ...]:
     found: list[Any] = []
     for declared in hook():
         if not isinstance(declared, Iterable):
@@ -104,8 +105,9 @@ def _instances(hook: Any, kind: type) -> tuple[Any, ...]:
     if len(found) > _MOST:
         raise PluginError(f"{hook.name} gives more than {_MOST}")
     for item in found:
-        if not isinstance(item, kind):
-            raise PluginError(f"{hook.name} gives {shown(item)}, which is no {kind.__name__}")
+        if not isinstance(item, kinds):
+            names = " and no ".join(kind.__name__ for kind in kinds)
+            raise PluginError(f"{hook.name} gives {shown(item)}, which is no {names}")
     return tuple(found)
 
 
@@ -127,8 +129,8 @@ def _dialects(hook: Any) -> tuple[Dialect[Any, Any], ...]:
     return found
 
 
-def _tool_sources(hook: Any) -> tuple[ToolSource, ...]:
-    found = _instances(hook, ToolSource)
+def _tool_sources(hook: Any) -> tuple[ToolSource | ToolSet[Any], ...]:
+    found = _instances(hook, ToolSource, ToolSet)
     for source in found:
         TEXT.check(source, "name")
     return found

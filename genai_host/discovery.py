@@ -17,7 +17,7 @@ from attrs import frozen
 from genai_host.api import hookspecs
 from genai_host.config import Config
 from genai_host.declarations import Declarations, ask
-from genai_host.errors import PluginError
+from genai_host.errors import GenaiError, PluginError
 from genai_host.index import Found, Outcome, PluginIndex
 from genai_host.names import API_VERSION, APP, GROUP
 from genai_host.registry import Registry
@@ -270,7 +270,7 @@ def _broken_by(error: BaseException, found: Found) -> Broken:
 def _explained(error: BaseException, found: Found) -> Broken:
     """What a plugin's exception means, and the nearest fix."""
     fix = _usual_fix(found)
-    if isinstance(error, PluginError):
+    if isinstance(error, GenaiError):
         hint: object = error.hint  # a plugin may raise one of its own
         return Broken(found, said(error), one_line(hint) if hint and isinstance(hint, str) else fix)
     reason = told(error)

@@ -79,12 +79,16 @@ class Caps:
     steps         steps of any kind; telling how it goes is none
     seconds       time, less what calls wait for their `Rate`; None for no bound
     parallel      steps done at once
+    cost          US dollars, by list price; None for no bound. It is looked at before a call
+                  of a model, so that the last one may go beyond. What a call cost that was
+                  answered, and whose cost is not known, could be anything: none comes after it
     """
 
     round_trips: int = 50
     steps: int = 1000
     seconds: float | None = 600.0
     parallel: int = 8
+    cost: float | None = None
 
 
 class Driver:
@@ -125,7 +129,7 @@ class Driver:
         self._caps = caps
         self._heard = heard
         self._form = form
-        self._account = Account(turn.history, caps.round_trips, caps.steps, codec)
+        self._account = Account(turn.history, caps.round_trips, caps.steps, caps.cost, codec)
         self._traces: dict[Path, Trace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
@@ -280,8 +284,8 @@ class Driver:
         return outcome
 
     def _count(self, step: Step[Any]) -> None:
-        """The feature may handle having no more round trips, but not having no more
-        steps."""
+        """The feature may handle having no more round trips, or dollars, but not having no
+        more steps."""
         try:
             self._account.count(step)
         except LimitExceeded as error:

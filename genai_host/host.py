@@ -6,6 +6,7 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import copy
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,12 +27,15 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
+    ToolSet,
+    ToolSource,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
-from genai_host.config import Config, read_config
+from genai_host.config import Config, SetConfig, read_config
+from genai_host.config.keys import hint_for
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
@@ -51,7 +55,9 @@ from genai_host.resolution import Catalog
 from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
-from genai_host.telling import nearest
+from genai_host.telling import nearest, said
+from genai_host.tool_sets import OpenedSet, warn_unknown
+from genai_host.tool_sources import BETWEEN, fits, may_have
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -118,6 +124,7 @@ class Host:
         record: Recorder | bool = True,
         caps: Caps | None = None,
         returns: Any = None,
+        tools: Iterable[str] | None = None,
     ) -> Conversation:
         """Open a conversation.
 
@@ -136,6 +143,8 @@ class Host:
         caps         what one turn may use up
         returns      a class, or a JSON Schema: the `Answer.data` of each turn that names
                      no other will be of it. It is not on record
+        tools        the only ones that it may use: names, and beginnings of names as
+                     `git__*`; None for all. Those that are denied stay so
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
@@ -153,6 +162,7 @@ class Host:
             state=state,
             began=self.clock.now().isoformat(timespec="seconds"),
             tag=new_tag(),
+            tools=self._tool_names(tools),
         )
         return self._converse(
             chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
@@ -187,6 +197,7 @@ class Host:
         record: bool = True,
         caps: Caps | None = None,
         returns: Any = None,
+        tools: Iterable[str] | None = None,
     ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
@@ -203,12 +214,13 @@ class Host:
         began = retell(entries)
         feature, now = self.feature(began.opened.feature), began.opened
         changed = None
-        if model or provider or models or parameters or settings:
+        if model or provider or models or parameters or settings or tools is not None:
             joined = {**now.parameters, **(parameters or {})}
             changed = Changed(
                 self._routing.models_for(feature, model, provider, models or {}, now.models),
                 {name: value for name, value in joined.items() if value is not None},
                 {**now.settings, **(settings or {})},
+                now.tools if tools is None else self._tool_names(tools),
             )
         recorder: Recorder = kept if record else Record(entries)
         return self._converse(feature, began, lambda: (recorder, None), caps, changed, returns)
@@ -241,14 +253,35 @@ class Host:
     def toolbox(self) -> Toolbox:
         """The tools of all plugins, each with the approval that the user wants for it."""
         registry, approvals = self.registry, self.config.approvals
+        warn_unknown(self.config, registry.tool_sets)
         return Toolbox(
             registry.tools,
             self.clock,
             self.codec,
-            registry.tool_sources.values(),
+            [self._tool_source(each) for each in registry.tool_sources.values()],
             {name: cast(Approval, approval) for name, approval in approvals.items()},
             registry.reactions,
         )
+
+    def _tool_names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
+        """Raises `ConfigurationError` for what can be the name of no tool. Whether a source
+        has it is not asked."""
+        if given is None:
+            return None
+        names = (given,) if isinstance(given, str) else tuple(given)
+        registry = self.registry
+        for name in names:
+            declared = any(fits(each, (name,)) for each in registry.tools)
+            if not declared and not any(may_have(each, (name,)) for each in registry.tool_sources):
+                known = [*registry.tools, *(f"{each}{BETWEEN}*" for each in registry.tool_sources)]
+                raise ConfigurationError(f"there is no tool {name!r}", hint=hint_for(name, known))
+        return names
+
+    def _tool_source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:
+        if isinstance(declared, ToolSource):
+            return declared
+        config = self.config.tools.get(declared.name, SetConfig())
+        return OpenedSet(declared, config, self.keys, self.config.file)
 
     def tools(self) -> dict[str, Tool]:
         """The tools that models may ask for, by name, each with the approval that the user
@@ -259,6 +292,13 @@ class Host:
         """One of them. Raises `ConfigurationError` if there is none."""
         tools = self.tools()
         if name not in tools:
+            fault = self.toolbox.fault(name)
+            if isinstance(fault, ConfigurationError):
+                error = copy.copy(fault)
+                error.args = (f"there is no tool {name!r}: {fault}",)
+                raise error from fault
+            if fault is not None:
+                raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}") from fault
             near = nearest(name, tools)
             known = f"there are: {', '.join(tools) or 'none'}"
             raise ConfigurationError(

@@ -21,7 +21,7 @@ from genai_host.bounds import Bounds
 from genai_host.breaker import Breaker
 from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
-from genai_host.config.reading import place_of
+from genai_host.config.reading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
 from genai_host.gate import Gate
 from genai_host.keys import FoundKey, Keys
@@ -240,14 +240,10 @@ class Instance:
 
     def _placed(self, error: ConfigurationError, *key: str) -> ConfigurationError:
         """The same with the provider's name, and its place in the file if it has one."""
-        message = str(error)
-        if self._owner not in message:
-            message = f"{self._owner}: {message}"
-        if self._file and not error.file and all(key) and self._is_configured(*key):
-            place, error.line = place_of(self._file, "providers", self.name, *key)
-            error.file = self._file
-            message = f"{place}: {message}"
-        error.args = (message,)
+        if self._owner not in str(error):
+            error.args = (f"{self._owner}: {error}",)
+        if all(key) and self._is_configured(*key):
+            placed(error, self._file, "providers", self.name, *key)
         return error
 
     def _is_configured(self, name: str, call: str = "") -> bool:

@@ -68,26 +68,35 @@ class Keys:
         return self._ring.lack()
 
     def find(
-        self, instance: str, setting: Setting, *, kind: str = "", given: Any = None
+        self,
+        instance: str,
+        setting: Setting,
+        *,
+        kind: str = "",
+        given: Any = None,
+        table: str = "providers",
     ) -> FoundKey | None:
         """The secret of an instance; None if there is none.
 
         kind    name of the instance's type
         given   what the configuration says of it: a reference
+        table   of the configuration; nothing is kept but for providers
 
         Raises `ConfigurationError` for a secret that stands in the configuration itself,
         and for a reference to nothing.
         """
-        own = variable_of("providers", instance, setting.name)
+        own = variable_of(table, instance, setting.name)
         if self._variable(own):
             return FoundKey(Secret(self._variable(own)), f"the environment variable {own}")
         if given is not None:
-            return self._referred(instance, setting.name, given)
+            is_kept = table == "providers"
+            fix = f"genai-host keys set {instance} --setting {setting.name}" if is_kept else ""
+            return self._referred(setting.name, given, fix)
         for variable in setting.env if instance == kind else ():
             if self._variable(variable):
                 secret = Secret(self._variable(variable))
                 return FoundKey(secret, f"the environment variable {variable}")
-        return self._kept(instance, setting.name)
+        return self._kept(instance, setting.name) if table == "providers" else None
 
     def set(self, instance: str, setting: str, secret: Secret) -> str:
         """Keep a secret: in the keyring, or else in the file. Where it is now, in words."""
@@ -134,12 +143,12 @@ class Keys:
             )
         return FoundKey(secret, self._place(in_keyring=True))
 
-    def _referred(self, instance: str, setting: str, given: Any) -> FoundKey:
+    def _referred(self, setting: str, given: Any, fix: str) -> FoundKey:
         if not isinstance(given, Mapping):
             raise ConfigurationError(
                 f"{setting} is a secret, and must not stand in the configuration",
                 setting=setting,
-                hint=f"take it out, then: genai-host keys set {instance} --setting {setting}",
+                hint=f"take it out, then: {fix}" if fix else f"as {_FORMS}",
             )
         [(form, target), *more] = given.items() or [("", "")]
         if more or form not in ("env", "file", "keyring") or not isinstance(target, str):

@@ -43,6 +43,8 @@ class Opened:
     state        the feature's state that it began with
     schema       version of the form of these entries
     began, tag   see `Turn`
+    tools        the only ones that may be used: names, or beginnings of names as `git__*`;
+                 None for all
     """
 
     feature: str
@@ -55,6 +57,7 @@ class Opened:
     schema: int = SCHEMA
     began: str = ""
     tag: str = ""
+    tools: tuple[str, ...] | None = None
 
 
 @frozen
@@ -132,11 +135,12 @@ class Rewound:
 
 @frozen
 class Changed:
-    """From here on other models, parameters or settings hold: all of them, anew."""
+    """From here on other models, parameters, settings or tools hold: all of them, anew."""
 
     models: Mapping[str, str]
     parameters: Mapping[str, Any] = field(factory=dict)
     settings: Mapping[str, Any] = field(factory=dict)
+    tools: tuple[str, ...] | None = None
 
 
 Entry = Opened | Changed | TurnStarted | StepStarted | StepEnded | TurnEnded | Rewound

@@ -19,6 +19,7 @@ from genai_host.api import (
     ProviderType,
     ReactionType,
     Tool,
+    ToolSet,
     ToolSource,
 )
 from genai_host.api.messages import PARTS
@@ -50,7 +51,7 @@ class Registry:
     offerings: list[Offering] = field(factory=list)
     features: dict[str, Feature[Any]] = field(factory=dict)
     tools: dict[str, Tool] = field(factory=dict)
-    tool_sources: dict[str, ToolSource] = field(factory=dict)
+    tool_sources: dict[str, ToolSource | ToolSet[Any]] = field(factory=dict)
     reactions: dict[str, ReactionType] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
     http_routes: dict[str, HttpRoute] = field(factory=dict)
@@ -93,6 +94,11 @@ class Registry:
         self.parts.extend(declared.parts)
         self.http_routes.update((each.key, each) for each in declared.http_routes)
         self.commands.update((each.name, each) for each in declared.commands)
+
+    @property
+    def tool_sets(self) -> dict[str, ToolSet[Any]]:
+        """The sources of tools that have settings."""
+        return {name: each for name, each in self.tool_sources.items() if isinstance(each, ToolSet)}
 
     def owner(self, kind: str, name: str) -> str:
         """The plugin that declared it; empty if none did."""

@@ -126,6 +126,7 @@ class Retold:
                 models=entry.models,
                 parameters=entry.parameters,
                 settings=entry.settings,
+                tools=entry.tools,
             )
         elif isinstance(entry, (StepStarted, StepEnded)):
             self._started()

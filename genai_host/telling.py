@@ -25,6 +25,15 @@ def said(error: BaseException) -> str:
         return "it cannot say what is wrong"
 
 
+def told_with_hint(error: BaseException) -> str:
+    """What is wrong, and what to do about it, if the error says that. The class of an error
+    that can be expected is left out."""
+    hint = getattr(error, "hint", None)
+    if not isinstance(hint, str):
+        return told(error)
+    return f"{said(error)}; {one_line(hint)}" if hint else said(error)
+
+
 def shown(value: object) -> str:
     """A value in an error, shortened."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from attrs import evolve
@@ -13,14 +13,16 @@ from genai_host.apart import apart
 from genai_host.api import Clock, Tool, ToolSource
 from genai_host.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
-from genai_host.telling import shown, told
+from genai_host.telling import shown, told_with_hint
 
 MOST = 1000
 """Tools of one source."""
 
+BETWEEN = "__"
+"""What stands between the name of a source and that of its tool."""
+
 _SECONDS = 30.0  # that a source may take: a server may have to be started
 _PAUSE = 60.0  # seconds that one that failed is left alone
-_BETWEEN = "__"
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +30,8 @@ _log = logging.getLogger(__name__)
 class ToolSources:
     """May be used from many threads.
 
-    seen   what each source had when it was last asked, by full name
+    seen     what each source had when it last said so, by full name
+    faults   why a source has none for now, by its name
     """
 
     def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
@@ -37,19 +40,26 @@ class ToolSources:
         self._lock = threading.Lock()
         self._asked_again: dict[str, float] = {}
         self.seen: dict[str, Tool] = {}
+        self.faults: dict[str, BaseException] = {}
 
-    def tools(self, until: Cancellation) -> Mapping[str, Tool]:
-        """What all of them have now, by full name. Raises what it was cancelled with."""
+    def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
+        """What all of them have now, by full name. Raises what it was cancelled with.
+
+        only   names and beginnings of names: who can have none of these is not asked
+        """
         return {
             name: tool
             for source in self._sources.values()
+            if may_have(source.name, only)
             for name, tool in self._tools(source, until).items()
         }
 
     def tool(self, name: str, until: Cancellation) -> Tool | None:
-        """The tool of that full name; None if there is none now."""
+        """The tool of that full name; None if there is none. One that was seen is not looked
+        for again: that was when it was offered."""
         source = self._sources.get(of_source(name))
-        return None if source is None else self._tools(source, until).get(name)
+        seen = self.seen.get(name)
+        return seen if seen or source is None else self._tools(source, until).get(name)
 
     def close(self) -> None:
         for source in self._sources.values():
@@ -64,20 +74,21 @@ class ToolSources:
                 return {}
         found = self._asked(source, until)
         with self._lock:
-            before = [name for name in self.seen if name.startswith(source.name + _BETWEEN)]
-            for name in before:
-                del self.seen[name]
             if found is None:
                 self._asked_again[source.name] = self._clock.monotonic() + _PAUSE
                 return {}
-            self.seen.update(found)
+            others = {name: self.seen[name] for name in self.seen if of_source(name) != source.name}
+            self.seen = {**others, **found}
+            self.faults.pop(source.name, None)
             return found
 
     def _asked(self, source: ToolSource, until: Cancellation) -> dict[str, Tool] | None:
         """None if it did not answer, or not with tools."""
 
         def failed(error: BaseException) -> None:
-            _log.warning("the tools of %s are not there for now: %s", source.name, told(error))
+            self.faults[source.name] = error
+            what = "the tools of %s are not there for now: %s"
+            _log.warning(what, source.name, told_with_hint(error))
 
         def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
             return lambda: _named(source, source.tools(scope))
@@ -95,7 +106,27 @@ class ToolSources:
 
 def of_source(name: str) -> str:
     """The source whose tool has that full name."""
-    return name.partition(_BETWEEN)[0]
+    return name.partition(BETWEEN)[0]
+
+
+def may_have(source: str, only: Sequence[str] | None) -> bool:
+    """Whether a source can have one of some tools: names, and beginnings of names as `git__*`;
+    None for any."""
+    own = source + BETWEEN
+    for name in only or ():
+        if name.endswith("*"):
+            if own.startswith(name[:-1]) or name.startswith(own):
+                return True
+        elif of_source(name) == source:
+            return True
+    return only is None
+
+
+def fits(name: str, only: Sequence[str] | None) -> bool:
+    """Whether a tool is one of them."""
+    return only is None or any(
+        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in only
+    )
 
 
 def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -105,7 +136,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
             raise TypeError(f"it gives {shown(tool)}, which is no Tool")
-        name = f"{source.name}{_BETWEEN}{tool.name}"
+        name = f"{source.name}{BETWEEN}{tool.name}"
         try:
             found[name] = evolve(tool, name=name)
         except TypeError:

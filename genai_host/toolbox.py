@@ -9,8 +9,9 @@ what ends the turn.
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
@@ -38,7 +39,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError, InvalidData, LimitExceeded
 from genai_host.record import plain
 from genai_host.telling import one_line, said, shown, told
-from genai_host.tool_sources import ToolSources, of_source
+from genai_host.tool_sources import ToolSources, fits, of_source
 
 T = TypeVar("T")
 
@@ -94,6 +95,7 @@ class Toolbox:
         reactions: Mapping[str, ReactionType] | None = None,
     ) -> None:
         self._approvals = dict(approvals or {})
+        self._only: Sequence[str] | None = None
         self._tools = {name: self._approved(tool) for name, tool in tools.items()}
         self._sources = ToolSources(sources, clock)
         self._reactions = dict(reactions or {})
@@ -106,14 +108,27 @@ class Toolbox:
                 _log.warning("approvals: there is no tool %r", name)
         self._known: dict[str, tuple[Tool, _Known | InvalidData]] = {}
 
+    def only(self, names: Sequence[str] | None) -> Toolbox:
+        """The same with no more than some tools.
+
+        names   names, and beginnings of names as `git__*`; None for all
+        """
+        limited = copy.copy(self)  # what it holds is shared
+        limited._only = names
+        return limited
+
     def tools(self, until: Cancellation) -> dict[str, Tool]:
         """All that there are now, by name, with the approval that the user wants for each.
 
         Raises what it was cancelled with.
         """
-        sourced = self._sources.tools(until)
+        sourced = self._sources.tools(until, self._only)
         further = {name: self._approved(tool) for name, tool in sourced.items()}
-        return dict(sorted({**further, **self._tools}.items()))
+        return self._fitting({**further, **self._tools})
+
+    def fault(self, name: str) -> BaseException | None:
+        """Why the source of a tool has none for now; None if nothing is wrong with it."""
+        return self._sources.faults.get(of_source(name))
 
     def close(self) -> None:
         self._sources.close()
@@ -131,8 +146,17 @@ class Toolbox:
         return tuple(
             OfferedTool(self.schema(tool), tool.approval)
             for tool in self.tools(until).values()
-            if tool.approval != "deny" and not self._absence(tool, context, until)
+            if not self.why_not(tool, context, until)
         )
+
+    def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+        """Why a tool is not offered in a context; empty if it is.
+
+        Raises what it was cancelled with.
+        """
+        if tool.approval == "deny":
+            return "it is denied"
+        return self._absence(tool, context, until)
 
     def call(
         self,
@@ -170,7 +194,12 @@ class Toolbox:
             return None
         return _failed(f"{shown(call.name)} was interrupted, and may have been done")
 
+    def _fitting(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        return {name: tools[name] for name in sorted(tools) if fits(name, self._only)}
+
     def _tool(self, name: str, until: Cancellation) -> Tool | None:
+        if not fits(name, self._only):
+            return None
         if name in self._tools:
             return self._tools[name]
         found = self._sources.tool(name, until)
@@ -198,7 +227,7 @@ class Toolbox:
     ) -> str:
         """Why a call is not made; empty if it is."""
         if tool is None:
-            known = ", ".join(sorted({*self._tools, *self._sources.seen})) or "none"
+            known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
             return one_line(f"there is no tool {shown(call.name)}; there are: {known}")
         if tool.approval == "deny":
             return f"{tool.name} may not be used"

@@ -47,9 +47,14 @@ def fail() -> None:
     raise ValueError("oh \x1b[2J")
 
 
+@tool(applies=lambda context: "page" in context)
+def later() -> None:
+    """Wait."""
+
+
 @hookimpl
 def genai_tools():
-    return [fail, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
+    return [fail, later, repeat, draw, wipe, Tool("odd", "is wrong", print, {"type": 5})]
 '''
 
 
@@ -66,11 +71,12 @@ class TestList:
         assert (code, err) == (0, "")
         # those of the bundled plugins are there as well
         assert [line for line in out.splitlines() if "\tzz-some-tools\t" in line] == [
-            "draw\tzz-some-tools\task\tDraw.",
-            "fail\tzz-some-tools\tallow\tFail.",
-            "odd\tzz-some-tools\tallow\tis wrong",
-            "repeat\tzz-some-tools\tallow\tSay it again.",
-            "wipe\tzz-some-tools\tdeny\tWipe all.",
+            "draw\tzz-some-tools\task\tyes\tDraw.",
+            "fail\tzz-some-tools\tallow\tyes\tFail.",
+            "later\tzz-some-tools\tallow\tno: it does not apply\tWait.",
+            "odd\tzz-some-tools\tallow\tno: its parameters are no object\tis wrong",
+            "repeat\tzz-some-tools\tallow\tyes\tSay it again.",
+            "wipe\tzz-some-tools\tdeny\tno: it is denied\tWipe all.",
         ]
 
     def test_json_has_their_parameters(self, terminal: Terminal) -> None:
@@ -80,6 +86,8 @@ class TestList:
             "name": "draw",
             "plugin": "zz-some-tools",
             "approval": "ask",
+            "offered": True,
+            "why_not": "",
             "description": "Draw.",
             "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
             "repeatable": True,
@@ -91,9 +99,9 @@ class TestList:
 
     def test_plugins_count_them(self, terminal: Terminal) -> None:
         [row] = json.loads(terminal("plugins", "check", "zz-some-tools", "--json")[1])
-        assert row["provides"] == {"tools": ["fail", "repeat", "draw", "wipe", "odd"]}
+        assert row["provides"] == {"tools": ["fail", "later", "repeat", "draw", "wipe", "odd"]}
         assert (
-            "tools: fail, repeat, draw, wipe, odd"
+            "tools: fail, later, repeat, draw, wipe, odd"
             in terminal("plugins", "show", "zz-some-tools")[1]
         )
 
@@ -107,7 +115,7 @@ class TestShow:
             "  text, string, required: what to say\n"
             "  times, integer, default 1\n"
             "  where, object, default {}\n"
-            "approval: allow\nrepeatable: no\nseconds: 60\n"
+            "approval: allow\noffered: yes\nrepeatable: no\nseconds: 60\n"
         )
         assert json.loads(terminal("tools", "show", "draw", "--json")[1])["approval"] == "ask"
 
@@ -193,6 +201,19 @@ class TestCall:
     )
     def test_a_wrong_use(self, terminal: Terminal, arguments: list[str]) -> None:
         assert terminal("tools", "call", "repeat", *arguments)[0] == 2
+
+
+def test_each_says_whether_it_is_offered(terminal: Terminal) -> None:
+    rows = [line.split("\t") for line in terminal("tools")[1].splitlines()[1:]]
+    offered = {row[0]: row[3] for row in rows}
+    assert offered["repeat"] == offered["draw"] == "yes"
+    assert offered["wipe"] == "no: it is denied"
+    assert offered["later"] == "no: it does not apply"
+    assert offered["odd"].startswith("no: ")
+    found = {row["name"]: row for row in json.loads(terminal("tools", "--json")[1])}
+    assert (found["draw"]["offered"], found["draw"]["approval"]) == (True, "ask")
+    assert (found["wipe"]["offered"], found["wipe"]["why_not"]) == (False, "it is denied")
+    assert "offered: no: it does not apply" in terminal("tools", "show", "later")[1]
 
 
 class TestApprovals:

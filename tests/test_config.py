@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from genai_host import paths
-from genai_host.config import Config, InstanceConfig, edit_config, read_config
+from genai_host.config import Config, InstanceConfig, SetConfig, edit_config, read_config
 from genai_host.config.toml_text import line_of
 from genai_host.errors import ConfigurationError
 
@@ -33,6 +33,9 @@ fast = "smollm2@local"
 
 [approvals]
 send_mail = "ask"
+
+[tools.files]
+folder = "/notes"
 
 [plugins]
 disabled = ["a", "dist:b"]
@@ -73,6 +76,7 @@ def test_all_that_a_file_can_say(file: Path) -> None:
         providers={"mine": InstanceConfig("local", False, {"own": "/m/own.gguf"}, {"threads": 2})},
         aliases={"fast": "smollm2@local"},
         approvals={"send_mail": "ask"},
+        tools={"files": SetConfig({"folder": "/notes"})},
         remember=True,
         read_only=True,
         file=str(file),
@@ -92,6 +96,8 @@ def test_a_file_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ("defalts = 1", "defalts is not known", "did you mean defaults?"),
         ("[defaults]\nmodell = 'x'", "defaults.modell is not known", "did you mean model?"),
+        ("[tools]\nfiles = 1", "tools.files is not a table", ""),
+        ("[tools.Files]\na = 1", "tools.Files is no name for a set of tools", "it must match"),
         ("[plugins]\nzzz = 1", "plugins.zzz is not known", "known: disabled, allowed, strict"),
         ("defaults = 3", "defaults is not a table", ""),
         ("[defaults]\nfeature = 3", "defaults.feature is not a str", ""),

@@ -92,6 +92,8 @@ def test_an_empty_variable_is_not_set() -> None:
         ("GENAI_HOST_PROVIDERS__X__MODELS__M", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS__X__CALLS", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS__X__A__B", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
+        ("GENAI_HOST_TOOLS__X", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
+        ("GENAI_HOST_TOOLS__X__A__B", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
     ],
 )
 def test_one_that_is_not_known_is_refused(variable: str, hint: str) -> None:

@@ -14,7 +14,7 @@ from broken_plugins import BROKEN, BrokenPlugin
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.config import Config
 from genai_host.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
-from genai_host.errors import PluginError
+from genai_host.errors import ConfigurationError, PluginError
 from genai_host.index import PluginIndex
 from genai_host.testing import MadePlugin, make_distribution
 
@@ -260,6 +260,20 @@ def test_the_trace_of_a_broken_plugin_is_kept() -> None:
     [broken] = Plugins(Given({"bad": Bad()}), Config()).broken
     assert "deep inside" in broken.trace
     assert "Traceback" in broken.trace
+
+
+def test_what_a_plugin_says_of_the_configuration_keeps_its_place_and_its_hint() -> None:
+    class Plugin:
+        @hookimpl
+        def genai_models(self) -> list[Model]:
+            what = "/a/acme.json:3: there is no such model"
+            raise ConfigurationError(what, file="/a/acme.json", line=3, hint="correct it")
+
+    [broken] = Plugins(Given({"acme": Plugin()}), Config()).broken
+    assert broken.line() == (
+        "plugin acme (given) is broken: /a/acme.json:3: there is no such model"
+    )
+    assert broken.fix == "correct it"
 
 
 def test_a_plugin_may_declare_nothing_twice() -> None:

@@ -46,9 +46,13 @@ def test_options_reach_the_command_by_name() -> None:
         "system": None,
         "params": [],
         "settings": [],
+        "tools": [],
+        "no_tools": False,
+        "max_cost": None,
         "attach": [],
     }
     line = "-m M -p P -f F --role a=b --role c=d -s S --param x=1 --set y=2 -a one -a -"
+    line += " -T t,u* --no-tools --max-cost 0.5"
     everything = CliRunner().invoke(command, line.split())
     assert json.loads(everything.output) == {
         "model": "M",
@@ -58,6 +62,9 @@ def test_options_reach_the_command_by_name() -> None:
         "system": "S",
         "params": ["x=1"],
         "settings": ["y=2"],
+        "tools": ["t,u*"],
+        "no_tools": True,
+        "max_cost": 0.5,
         "attach": ["one", "-"],
     }
 

@@ -16,7 +16,7 @@ from attrs import define, field
 from stores import CODEC, MakeStore, make_store, place, postgres_server, store
 from support import Terminal
 
-from genai_host import Cost, Host, Patience, Record, Usage
+from genai_host import Caps, Cost, Host, Patience, Record, Usage
 from genai_host.api import (
     FREE,
     Answer,
@@ -34,7 +34,7 @@ from genai_host.api import (
 from genai_host.api.costs import cost_of_call
 from genai_host.cli.costs import cost_text, dollars_text
 from genai_host.dialects.plain import Plain
-from genai_host.errors import DeserializationError, GenaiError
+from genai_host.errors import DeserializationError, GenaiError, LimitExceeded
 from genai_host.prices import PackagedPrices, installed_prices
 from genai_host.record import StepEnded
 from genai_host.store import Store
@@ -183,6 +183,50 @@ class TestInstalled:
         host = scripted(make_host, said(), prices=None, seller="openai")
         cost = host.open("chat", "script/gpt-4o").say("hi").cost
         assert cost == Cost(0.0035, known=1)
+
+
+class TestCaps:
+    """What a turn may cost, of a feature that calls a model two times: each for 2.2 dollars."""
+
+    def cost(self, host: Host, most: float | None) -> Cost:
+        def respond(turn: Turn[NoSettings]) -> Story:
+            for _ in range(2):
+                yield from Prompt([turn.message])
+            return Answer("done")
+
+        host.registry.features["capped"] = Feature("capped", NoSettings, respond)
+        return host.open("capped", "script/m", caps=Caps(cost=most)).say("hi").cost
+
+    @pytest.mark.parametrize("most", [2.2, 0.01])
+    def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
+        host = scripted(make_host, said(), said())
+        with pytest.raises(LimitExceeded, match=r"has cost 2\.2 US dollars") as caught:
+            self.cost(host, most)
+        assert caught.value.limit == "cost"
+
+    @pytest.mark.parametrize("most", [2.3, None])
+    def test_the_last_one_may_go_beyond(self, make_host: MakeHost, most: float | None) -> None:
+        assert self.cost(scripted(make_host, said(), said()), most) == Cost(4.4, known=2)
+
+    def test_what_is_not_known_is_not_free(self, make_host: MakeHost) -> None:
+        host = scripted(make_host, said(), said(), prices=Table({}))
+        with pytest.raises(LimitExceeded, match="what a call cost is not known") as caught:
+            self.cost(host, 100)
+        assert caught.value.limit == "cost"
+        assert "round trips" in caught.value.hint
+
+    def test_what_is_free_is_free(self, make_host: MakeHost) -> None:
+        assert self.cost(scripted(make_host, said(), said(), seller=FREE), 0.01).known == 2
+
+    def test_a_try_that_failed_on_the_way_does_not_end_it(self, make_host: MakeHost) -> None:
+        replies = [{"status": 503}, said(), said()]
+        host = scripted(make_host, *replies, patience=Patience(tries=2))
+        assert self.cost(host, 2.3).known == 2
+
+    def test_a_feature_may_conclude_when_it_has_no_more_dollars(self, make_host: MakeHost) -> None:
+        host = scripted(make_host, said(), said())
+        answer = host.open("twice", "script/m", caps=Caps(cost=1)).say("hi")
+        assert (answer.text, answer.cost.known) == ("done", 1)
 
 
 class TestCalls:

@@ -10,11 +10,19 @@ import pytest
 import wrong_dialects
 import wrong_features
 import wrong_providers
+import wrong_tool_sources
 import wrong_tools
 
 from genai_host.testing.suites import Suite
 
-MODULES = [wrong_dialects, wrong_providers, wrong_features, wrong_tools, departures]
+MODULES = [
+    wrong_dialects,
+    wrong_providers,
+    wrong_features,
+    wrong_tools,
+    wrong_tool_sources,
+    departures,
+]
 SUITES = [(each, name) for each in MODULES for name in vars(each) if name.startswith("Test")]
 QUICKLY = [
     *("-p", "no:cacheprovider"),

@@ -13,7 +13,7 @@ from fixtures import MakeHost
 from genai_host import Config, Host
 from genai_host.api import Limits, Tool, ToolSource
 from genai_host.cancellation import Cancellation
-from genai_host.errors import Cancelled
+from genai_host.errors import Cancelled, ConfigurationError, Unavailable
 from genai_host.testing import MadePlugin, ManualClock
 from genai_host.tool_sources import MOST
 
@@ -132,6 +132,60 @@ def test_one_that_fails_is_left_alone_for_a_while(
     source.look = lambda limits: None
     clock.advance(60)
     assert "shop__buy" in offered(host)
+
+
+def test_a_tool_that_was_seen_is_called_without_another_look(
+    make: Callable[..., Host], source: Source
+) -> None:
+    host = make(source)
+    assert "shop__buy" in offered(host)
+    assert host.call_tool("shop__buy").text == "done"
+    assert source.asked == 1
+    assert "there is no tool" in host.call_tool("shop__sell").text
+    assert source.asked == 2, "it may be there by now"
+
+
+def test_a_look_that_fails_loses_no_tool_that_was_seen(
+    make: Callable[..., Host], source: Source
+) -> None:
+    def fail(limits: Limits) -> None:
+        raise Unavailable("no server")
+
+    host = make(source)
+    assert "shop__buy" in offered(host)
+    source.look = fail
+    assert list(offered(host)) == ["own"]
+    assert host.call_tool("shop__buy").text == "done"
+    assert "shop__buy" in host.call_tool("nothing").text
+
+
+def test_one_that_is_seen_no_more_is_gone(make: Callable[..., Host], source: Source) -> None:
+    host = make(source)
+    assert "shop__look" in offered(host)
+    source.has = [tool("buy")]
+    assert "shop__look" not in offered(host)
+    assert "there is no tool" in host.call_tool("shop__look").text
+
+
+def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
+    make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(limits: Limits) -> None:
+        raise ConfigurationError(
+            "/a/mcp.json:7: shop has no command", file="/a/mcp.json", line=7, hint="write one"
+        )
+
+    source.look = fail
+    host = make(source)
+    with caplog.at_level(logging.WARNING):
+        assert list(offered(host)) == ["own"]
+    [warned] = [each.getMessage() for each in caplog.records]
+    assert warned.endswith("for now: /a/mcp.json:7: shop has no command; write one")
+    with pytest.raises(ConfigurationError) as caught:
+        host.tool("shop__buy")
+    assert "/a/mcp.json:7: shop has no command" in str(caught.value)
+    assert (caught.value.file, caught.value.line) == ("/a/mcp.json", 7)
+    assert caught.value.hint == "write one"
 
 
 def test_one_that_hangs_is_given_up(

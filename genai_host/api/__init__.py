@@ -114,7 +114,7 @@ from genai_host.api.steps import (
 )
 from genai_host.api.tokens import AccessToken, CachedToken
 from genai_host.api.tool_functions import tool
-from genai_host.api.tool_sources import ToolSource
+from genai_host.api.tool_sources import ToolSet, ToolSource
 from genai_host.api.tools import (
     Approval,
     OfferedTool,
@@ -205,6 +205,7 @@ __all__ = [
     "ToolResult",
     "ToolRun",
     "ToolSchema",
+    "ToolSet",
     "ToolSource",
     "Turn",
     "Usage",

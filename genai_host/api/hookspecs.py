@@ -28,7 +28,7 @@ from genai_host.api.messages import Part
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
 from genai_host.api.reactions import ReactionType
-from genai_host.api.tool_sources import ToolSource
+from genai_host.api.tool_sources import ToolSet, ToolSource
 from genai_host.api.tools import Tool
 from genai_host.names import GROUP
 
@@ -73,8 +73,9 @@ def genai_tools() -> Iterable[Tool]:
 
 
 @hookspec
-def genai_tool_sources() -> Iterable[ToolSource]:
-    """Where the plugin looks for tools that it does not know beforehand."""
+def genai_tool_sources() -> Iterable[ToolSource | ToolSet[Any]]:
+    """Where the plugin has tools from that have settings, or that it does not know
+    beforehand."""
 
 
 @hookspec

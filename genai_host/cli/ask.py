@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from genai_host.events import Event
     from genai_host.templates import Template
 
+_OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
+"""Options that no template has."""
+
 
 @click.command(name="ask")
 @click.argument("words", nargs=-1)
@@ -92,7 +95,9 @@ def command(
         from genai_host.cli.saving import save_as_template
 
         text = asked_text(words, (*fragments, *attach))
-        named = {name: chosen[name] for name in chosen if name not in ("cid", "no_record")}
+        if chosen["tools"] or chosen["no_tools"] or chosen["max_cost"]:
+            raise click.UsageError("a template has neither --tools nor --max-cost")
+        named = {name: chosen[name] for name in chosen if name not in _OF_ONE_TALK}
         given = {"fragments": fragments, "attach": attach, "schema": returns, **named}
         note(f"saved: {save_as_template(save, template, variables, text, **given)}")
         return

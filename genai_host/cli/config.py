@@ -22,7 +22,8 @@ def command() -> None:
     """Show and change the configuration, and the instances of providers in it.
 
     A KEY is its place in the file, with dots: defaults.model, aliases.NAME, approvals.TOOL,
-    providers.NAME.SETTING, providers.NAME.models.MODEL, providers.NAME.calls.BOUND.
+    tools.NAME.SETTING, providers.NAME.SETTING, providers.NAME.models.MODEL,
+    providers.NAME.calls.BOUND.
     """
 
 
@@ -249,11 +250,13 @@ def _set(app: App, values: Mapping[str, str]) -> None:
 
     must_be_writable()
     keys = [split_key(key) for key in values]
-    types = app.host.registry.providers if any(key[0] == "providers" for key in keys) else {}
+    tables = {key[0] for key in keys}
+    types = app.host.registry.providers if "providers" in tables else {}
+    sets = app.host.registry.tool_sets if "tools" in tables else {}
     for key, value in zip(keys, values.values(), strict=True):
         _check_name(app, key, value)
     with edit_config() as document:
-        set_keys(document, types, values)
+        set_keys(document, types, values, sets)
     note(f"set: {', '.join(values)}")
     for variable in _overriding(values):
         note(f"the environment variable {variable} comes before it", fg="yellow")

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genai_host.api.settings import Setting, describe
 from genai_host.bounds import Bounds
+from genai_host.config import SetConfig
 from genai_host.config.environment import overrides_in
 from genai_host.config.keys import KEYS, MODELS, OF_NAMES
 from genai_host.errors import ConfigurationError
+from genai_host.tool_sets import find_key
 
 if TYPE_CHECKING:
     from genai_host.config import Config
     from genai_host.host import Host
     from genai_host.instance import Instance
+    from genai_host.keys import FoundKey
 
 HIDDEN = "***"
 
@@ -48,6 +52,7 @@ def configured(host: Host) -> list[Configured]:
     for table in OF_NAMES:
         said = getattr(config, table)
         rows += [Configured(f"{table}.{name}", said[name], "file") for name in said]
+    rows += _of_tools(host)
     for name in config.providers:
         if name in host.instances:
             found = of_instance(host, host.instances[name])
@@ -65,7 +70,11 @@ def of_instance(host: Host, instance: Instance) -> list[Configured]:
     rows = [Configured(f"providers.{name}.type", config.type, where)]
     rows += [] if config.enabled else [enabled]
     for setting in describe(instance.type.settings):
-        row = _secret(instance, setting) if setting.secret else _open(config.settings, setting)
+        row = (
+            _secret(instance.find_key, setting)
+            if setting.secret
+            else _open(config.settings, setting)
+        )
         rows.append(row._replace(key=f"providers.{name}.{setting.name}"))
     unknown = config.settings.keys() - {each.name for each in describe(instance.type.settings)}
     rows += [Configured(f"providers.{name}.{each}", HIDDEN, "file") for each in sorted(unknown)]
@@ -95,6 +104,23 @@ def value_of(config: Config, key: str) -> Any:
     return _plain(getattr(config, name or table))
 
 
+def _of_tools(host: Host) -> Iterator[Configured]:
+    """Each set of tools, with its defaults; of one that is not there no value is shown."""
+    known = host.registry.tool_sets
+    for name in {**known, **host.config.tools}:
+        config = host.config.tools.get(name, SetConfig())
+        described = describe(known[name].settings) if name in known else []
+        for setting in described:
+            key = f"tools.{name}.{setting.name}"
+            if setting.secret:
+                row = _secret(partial(find_key, host.keys, name, config), setting)
+            else:
+                row = _open(config.settings, setting)
+            yield _overridden(row._replace(key=key), config.overrides)
+        for unknown in sorted(config.settings.keys() - {each.name for each in described}):
+            yield Configured(f"tools.{name}.{unknown}", HIDDEN, "file")
+
+
 def _open(given: Mapping[str, Any], setting: Setting) -> Configured:
     if setting.name in given:
         return Configured(setting.name, given[setting.name], "file")
@@ -105,9 +131,9 @@ def _open(given: Mapping[str, Any], setting: Setting) -> Configured:
     return Configured(setting.name, setting.default, "default")
 
 
-def _secret(instance: Instance, setting: Setting) -> Configured:
+def _secret(find: Callable[[Setting], FoundKey | None], setting: Setting) -> Configured:
     try:
-        found = instance.find_key(setting)
+        found = find(setting)
     except ConfigurationError as error:
         return Configured(setting.name, HIDDEN, str(error))
     if found is None:

@@ -72,6 +72,20 @@ _OPTIONS = (
         metavar="NAME=VALUE",
         help="A setting of the feature, as history_turns=3.",
     ),
+    click.option(
+        "--tools",
+        "-T",
+        multiple=True,
+        metavar="NAMES",
+        help="The only tools that it may use, as calculate,git__*.",
+    ),
+    click.option("--no-tools", is_flag=True, help="Use no tools."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="DOLLARS",
+        help="Call no model again in a turn that has cost so much.",
+    ),
 )
 
 
@@ -186,10 +200,15 @@ def changes(
     system: str | None,
     params: tuple[str, ...],
     settings: tuple[str, ...],
+    tools: tuple[str, ...] = (),
+    no_tools: bool = False,
+    max_cost: float | None = None,
     template: Template | None = None,
 ) -> dict[str, Any]:
     """What the options ask for, and the template where they say nothing, as `Host.open`
     takes it."""
+    from genai_host.driver import Caps
+
     chosen = named_values(settings, "--set")
     if system is not None:
         chosen["system_prompt"] = system
@@ -212,7 +231,17 @@ def changes(
         "models": models,
         "parameters": parameters,
         "settings": chosen,
+        "tools": _tool_names(tools, no_tools),
+        "caps": None if max_cost is None else Caps(cost=max_cost),
     }
+
+
+def _tool_names(given: tuple[str, ...], none: bool) -> list[str] | None:
+    """Of the tools that may be used; None for all."""
+    if given and none:
+        raise click.UsageError("give --tools, or --no-tools")
+    names = [name.strip() for each in given for name in each.split(",")]
+    return [name for name in names if name] if given or none else None
 
 
 def named_texts(given: tuple[str, ...], option: str) -> dict[str, str]:

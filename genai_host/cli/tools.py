@@ -21,7 +21,11 @@ from genai_host.tool_sources import of_source
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: with their parameters.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the tools that models may ask for; `call` calls one."""
+    """List the tools that models may ask for; `call` calls one.
+
+    A tool that is not offered is denied, cannot be described, or is of no use where nothing is
+    known of the conversation.
+    """
     if ctx.invoked_subcommand is not None:
         return
     app = ctx.ensure_object(App)
@@ -30,9 +34,15 @@ def command(ctx: click.Context, as_json: bool) -> None:
         echo_json([_row(app, tool) for tool in tools])
         return
     echo_table(
-        ("name", "plugin", "approval", "what it does"),
+        ("name", "plugin", "approval", "offered", "what it does"),
         [
-            [tool.name, _plugin(app, tool), tool.approval, tool.description.split("\n")[0]]
+            [
+                tool.name,
+                _plugin(app, tool),
+                tool.approval,
+                f"no: {why_not}" if (why_not := _why_not(app, tool)) else "yes",
+                tool.description.split("\n")[0],
+            ]
             for tool in tools
         ],
     )
@@ -54,6 +64,7 @@ def show(app: App, name: str, as_json: bool) -> None:
     for parameter, schema in parameters.get("properties", {}).items():
         echo(_parameter(parameter, schema, parameter in required))
     echo(f"approval: {row['approval']}")
+    echo(f"offered: {'yes' if row['offered'] else 'no: ' + row['why_not']}")
     echo(f"repeatable: {'yes' if row['repeatable'] else 'no'}")
     echo(f"seconds: {row['seconds']:g}")
     if row["fault"]:
@@ -114,8 +125,20 @@ def _plugin(app: App, tool: Tool) -> str:
     return registry.owner("tool", tool.name) or source
 
 
+def _why_not(app: App, tool: Tool) -> str:
+    """Why it is not offered; empty if it is."""
+    from genai_host.cancellation import Cancellation
+
+    try:
+        app.host.toolbox.schema(tool)
+    except InvalidData as error:
+        return str(error)
+    return app.host.toolbox.why_not(tool, {}, Cancellation())
+
+
 def _row(app: App, tool: Tool) -> dict[str, Any]:
     parameters, fault = None, ""
+    why_not = _why_not(app, tool)
     try:
         parameters = dict(app.host.toolbox.schema(tool).parameters)
     except InvalidData as error:
@@ -124,6 +147,8 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "plugin": _plugin(app, tool),
         "approval": tool.approval,
+        "offered": not why_not,
+        "why_not": why_not,
         "description": tool.description,
         "parameters": parameters,
         "repeatable": tool.repeatable,

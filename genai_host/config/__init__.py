@@ -18,6 +18,9 @@ environment, which comes before it.
     [approvals]
     send_mail = "ask"                # or allow, or deny: what a tool says does not hold then
 
+    [tools.files]
+    folder = "/data/notes"           # settings of a set of tools, as its plugin has them
+
     [plugins]
     disabled = ["some-plugin"]
     allowed = ["chat", "local"]      # if present, all others are blocked
@@ -42,12 +45,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genai_host.config.reading import read_config
-from genai_host.config.values import Config, InstanceConfig
+from genai_host.config.values import Config, InstanceConfig, SetConfig
 
 if TYPE_CHECKING:
     from genai_host.config.editing import edit_config, must_be_writable
 
-__all__ = ["Config", "InstanceConfig", "edit_config", "must_be_writable", "read_config"]
+__all__ = [
+    "Config",
+    "InstanceConfig",
+    "SetConfig",
+    "edit_config",
+    "must_be_writable",
+    "read_config",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ name has a dash.
     GENAI_HOST_DEFAULTS__PREFER=local,big-window
     GENAI_HOST_PROVIDERS__BIG_WINDOW__WINDOW=8192
     GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
+    GENAI_HOST_TOOLS__FILES__FOLDER=/data/notes
 
 Secrets may stand there, too. An empty variable is not set. Names of models have letters
 that names of variables have not, so that `aliases` and `models` are in the file alone.
@@ -17,13 +18,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from genai_host.config.keys import KEYS, MODELS, hint_for, read_value, wrong_with_store
-from genai_host.config.values import Config, InstanceConfig
+from genai_host.config.values import Config, InstanceConfig, SetConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import PLAIN_NAME, VARIABLES
 
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
 _PROVIDERS = "GENAI_HOST_PROVIDERS__"
+_TOOLS = "GENAI_HOST_TOOLS__"
 
 
 def variable_of(*place: str) -> str:
@@ -48,10 +50,12 @@ def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
             key = usual[variable]
         elif variable.startswith(_PROVIDERS):
             key = _of_instance(variable)
+        elif variable.startswith(_TOOLS):
+            key = _of_tools(variable)
         elif variable in VARIABLES:
             continue
         else:
-            known = [*usual, *VARIABLES, f"{_PROVIDERS}NAME__SETTING"]
+            known = [*usual, *VARIABLES, f"{_PROVIDERS}NAME__SETTING", f"{_TOOLS}NAME__SETTING"]
             raise ConfigurationError(
                 f"the environment variable {variable} is not known",
                 hint=hint_for(variable, known),
@@ -80,10 +84,11 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     for name, operation in MODELS.items():
         if f"defaults.{name}" in values:
             models[operation] = values.pop(f"defaults.{name}")
-    of_instances = [key for key in found if key not in KEYS]
+    of_instances = [key for key in found if key.startswith("providers.")]
     return config._replace(
         models=models,
         providers=_with_instances(config.providers, found, of_instances, environ),
+        tools=_with_tools(config.tools, found),
         **{key.rpartition(".")[2]: value for key, value in values.items()},
     )
 
@@ -106,6 +111,17 @@ def _of_instance(variable: str) -> str:
     return ".".join(["providers", name, *rest])
 
 
+def _of_tools(variable: str) -> str:
+    name, *rest = variable.removeprefix(_TOOLS).lower().split("__")
+    name = name.replace("_", "-")
+    if not re.fullmatch(PLAIN_NAME, name) or len(rest) != 1 or not rest[0]:
+        raise ConfigurationError(
+            f"the environment variable {variable} names no setting of a set of tools",
+            hint=f"as {_TOOLS}MY_NAME__FOLDER",
+        )
+    return f"tools.{name}.{rest[0]}"
+
+
 def _with_instances(
     providers: Mapping[str, InstanceConfig],
     found: Mapping[str, str],
@@ -126,4 +142,14 @@ def _with_instances(
         else:
             instance = instance._replace(overrides={**instance.overrides, setting: variable})
         changed[name] = instance
+    return changed
+
+
+def _with_tools(tools: Mapping[str, SetConfig], found: Mapping[str, str]) -> dict[str, SetConfig]:
+    changed = dict(tools)
+    for key, variable in found.items():
+        if key.startswith("tools."):
+            _, name, setting = key.split(".")
+            config = changed.get(name) or SetConfig()
+            changed[name] = config._replace(overrides={**config.overrides, setting: variable})
     return changed

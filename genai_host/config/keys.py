@@ -1,5 +1,5 @@
-"""The keys that the configuration may have. Those of provider instances are their types'
-own, and not known here."""
+"""The keys that the configuration may have. Those of provider instances and of sets of tools
+are their plugins' own, and not known here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from genai_host.errors import ConfigurationError
 from genai_host.telling import nearest
 
-TABLES = ("defaults", "plugins", "conversations", "aliases", "approvals", "providers")
+TABLES = ("defaults", "plugins", "conversations", "aliases", "approvals", "tools", "providers")
 OF_NAMES = ("aliases", "approvals")
 """Tables of strings by names that are the user's choice."""
 

@@ -15,7 +15,7 @@ from genai_host.config.keys import (
     names_in,
     wrong_with_store,
 )
-from genai_host.config.values import Config, InstanceConfig
+from genai_host.config.values import Config, InstanceConfig, SetConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import ALIAS, PLAIN_NAME
 
@@ -45,6 +45,7 @@ class Reader:
             providers={name: self._instance(providers, name) for name in providers},
             aliases=self._aliases(data),
             approvals=self._approvals(data),
+            tools=self._tools(data),
             remember=found["defaults.remember"],
             read_only=found["read_only"],
             record=found["conversations.record"],
@@ -99,6 +100,14 @@ class Reader:
             if "*" in tool[:-1]:  # it would hold for no tool, and say nothing of it
                 raise self._wrong(("approvals", tool), "has a * elsewhere than at its end")
         return approvals
+
+    def _tools(self, data: dict[str, Any]) -> dict[str, SetConfig]:
+        tools = self._table(data, "tools")
+        for name in tools:
+            if not re.fullmatch(PLAIN_NAME, name):
+                what = "is no name for a set of tools"
+                raise self._wrong(("tools", name), what, f"it must match {PLAIN_NAME}")
+        return {name: SetConfig(self._table(tools, name, "tools", name)) for name in tools}
 
     def _store(self, place: str) -> str:
         what, hint = wrong_with_store(place)

@@ -61,3 +61,12 @@ def place_of(file: str, *key: str) -> tuple[str, int | None]:
     except ConfigurationError:  # it is being changed: an error needs no line
         line = None
     return (f"{file}:{line}" if line else file), line
+
+
+def placed(error: ConfigurationError, file: str, *key: str) -> None:
+    """Give an error the place of what it is about, if that is in a file and the error does
+    not know it."""
+    if file and not error.file:
+        place, error.line = place_of(file, *filter(None, key))
+        error.file = file
+        error.args = (f"{place}: {error}",)

@@ -28,6 +28,17 @@ class InstanceConfig(NamedTuple):
     overrides: Mapping[str, str] = {}
 
 
+class SetConfig(NamedTuple):
+    """The settings of a set of tools, as configured.
+
+    settings    unchecked
+    overrides   settings to the environment variable that has a value for each, unread
+    """
+
+    settings: Mapping[str, Any] = {}
+    overrides: Mapping[str, str] = {}
+
+
 class Config(NamedTuple):
     """What the configuration says; the defaults where it says nothing.
 
@@ -42,6 +53,7 @@ class Config(NamedTuple):
     aliases     the user's own names of models, to what each stands for
     approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
                 are as they say themselves
+    tools       the settings of sets of tools, by their names
     read_only   whether no command may change anything
     record      whether the command line keeps conversations
     store       where: a file, or the address of a database; empty for the usual file
@@ -57,6 +69,7 @@ class Config(NamedTuple):
     providers: Mapping[str, InstanceConfig] = {}
     aliases: Mapping[str, str] = {}
     approvals: Mapping[str, str] = {}
+    tools: Mapping[str, SetConfig] = {}
     remember: bool = False
     read_only: bool = False
     record: bool = True

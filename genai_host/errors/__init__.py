@@ -22,7 +22,7 @@ GenaiError
 │   ├── UnexpectedFinish        it stopped for another reason than being done
 │   └── DeserializationError    its answer is not the JSON that was asked for
 ├── FunctionFailed              a function called by a feature raised
-├── LimitExceeded               round trips, steps or time of a turn
+├── LimitExceeded               round trips, steps, time or cost of a turn
 ├── Cancelled                   somebody cancelled it
 ├── ConversationBusy            a turn is under way already
 ├── ConversationClosed          the conversation was closed

@@ -30,7 +30,7 @@ class FunctionFailed(GenaiError):
 class LimitExceeded(GenaiError):
     """A turn used up what it may use.
 
-    limit   `round_trips`, `steps` or `seconds`; a feature may have more, as `cost`
+    limit   `round_trips`, `steps`, `seconds` or `cost`; a feature may have more
     """
 
     code = "limit_exceeded"

@@ -16,6 +16,7 @@ from genai_host.api import (
     ProviderType,
     ReactionType,
     Tool,
+    ToolSet,
     ToolSource,
     hookimpl,
 )
@@ -38,7 +39,7 @@ class MadePlugin:
         offerings: Iterable[Offering] = (),
         features: Iterable[Feature[Any]] = (),
         tools: Iterable[Tool] = (),
-        tool_sources: Iterable[ToolSource] = (),
+        tool_sources: Iterable[ToolSource | ToolSet[Any]] = (),
         reactions: Iterable[ReactionType] = (),
         parts: Iterable[type[Part]] = (),
         http_routes: Iterable[HttpRoute] = (),
@@ -81,7 +82,7 @@ class MadePlugin:
         return self._tools
 
     @hookimpl
-    def genai_tool_sources(self) -> Iterable[ToolSource]:
+    def genai_tool_sources(self) -> Iterable[ToolSource | ToolSet[Any]]:
         return self._tool_sources
 
     @hookimpl

@@ -10,6 +10,7 @@ HttpProviderSuite      a provider over HTTP, with every fault of a service
 ModelSuite             models and offerings
 FeatureSuite           a feature
 ToolSuite              a tool
+ToolSourceSuite        a source of tools, or a set of them
 
 All tests of a suite are mandatory unless they are marked as `recommended`: a class that
 leaves one out, or has another in its place, says why in its `departures`.
@@ -19,7 +20,8 @@ import pytest
 
 _REWRITTEN = """
     base codec count_dialect dialect embed_dialect feature http_provider http_replies http_stage
-    http_streams model moderate_dialect provider tool
+    http_streams model moderate_dialect provider tool tool_checks
+    tool_source
 """
 # before they are imported, so that their assertions tell what was compared
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
@@ -38,6 +40,7 @@ from genai_host.testing.suites.speaking import (  # noqa: E402
     SpeaksOpenAIChat,
 )
 from genai_host.testing.suites.tool import ToolSuite  # noqa: E402
+from genai_host.testing.suites.tool_source import ToolSourceSuite  # noqa: E402
 
 __all__ = [
     "CountDialectSuite",
@@ -52,6 +55,7 @@ __all__ = [
     "SpeaksAnthropicMessages",
     "SpeaksOpenAIChat",
     "Suite",
+    "ToolSourceSuite",
     "ToolSuite",
     "recommended",
 ]

@@ -126,7 +126,7 @@ class PluginSuite(Suite):
         import genai_host.dialects
 
         return Given(
-            {"dialects": genai_host.dialects, **self.beside, **further, "tested": self.plugin}
+            {"dialects": genai_host.dialects, **self.beside, "tested": self.plugin, **further}
         )
 
     def declared(self) -> Declarations:

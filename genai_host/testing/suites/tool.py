@@ -14,7 +14,6 @@ from attrs import evolve, frozen
 from genai_host.api import (
     Answer,
     CallTools,
-    ChatCall,
     Checker,
     Completion,
     Feature,
@@ -32,10 +31,10 @@ from genai_host.api import (
     Turn,
     tool_message,
 )
-from genai_host.api.json_text import read_json, write_json
+from genai_host.api.json_text import write_json
 from genai_host.api.tools import output_of
 from genai_host.cancellation import Cancellation
-from genai_host.config import Config
+from genai_host.config import Config, SetConfig
 from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
 from genai_host.reactions import ReactionViews
@@ -46,10 +45,16 @@ from genai_host.testing.garbage import with_faults
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.replaying import replay_everywhere
 from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.testing.suites.tool_checks import (
+    Sample,
+    check_description,
+    check_output,
+    check_parameters,
+    check_services_take,
+)
+from genai_host.tool_sources import of_source
 from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
 
-_DIALECTS = ("openai-chat", "openai-responses")
-_LONGEST_DESCRIPTION = 1024  # characters that OpenAI's services take
 _AT_ONCE = 8
 
 _ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
@@ -59,11 +64,9 @@ _ODD_CONTEXTS: Sequence[Mapping[str, Any]] = (
     {"current_page": {"type": 5, "id": "\x00"}, "user": False},
 )
 
-Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
-
 
 @frozen
-class _Run:
+class Run:
     """What a tool is given by a test."""
 
     context: Mapping[str, Any]
@@ -79,10 +82,13 @@ class ToolSuite(PluginSuite):
             samples = [({"sides": 1}, "1"), ({"sides": 6},)]
 
     plugin    the module with the hooks, or an object with them
-    tool      its name
+    tool      its name; of one from a source, `SOURCE__NAME`
     samples   arguments that it can be called with, each alone or with the text of the output
     context   in which it applies
+    settings  of its set of tools, if it is of one
     beside    further plugins that it needs, by name
+
+    What needs a fixture is set in one that is used by all: `self.samples = ...`.
 
     It is really called, many times, and with odd arguments where its schema takes them.
     """
@@ -90,10 +96,12 @@ class ToolSuite(PluginSuite):
     tool: str
     samples: Sequence[Sample]
     context: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
 
     @pytest.fixture(autouse=True)
     def _closing(self) -> Iterator[None]:
         self._hosts: list[Host] = []
+        self._tool: Tool | None = None
         yield
         for host in self._hosts:
             host.close()
@@ -101,30 +109,15 @@ class ToolSuite(PluginSuite):
     # what it declares
 
     def test_it_is_declared(self) -> None:
-        tool = self.found()
-        assert len(tool.description) <= _LONGEST_DESCRIPTION, "services refuse it"
-        assert tool.description == tool.description.strip()
-        assert all(letter.isprintable() or letter == "\n" for letter in tool.description)
+        check_description(self.found())
 
     def test_its_parameters_are_described(self) -> None:
         """By a JSON Schema of an object, which requires nothing that it does not tell of."""
-        parameters = self.found().schema.parameters
-        Checker(parameters)
-        assert parameters["type"] == "object"
-        assert set(parameters.get("required", ())) <= set(parameters["properties"])
-        json.dumps(parameters, allow_nan=False)
+        check_parameters(self.found())
 
     def test_services_take_it(self) -> None:
         """It is written into requests as it is."""
-        schema = self.found().schema
-        host = self.host()
-        call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
-        for name in _DIALECTS:
-            request = host.registry.dialects[name].prepare_request(call)
-            [written] = read_json(request.data())["tools"]
-            written = written.get("function", written)
-            assert (written["name"], written["description"]) == (schema.name, schema.description)
-            assert written["parameters"] == json.loads(json.dumps(dict(schema.parameters)))
+        check_services_take(self.found(), self.host())
 
     def test_it_says_whether_it_applies(self) -> None:
         """Whatever the context is."""
@@ -143,11 +136,7 @@ class ToolSuite(PluginSuite):
         checker = Checker(self.found().schema.parameters)
         for arguments, *expected in self.samples:
             checker.check(arguments)
-            output = self.called(host, arguments)
-            assert not output.error, f"{arguments}: {output.text}"
-            form = json.loads(json.dumps(host.codec.to_json(output)))
-            assert host.codec.from_json(form, ToolOutput) == output
-            assert [output.text] == (expected or [output.text]), f"{arguments}"
+            check_output(self.called(host, arguments), arguments, expected, host)
 
     def test_what_it_gives_is_not_cut(self) -> None:
         """By what the host allows an output to have."""
@@ -239,28 +228,34 @@ class ToolSuite(PluginSuite):
     # what the tests are made of
 
     def found(self) -> Tool:
-        by_name = {each.name: each for each in self.declared().tools}
-        assert self.tool in by_name, f"the plugin declares {sorted(by_name)}"
-        return by_name[self.tool]
+        """As the plugin has it: declared, or from one of its sources."""
+        if self._tool is None:
+            self.declared()
+            by_name = self.host().tools()
+            assert self.tool in by_name, f"the plugin has {sorted(by_name)}"
+            self._tool = by_name[self.tool]
+        return self._tool
 
     def host(self) -> Host:
         """A host with the tool, and a feature that calls it with each sample."""
         feature = Feature("calling", NoSettings, _respond, help="calls what it is asked to")
         host = Host(
-            config=Config(),
+            config=Config(tools=self._tables()),
             discovery=self.plugins(
                 model=FakeModel(self._asks), calling=MadePlugin(features=[feature])
             ),
             patience=Patience(tries=1, calls=1),
         )
         self._hosts.append(host)
-        tool = host.registry.tools[self.tool]
-        host.registry.tools[self.tool] = evolve(tool, seconds=min(tool.seconds, self.patience))
+        tool = host.registry.tools.get(self.tool)
+        if tool is not None:
+            seconds = min(tool.seconds, self.patience)
+            host.registry.tools[self.tool] = evolve(tool, seconds=seconds)
         return host
 
     def run(self, limits: Cancellation | None = None) -> ToolRun:
         """What the tool gets beside its arguments."""
-        return _Run(dict(self.context), limits or Cancellation())
+        return Run(dict(self.context), limits or Cancellation())
 
     def called(self, host: Host, arguments: Mapping[str, Any]) -> ToolOutput:
         """What the host makes of a call, which a human approves of."""
@@ -278,6 +273,9 @@ class ToolSuite(PluginSuite):
                         yield arguments, False
                     else:
                         yield arguments, True
+
+    def _tables(self) -> Mapping[str, SetConfig]:
+        return {of_source(self.tool): SetConfig(self.settings)} if self.settings else {}
 
     def _handled(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         try:

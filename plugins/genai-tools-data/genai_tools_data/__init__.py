@@ -1,25 +1,24 @@
 """Tools that do something real: look-ups and charts over the user's data, files of a
 folder, arithmetic, the time.
 
-The user names the data and the folder, in the environment: `GENAI_TOOLS_DATA` and
-`GENAI_TOOLS_FILES`. Where nothing is named, its tools are not offered.
+The user names the data and the folder, in the tables `[tools.data]` and `[tools.files]` of the
+configuration, or in the environment. Where nothing is named, its tools are not offered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from genai_host.api import ReactionType, Tool, hookimpl
+from genai_host.api import ReactionType, Tool, ToolSet, hookimpl
+from genai_tools_data.settings import DataSettings, FilesSettings
 
 
 @hookimpl
 def genai_tools() -> Iterable[Tool]:
-    from genai_tools_data.data_tools import DataTools
-    from genai_tools_data.file_tools import FILE_TOOLS
     from genai_tools_data.plain_tools import PLAIN_TOOLS
-    from genai_tools_data.source import DataSource
 
-    return [*PLAIN_TOOLS, *FILE_TOOLS, *DataTools(DataSource()).tools()]
+    return PLAIN_TOOLS
 
 
 @hookimpl
@@ -27,3 +26,23 @@ def genai_reactions() -> Iterable[ReactionType]:
     from genai_tools_data.reactions import reaction_types
 
     return reaction_types()
+
+
+@hookimpl
+def genai_tool_sources() -> Iterable[ToolSet[Any]]:
+    yield ToolSet("data", DataSettings, _data_tools)
+    yield ToolSet("files", FilesSettings, _file_tools)
+
+
+def _data_tools(settings: DataSettings) -> Sequence[Tool]:
+    from genai_tools_data.data_tools import DataTools
+    from genai_tools_data.source import DataSource
+
+    return DataTools(DataSource(settings.paths)).tools()
+
+
+def _file_tools(settings: FilesSettings) -> Sequence[Tool]:
+    from genai_tools_data.file_tools import FileTools
+    from genai_tools_data.folder import Folder
+
+    return FileTools(Folder(settings.folder)).tools()

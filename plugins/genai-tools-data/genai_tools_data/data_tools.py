@@ -23,7 +23,7 @@ from genai_tools_data.query import (
 )
 from genai_tools_data.reactions import DisplayType, chart_of, table_of
 from genai_tools_data.result import MOST_ROWS, Result
-from genai_tools_data.source import DataSource, is_named
+from genai_tools_data.source import DataSource
 
 SECONDS = 30.0
 """That one look-up may take."""
@@ -54,8 +54,12 @@ class DataTools:
         self._source = source
 
     def tools(self) -> Sequence[Tool]:
-        given: Mapping[str, Any] = {"repeatable": True, "seconds": SECONDS, "applies": _applies}
-        bounded: Mapping[str, Any] = {**given, "applies": _applies_with_sql}
+        given: Mapping[str, Any] = {
+            "repeatable": True,
+            "seconds": SECONDS,
+            "applies": self._applies,
+        }
+        bounded: Mapping[str, Any] = {**given, "applies": self._applies_with_sql}
         return (
             tool(self.list_tables, **given),
             tool(self.describe_table, **given),
@@ -163,13 +167,11 @@ class DataTools:
         reaction = chart_of(result, display_type, title[:200], label_shown, shown)
         return ToolOutput(f"A {display_type} chart of\n{result.text}", reactions=[reaction])
 
+    def _applies(self, context: Mapping[str, Any]) -> bool:
+        return self._source.is_named()
 
-def _applies(context: Mapping[str, Any]) -> bool:
-    return is_named()
-
-
-def _applies_with_sql(context: Mapping[str, Any]) -> bool:
-    return is_named() and can_run()
+    def _applies_with_sql(self, context: Mapping[str, Any]) -> bool:
+        return self._source.is_named() and can_run()
 
 
 def _asked(reader: Reader, query: Query, limits: Limits) -> Result:

@@ -8,13 +8,13 @@ import mimetypes
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
-from genai_host.api import Limits, ToolRun, tool
+from genai_host.api import Limits, Tool, ToolRun, tool
 from genai_host.errors import InvalidData
-from genai_tools_data.folder import Place, is_hidden, is_named, opened, place_of
+from genai_tools_data.folder import Folder, Place, is_hidden, opened
 
 MOST_TEXT = 20_000
 """Characters that one call gives."""
@@ -36,64 +36,72 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
-def _applies(context: Mapping[str, Any]) -> bool:
-    return is_named()
+class FileTools:
+    """Each of its methods is a tool."""
 
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
 
-@tool(repeatable=True, seconds=30.0, applies=_applies)
-def read_file(
-    path: Annotated[str, "as list_files names it"],
-    run: ToolRun,
-    first_line: Annotated[int, "where to begin, from 1"] = 1,
-    lines: Annotated[int, f"how many, at most {MOST_LINES}"] = 200,
-) -> str:
-    """Read a text file of the user's, or some lines of it."""
-    if first_line < 1 or lines < 1:
-        raise InvalidData("first_line and lines are numbers from 1")
-    place = place_of(path)
-    with opened(place) as descriptor:
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
-            raise InvalidData(f"{path[:200]!r} is a folder: list_files lists it")
-        if not stat.S_ISREG(found.st_mode):
-            raise InvalidData(f"{path[:200]!r} is no file")
-        with open(descriptor, "rb", closefd=False) as stream:
-            head = stream.read(_HEAD)
-            stream.seek(0)
-            if _is_binary(head):
-                return _binary(place, found.st_size)
-            return _Lines(stream, head, run.limits).text(
-                place.inner, first_line, min(lines, MOST_LINES)
-            )
+    def tools(self) -> Sequence[Tool]:
+        given: Mapping[str, Any] = {"repeatable": True, "seconds": 30.0, "applies": self._applies}
+        return tool(self.list_files, **given), tool(self.read_file, **given)
 
+    def read_file(
+        self,
+        path: Annotated[str, "as list_files names it"],
+        run: ToolRun,
+        first_line: Annotated[int, "where to begin, from 1"] = 1,
+        lines: Annotated[int, f"how many, at most {MOST_LINES}"] = 200,
+    ) -> str:
+        """Read a text file of the user's, or some lines of it."""
+        if first_line < 1 or lines < 1:
+            raise InvalidData("first_line and lines are numbers from 1")
+        place = self._folder.place_of(path)
+        with opened(place) as descriptor:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise InvalidData(f"{path[:200]!r} is a folder: list_files lists it")
+            if not stat.S_ISREG(found.st_mode):
+                raise InvalidData(f"{path[:200]!r} is no file")
+            with open(descriptor, "rb", closefd=False) as stream:
+                head = stream.read(_HEAD)
+                stream.seek(0)
+                if _is_binary(head):
+                    return _binary(place, found.st_size)
+                return _Lines(stream, head, run.limits).text(
+                    place.inner, first_line, min(lines, MOST_LINES)
+                )
 
-@tool(repeatable=True, seconds=30.0, applies=_applies)
-def list_files(
-    run: ToolRun,
-    folder: Annotated[str, "as an earlier list names it; empty for the outermost"] = "",
-    pattern: Annotated[str, "for names, as *.md"] = "*",
-    deep: Annotated[bool, "whether to look into the folders in it"] = False,
-) -> str:
-    """List the files of the user's that can be read, with their sizes in bytes.
+    def list_files(
+        self,
+        run: ToolRun,
+        folder: Annotated[str, "as an earlier list names it; empty for the outermost"] = "",
+        pattern: Annotated[str, "for names, as *.md"] = "*",
+        deep: Annotated[bool, "whether to look into the folders in it"] = False,
+    ) -> str:
+        """List the files of the user's that can be read, with their sizes in bytes.
 
-    A name with a slash at its end is a folder."""
-    place = place_of(folder)
-    if len(pattern) > 200 or pattern.count("*") > 10:
-        raise InvalidData("the pattern is too long: write as *.md")
-    matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
-    lines: list[str] = []
-    room = MOST_TEXT
-    walk = _Walk(run.limits)
-    for inner, line in walk.through(place, deep):
-        if not matches(os.path.basename(inner)):
-            continue
-        room -= len(line) + 1
-        if len(lines) == MOST_LISTED or room < 0:
-            return "\n".join((*lines, "(there are more: name a folder, or a pattern)"))
-        lines.append(line)
-    if walk.is_cut:
-        lines.append("(there are more than can be looked at: name a folder)")
-    return "\n".join(lines) or "there are no such files"
+        A name with a slash at its end is a folder."""
+        place = self._folder.place_of(folder)
+        if len(pattern) > 200 or pattern.count("*") > 10:
+            raise InvalidData("the pattern is too long: write as *.md")
+        matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
+        lines: list[str] = []
+        room = MOST_TEXT
+        walk = _Walk(self._folder, run.limits)
+        for inner, line in walk.through(place, deep):
+            if not matches(os.path.basename(inner)):
+                continue
+            room -= len(line) + 1
+            if len(lines) == MOST_LISTED or room < 0:
+                return "\n".join((*lines, "(there are more: name a folder, or a pattern)"))
+            lines.append(line)
+        if walk.is_cut:
+            lines.append("(there are more than can be looked at: name a folder)")
+        return "\n".join(lines) or "there are no such files"
+
+    def _applies(self, context: Mapping[str, Any]) -> bool:
+        return self._folder.is_named()
 
 
 class _Walk:
@@ -102,7 +110,8 @@ class _Walk:
     is_cut   whether there were
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, folder: Folder, limits: Limits) -> None:
+        self._folder = folder
         self._limits = limits
         self._left = MOST_LOOKED_AT
         self.is_cut = False
@@ -118,7 +127,7 @@ class _Walk:
             if is_hidden(name):
                 continue
             try:
-                target = place_of(inner)
+                target = self._folder.place_of(inner)
                 found = os.stat(target.path)
             except (InvalidData, OSError):  # a link that leads out, or nowhere
                 continue
@@ -204,6 +213,3 @@ class _Lines:
                 yield line
         finally:
             text.detach()
-
-
-FILE_TOOLS = (list_files, read_file)

@@ -1,6 +1,6 @@
 """The folder that the user allows a model to read in: never one of a model's choice.
 
-The environment variable `GENAI_TOOLS_FILES` has its path. Nothing outside it can be read,
+Nothing outside it can be read,
 whatever leads there: `..`, an absolute path, a link, or a folder that becomes a link while
 it is looked at. Names that begin with a dot are left out: they are for programs, and may
 have keys in them.
@@ -17,17 +17,12 @@ from attrs import frozen
 
 from genai_host.errors import ConfigurationError, InvalidData
 
-VARIABLE = "GENAI_TOOLS_FILES"
+SETTING = "folder"
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # as a pipe makes who opens it wait
 _BY_STEPS = os.open in os.supports_dir_fd and bool(_NO_LINK)
-
-
-def is_named() -> bool:
-    """Whether there is a folder to read in."""
-    return bool(os.environ.get(VARIABLE))
 
 
 @frozen
@@ -45,25 +40,55 @@ class Place:
         return os.path.join(self.root, self.inner) if self.inner else self.root
 
 
-def place_of(path: str) -> Place:
-    """Where a path leads to. Raises `InvalidData` if it leads out of the folder, to nothing,
-    or to what is hidden, and `ConfigurationError` if there is no folder."""
-    root = _root()
-    given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
-    if "\0" in given:
-        raise InvalidData("a path cannot have NUL in it")
-    try:
-        found = os.path.realpath(os.path.join(root, given), strict=True)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise InvalidData(f"there is no {_shown(path)}: list_files says what there is") from error
-    if found == root:
-        return Place(root, "")
-    if not found.startswith(root.rstrip(os.sep) + os.sep):
-        raise InvalidData(f"{_shown(path)} is outside of the folder that may be read")
-    inner = os.path.relpath(found, root)
-    if is_hidden(inner):
-        raise InvalidData(f"{_shown(path)} is hidden, and may not be read")
-    return Place(root, inner)
+class Folder:
+    """What the user has named.
+
+    named   its path; empty for none
+    """
+
+    def __init__(self, named: str) -> None:
+        self._named = named
+
+    def is_named(self) -> bool:
+        """Whether there is a folder to read in."""
+        return bool(self._named)
+
+    def place_of(self, path: str) -> Place:
+        """Where a path leads to. Raises `InvalidData` if it leads out of the folder, to nothing,
+        or to what is hidden, and `ConfigurationError` if there is no folder."""
+        root = self._root()
+        given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
+        if "\0" in given:
+            raise InvalidData("a path cannot have NUL in it")
+        try:
+            found = os.path.realpath(os.path.join(root, given), strict=True)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InvalidData(
+                f"there is no {_shown(path)}: list_files says what there is"
+            ) from error
+        if found == root:
+            return Place(root, "")
+        if not found.startswith(root.rstrip(os.sep) + os.sep):
+            raise InvalidData(f"{_shown(path)} is outside of the folder that may be read")
+        inner = os.path.relpath(found, root)
+        if is_hidden(inner):
+            raise InvalidData(f"{_shown(path)} is hidden, and may not be read")
+        return Place(root, inner)
+
+    def _root(self) -> str:
+        if not self._named:
+            hint = "genai-host config set tools.files.folder=FOLDER names it"
+            raise ConfigurationError("no folder is named to read in", hint=hint, setting=SETTING)
+        root = os.path.realpath(os.path.expanduser(self._named))
+        try:
+            found = os.stat(root)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                "the folder to read in is not there", setting=SETTING
+            ) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise ConfigurationError("what is named to read in is no folder", setting=SETTING)
+        return root
 
 
 def is_hidden(inner: str) -> bool:
@@ -94,22 +119,6 @@ def _walked(place: Place) -> int:
             os.close(descriptor)
         descriptor = inner
     return descriptor
-
-
-def _root() -> str:
-    named = os.environ.get(VARIABLE, "")
-    if not named:
-        raise ConfigurationError(
-            "no folder is named to read in", hint=f"{VARIABLE}=FOLDER names it", setting=VARIABLE
-        )
-    root = os.path.realpath(os.path.expanduser(named))
-    try:
-        found = os.stat(root)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError("the folder to read in is not there", setting=VARIABLE) from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise ConfigurationError("what is named to read in is no folder", setting=VARIABLE)
-    return root
 
 
 def _shown(path: str) -> str:

@@ -1,9 +1,7 @@
 """The data that the user names, and the tools look into: never a model.
 
-The environment variable `GENAI_TOOLS_DATA` has the path of a SQLite database, or of a CSV
-file, or of several of these, with the system's separator between them (`:`, on Windows `;`).
-What is in it is found out from what it begins with, whatever it is called. CSV files are kept
-in memory until they change.
+That is a SQLite database, a CSV file, or several of these. What is in it is found out from
+what it begins with, whatever it is called. CSV files are kept in memory until they change.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from genai_host.errors import ConfigurationError
 from genai_tools_data.csv_file import MOST_BYTES, load, too_large
 from genai_tools_data.database import HEAD, Reader, opened_file
 
-VARIABLE = "GENAI_TOOLS_DATA"
+SETTING = "path"
 
 MOST_FILES = 20
 
@@ -32,19 +30,22 @@ _PAUSE = 0.05  # seconds to wait for another call, between looks at whether this
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
-def is_named() -> bool:
-    """Whether there is any data to look into."""
-    return bool(os.environ.get(VARIABLE))
-
-
 class DataSource:
-    """May be used from many threads: calls that look into CSV files wait for each other."""
+    """May be used from many threads: calls that look into CSV files wait for each other.
 
-    def __init__(self) -> None:
+    named   paths, as the user has written them
+    """
+
+    def __init__(self, named: Sequence[str]) -> None:
+        self._named = named
         self._lock = threading.Lock()
         self._stamp: Stamp = ()
         self._loaded: Reader | None = None
         self._close: weakref.finalize[[], DataSource] | None = None
+
+    def is_named(self) -> bool:
+        """Whether there is any data to look into."""
+        return bool(self._named)
 
     @contextmanager
     def opened(self, limits: Limits) -> Iterator[Reader]:
@@ -52,10 +53,10 @@ class DataSource:
 
         Raises `ConfigurationError` if it is not there, or cannot be read.
         """
-        paths = _named()
+        paths = _paths(self._named)
         if [path for path in paths if _is_database(path)]:
             if len(paths) > 1:
-                raise ConfigurationError("a SQLite database is looked into alone", setting=VARIABLE)
+                raise ConfigurationError("a SQLite database is looked into alone", setting=SETTING)
             with opened_file(paths[0]) as reader:
                 yield reader
             return
@@ -90,14 +91,12 @@ class DataSource:
             self._close()
 
 
-def _named() -> list[Path]:
-    names = [each for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+def _paths(names: Sequence[str]) -> list[Path]:
     if not names:
-        raise ConfigurationError(
-            "no data is named to look into", hint=f"{VARIABLE}=FILE names it", setting=VARIABLE
-        )
+        hint = "genai-host config set tools.data.path=FILE names it"
+        raise ConfigurationError("no data is named to look into", hint=hint, setting=SETTING)
     if len(names) > MOST_FILES:
-        raise ConfigurationError(f"more than {MOST_FILES} files are named", setting=VARIABLE)
+        raise ConfigurationError(f"more than {MOST_FILES} files are named", setting=SETTING)
     return [Path(os.path.abspath(os.path.expanduser(name))) for name in names]
 
 
@@ -106,17 +105,17 @@ def _is_database(path: Path) -> bool:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigurationError(f"{path.name} is no file", setting=VARIABLE)
+            raise ConfigurationError(f"{path.name} is no file", setting=SETTING)
         with path.open("rb") as stream:
             head = stream.read(4096)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ConfigurationError(f"{path.name} cannot be read: {why}", setting=VARIABLE) from error
+        raise ConfigurationError(f"{path.name} cannot be read: {why}", setting=SETTING) from error
     if head.startswith(HEAD):
         return True
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ConfigurationError(
-            f"{path.name} is neither a SQLite database nor a CSV file", setting=VARIABLE
+            f"{path.name} is neither a SQLite database nor a CSV file", setting=SETTING
         )
     if found.st_size > MOST_BYTES:
         raise too_large(path)

@@ -33,15 +33,21 @@ SUM = {"function": "sum", "column": "price"}
 
 
 @pytest.fixture
-def draw(make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
+def sales(tmp_path: Path) -> Path:
+    made = tmp_path / "sales.csv"
+    made.write_text(CSV)
+    return made
+
+
+@pytest.fixture
+def draw(make_host: MakeHost, sales: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
     """The chart of a table, or of SQL."""
-    (tmp_path / "sales.csv").write_text(CSV)
-    monkeypatch.setenv("GENAI_TOOLS_DATA", str(tmp_path / "sales.csv"))
+    monkeypatch.setenv("GENAI_TOOLS_DATA", str(sales))
     host = make_host(tools=genai_tools_data)
 
     def call(kind: str, **arguments: Any) -> ToolOutput:
         arguments = arguments if "sql" in arguments else {"table": "sales", **arguments}
-        return host.call_tool("chart", {"display_type": kind, **arguments})
+        return host.call_tool("data__chart", {"display_type": kind, **arguments})
 
     return call
 
@@ -125,9 +131,9 @@ def test_a_series_is_what_it_says() -> None:
 
 class TestWaiting:
     def test_who_waits_for_another_call_ends_with_its_own(
-        self, draw: Draw, background: Callable[..., Future[Any]]
+        self, sales: Path, background: Callable[..., Future[Any]]
     ) -> None:
-        source, waits = DataSource(), threading.Event()
+        source, waits = DataSource([str(sales)]), threading.Event()
 
         class Limits(Cancellation):
             def check(self) -> None:
@@ -147,8 +153,8 @@ class TestWaiting:
         with source.opened(Cancellation()) as reader:
             assert reader.run("SELECT 1", Cancellation()).rows == ((1,),)
 
-    def test_a_file_is_no_longer_read_when_its_call_is_over(self, draw: Draw) -> None:
-        source, over = DataSource(), Cancellation()
+    def test_a_file_is_no_longer_read_when_its_call_is_over(self, sales: Path) -> None:
+        source, over = DataSource([str(sales)]), Cancellation()
         over.cancel()
         with pytest.raises(Cancelled), source.opened(over):
             pass

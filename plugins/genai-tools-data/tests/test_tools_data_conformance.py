@@ -10,7 +10,7 @@ import genai_tools_data
 import pytest
 from genai_tools_data.database import can_bound
 
-from genai_host.testing.suites import ToolSuite
+from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
 TIME = "2025-01-02T03:04:05+01:00[Europe/Oslo]"
 CSV = "region,price,sold\nnorth,1.5,3\nsouth,2.5,4\nnorth,3,\n"
@@ -29,7 +29,7 @@ class _Tools(ToolSuite):
 
 
 class TestListTables(_Tools):
-    tool = "list_tables"
+    tool = "data__list_tables"
     samples = [({}, "table | kind | columns\nsales | table | region, price, sold\n(1 row)")]
 
 
@@ -46,12 +46,12 @@ class TestListTablesOfADatabase(TestListTables):
 
 
 class TestDescribeTable(_Tools):
-    tool = "describe_table"
+    tool = "data__describe_table"
     samples = [({"table": "sales"},), ({"table": "SALES"},)]
 
 
 class TestQueryTable(_Tools):
-    tool = "query_table"
+    tool = "data__query_table"
     samples = [
         ({"table": "sales", "columns": ["price"]}, "price\n1.5\n2.5\n3\n(3 rows)"),
         (
@@ -71,7 +71,7 @@ class TestQueryTable(_Tools):
 
 @pytest.mark.skipif(not can_bound(), reason="it applies from Python 3.11 on")
 class TestQuerySql(_Tools):
-    tool = "query_sql"
+    tool = "data__query_sql"
     samples = [
         (
             {"sql": "SELECT region, max(price) AS most FROM sales GROUP BY region", "limit": 1},
@@ -81,7 +81,7 @@ class TestQuerySql(_Tools):
 
 
 class TestChart(_Tools):
-    tool = "chart"
+    tool = "data__chart"
     samples = [
         (
             {
@@ -101,7 +101,7 @@ class TestChart(_Tools):
 
 
 class TestListFiles(_Tools):
-    tool = "list_files"
+    tool = "files__list_files"
     samples = [
         ({}, "notes.md (17 bytes)"),
         ({"pattern": "*.txt", "deep": True, "folder": "."}, "there are no such files"),
@@ -109,7 +109,7 @@ class TestListFiles(_Tools):
 
 
 class TestReadFile(_Tools):
-    tool = "read_file"
+    tool = "files__read_file"
     samples = [
         ({"path": "notes.md"},),
         (
@@ -131,3 +131,35 @@ class TestCurrentTime(_Tools):
         ({}, "Thursday, 2025-01-02T03:04:05+01:00 (Europe/Oslo)"),
         ({"zone": "Asia/Tokyo"}, "Thursday, 2025-01-02T11:04:05+09:00 (Asia/Tokyo)"),
     ]
+
+
+class _Sets(ToolSourceSuite):
+    plugin = genai_tools_data
+
+    @pytest.fixture(autouse=True)
+    def _unnamed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("GENAI_TOOLS_DATA", raising=False)
+        monkeypatch.delenv("GENAI_TOOLS_FILES", raising=False)
+
+
+class TestData(_Sets):
+    source = "data"
+    unusable = {"path": 5}
+    samples = {"list_tables": [({},)], "query_table": [({"table": "sales"},)]}
+
+    @pytest.fixture(autouse=True)
+    def _named(self, tmp_path: Path) -> None:
+        (tmp_path / "sales.csv").write_text(CSV)
+        self.settings = {"path": str(tmp_path / "sales.csv")}
+
+
+class TestFiles(_Sets):
+    source = "files"
+    unusable = {"foldr": "/"}
+    samples = {"list_files": [({}, "notes.md (3 bytes)")], "read_file": [({"path": "notes.md"},)]}
+
+    @pytest.fixture(autouse=True)
+    def _named(self, tmp_path: Path) -> None:
+        (tmp_path / "files").mkdir()
+        (tmp_path / "files" / "notes.md").write_text("one")
+        self.settings = {"folder": str(tmp_path / "files")}

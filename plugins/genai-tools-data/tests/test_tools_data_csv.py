@@ -35,7 +35,7 @@ def look(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Look:
         file = tmp_path / "some.csv"
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
-        return host.call_tool("query_table", {"table": "some", **query})
+        return host.call_tool("data__query_table", {"table": "some", **query})
 
     return call
 
@@ -127,7 +127,7 @@ def test_a_large_file_is_refused_unread(
         stream.write(b"a,b\n" * 5000)
         stream.truncate(100 * 10**6)
     monkeypatch.setenv("GENAI_TOOLS_DATA", str(file))
-    output = host.call_tool("list_tables", {})
+    output = host.call_tool("data__list_tables", {})
     assert output.error
     assert f"larger than {MOST_BYTES >> 20} MiB" in output.text
 
@@ -145,7 +145,7 @@ def test_changes_are_seen_and_the_rest_is_remembered(
     assert table(look("a,b\n1,2\n"))[1] == [[1, 2]]
     assert table(look("a,b\n1,2\n3,4\n"))[1] == [[1, 2], [3, 4]]
     monkeypatch.setattr("genai_tools_data.source.load", None)
-    assert not host.call_tool("list_tables", {}).error
+    assert not host.call_tool("data__list_tables", {}).error
 
 
 def test_one_that_is_wrong_is_looked_at_again(look: Look) -> None:
@@ -160,7 +160,7 @@ def test_several_files_are_tables(
     for name in names:
         (tmp_path / name).write_text("a,b\n1,2\n")
     monkeypatch.setenv("GENAI_TOOLS_DATA", os.pathsep.join(str(tmp_path / each) for each in names))
-    lines = host.call_tool("list_tables", {}).text.split("\n")
+    lines = host.call_tool("data__list_tables", {}).text.split("\n")
     assert [line.split(" | ")[0] for line in lines[1:-1]] == [
         "A_b_2", "a_b", "data", "t_sqlite_x", "øl"
     ]  # fmt: skip
@@ -172,7 +172,7 @@ def test_a_pipe_is_not_waited_for(
 ) -> None:
     os.mkfifo(tmp_path / "pipe.csv")
     monkeypatch.setenv("GENAI_TOOLS_DATA", str(tmp_path / "pipe.csv"))
-    assert "is no file" in host.call_tool("list_tables", {}).text
+    assert "is no file" in host.call_tool("data__list_tables", {}).text
 
 
 @given(content=st.binary(max_size=200))

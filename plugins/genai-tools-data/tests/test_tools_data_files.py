@@ -79,7 +79,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_what_is_outside_or_hidden_is_not_read(call: Call, path: str) -> None:
-    for output in (call("read_file", path=path), call("list_files", folder=path)):
+    for output in (call("files__read_file", path=path), call("files__list_files", folder=path)):
         assert output.error, output.text
         assert SECRET not in output.text
         assert "Error" not in output.text
@@ -95,7 +95,10 @@ def test_what_is_outside_or_hidden_is_not_read(call: Call, path: str) -> None:
 )
 def test_no_path_leads_to_a_secret(call: Call, parts: list[str], start: str) -> None:
     path = start + "/".join(parts)
-    for output in (call("read_file", path=path), call("list_files", folder=path, deep=True)):
+    for output in (
+        call("files__read_file", path=path),
+        call("files__list_files", folder=path, deep=True),
+    ):
         assert SECRET not in output.text
         assert "secret" not in output.text or output.error
 
@@ -115,32 +118,32 @@ class TestLinks:
             *("file", "folder", "folder/secret", "near/secret", "hidden", "nowhere", "round"),
             "folder/root/../secret",
         ):
-            output = call("read_file", path=path)
+            output = call("files__read_file", path=path)
             assert output.error
             assert SECRET not in output.text
-        listed = call("list_files", deep=True).text.split("\n")
+        listed = call("files__list_files", deep=True).text.split("\n")
         assert listed == ["a.md (14 bytes)", "inner/", "inner/b.txt (6 bytes)"]
 
     def test_one_that_stays_in_is_followed(self, call: Call, root: Path) -> None:
         (root / "same").symlink_to("inner")
         (root / "inner" / "up").symlink_to("..")
-        assert call("read_file", path="same/b.txt").text.endswith("inner")
-        assert not call("read_file", path="inner/up/a.md").error
-        assert "same/" in call("list_files", deep=True).text, "and it ends"
+        assert call("files__read_file", path="same/b.txt").text.endswith("inner")
+        assert not call("files__read_file", path="inner/up/a.md").error
+        assert "same/" in call("files__list_files", deep=True).text, "and it ends"
 
     def test_a_root_that_is_a_link_is_the_folder_that_it_leads_to(
         self, call: Call, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "link").symlink_to(root)
         monkeypatch.setenv("GENAI_TOOLS_FILES", str(tmp_path / "link"))
-        assert not call("read_file", path="a.md").error
-        assert call("read_file", path="../secret").error
+        assert not call("files__read_file", path="a.md").error
+        assert call("files__read_file", path="../secret").error
 
     def test_a_folder_that_becomes_a_link_after_it_was_looked_at(
         self, root: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "root-beside" / "b.txt").write_text(SECRET)
-        place = folder.place_of("inner/b.txt")
+        place = folder.Folder(str(root)).place_of("inner/b.txt")
         (root / "inner").rename(root / "moved")
         (root / "inner").symlink_to(tmp_path / "root-beside")
         with pytest.raises(InvalidData, match="cannot be read"), folder.opened(place):
@@ -148,26 +151,26 @@ class TestLinks:
 
     def test_a_pipe_is_not_waited_for(self, call: Call, root: Path) -> None:
         os.mkfifo(root / "pipe")
-        assert "is no file" in call("read_file", path="pipe").text
-        assert "pipe" not in call("list_files").text
+        assert "is no file" in call("files__read_file", path="pipe").text
+        assert "pipe" not in call("files__list_files").text
 
     def test_names_that_are_no_text_are_listed(self, call: Call, root: Path) -> None:
         (root / os.fsdecode(b"\xff\n\x1b[2J.md")).write_text("x")
-        output = call("list_files", pattern="*[[]2J*")
+        output = call("files__list_files", pattern="*[[]2J*")
         assert output.text == "���[2J.md (1 bytes)"
 
 
 class TestReading:
     def test_some_lines(self, call: Call) -> None:
-        text = call("read_file", path="a.md").text
+        text = call("files__read_file", path="a.md").text
         assert text == "a.md, lines 1 to 3 (the last one is its last):\none\ntwo\nthree"
-        text = call("read_file", path="/a.md", first_line=2, lines=1).text
+        text = call("files__read_file", path="/a.md", first_line=2, lines=1).text
         assert text == "a.md, lines 2 to 2 (there are more):\ntwo"
-        text = call("read_file", path="a.md", first_line=4).text
-        assert text == "read_file failed: a.md has 3 lines: there is no line 4"
-        assert call("read_file", path="a.md", first_line=0).error
-        assert call("read_file", path="a.md", lines=-1).error
-        assert not call("read_file", path="a.md", lines=2**70).error
+        text = call("files__read_file", path="a.md", first_line=4).text
+        assert text == "files__read_file failed: a.md has 3 lines: there is no line 4"
+        assert call("files__read_file", path="a.md", first_line=0).error
+        assert call("files__read_file", path="a.md", lines=-1).error
+        assert not call("files__read_file", path="a.md", lines=2**70).error
 
     @pytest.mark.parametrize(
         ("content", "told"),
@@ -184,19 +187,19 @@ class TestReading:
     )
     def test_whatever_is_in_it(self, call: Call, root: Path, content: bytes, told: str) -> None:
         (root / "x.txt").write_bytes(content)
-        output = call("read_file", path="x.txt")
+        output = call("files__read_file", path="x.txt")
         assert not output.error
         assert output.text.endswith(told)
 
     def test_pictures_are_named(self, call: Call, root: Path) -> None:
         (root / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00")
-        assert call("read_file", path="x.png").text == "x.png is no text: image/png, 9 bytes"
+        assert call("files__read_file", path="x.png").text == "x.png is no text: image/png, 9 bytes"
 
     def test_long_lines_and_long_texts_are_cut_and_that_is_said(
         self, call: Call, root: Path
     ) -> None:
         (root / "x.txt").write_text(("y" * 10 * MOST_LINE + "\n") * 30)
-        text = call("read_file", path="x.txt").text
+        text = call("files__read_file", path="x.txt").text
         assert len(text) < MOST_TEXT + 500
         assert "there are more" in text
         assert "… (cut here)" in text
@@ -205,31 +208,33 @@ class TestReading:
         self, call: Call, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / "x.txt").write_text("12345\n" * 100_000)
-        assert call("read_file", path="x.txt", first_line=99_999).text.endswith("12345\n12345")
+        assert call("files__read_file", path="x.txt", first_line=99_999).text.endswith(
+            "12345\n12345"
+        )
         monkeypatch.setattr(file_tools, "MOST_BYTES", 6000)
-        assert "that is beyond" in call("read_file", path="x.txt", first_line=5000).text
+        assert "that is beyond" in call("files__read_file", path="x.txt", first_line=5000).text
         with (root / "x.txt").open("wb") as stream:
             stream.write(b"text\n")
             stream.truncate(100 * 10**6)
-        assert "is no text" in call("read_file", path="x.txt").text
+        assert "is no text" in call("files__read_file", path="x.txt").text
 
     def test_folders_and_files_are_told_apart(self, call: Call) -> None:
-        assert "list_files lists it" in call("read_file", path="inner").text
-        assert "read_file reads it" in call("list_files", folder="a.md").text
+        assert "list_files lists it" in call("files__read_file", path="inner").text
+        assert "read_file reads it" in call("files__list_files", folder="a.md").text
 
 
 class TestListing:
     def test_patterns(self, call: Call) -> None:
-        assert call("list_files", pattern="*.MD").text == "a.md (14 bytes)"
-        assert call("list_files", pattern="*.txt").text == "there are no such files"
-        text = call("list_files", pattern="*.txt", deep=True).text
+        assert call("files__list_files", pattern="*.MD").text == "a.md (14 bytes)"
+        assert call("files__list_files", pattern="*.txt").text == "there are no such files"
+        text = call("files__list_files", pattern="*.txt", deep=True).text
         assert text == f"{os.path.join('inner', 'b.txt')} (6 bytes)"
-        assert call("list_files", pattern="*" * 100).error
+        assert call("files__list_files", pattern="*" * 100).error
 
     def test_many_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
         for number in range(MOST_LISTED + 5):
             (root / f"f{number}").touch()
-        text = call("list_files", pattern="f*").text
+        text = call("files__list_files", pattern="f*").text
         assert len(text.split("\n")) == MOST_LISTED + 1
         assert text.endswith("(there are more: name a folder, or a pattern)")
 
@@ -237,7 +242,7 @@ class TestListing:
         self, call: Call, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(file_tools, "MOST_LOOKED_AT", 2)
-        text = call("list_files", deep=True).text
+        text = call("files__list_files", deep=True).text
         assert text.endswith("(there are more than can be looked at: name a folder)")
 
     def test_folders_in_folders_are_cut_and_that_is_said(self, call: Call, root: Path) -> None:
@@ -255,6 +260,6 @@ def test_a_root_that_is_no_folder_is_told(
     call: Call, root: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv("GENAI_TOOLS_FILES", str(root / named))
-    output = call("list_files")
+    output = call("files__list_files")
     assert output.error
     assert str(root) not in output.text

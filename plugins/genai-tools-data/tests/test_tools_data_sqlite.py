@@ -91,7 +91,7 @@ def host(make_host: MakeHost, file: Path) -> Host:
 
 
 def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
-    return host.call_tool("query_sql", {"sql": sql, **arguments})
+    return host.call_tool("data__query_sql", {"sql": sql, **arguments})
 
 
 @needs_bounds
@@ -212,17 +212,18 @@ def test_odd_values_come_as_json(host: Host) -> None:
 @needs_bounds
 def test_what_is_wrong_names_the_tables(host: Host) -> None:
     assert asked(host, "SELECT * FROM thing").text == (
-        "query_sql failed: the query failed: no such table: thing; the tables are: parts, things"
+        "data__query_sql failed: the query failed: no such table: thing; the tables are: parts, "
+        "things"
     )
 
 
 def test_keys_are_told(host: Host) -> None:
-    text = host.call_tool("describe_table", {"table": "parts"}).text
+    text = host.call_tool("data__describe_table", {"table": "parts"}).text
     assert "thing names rows of things (id)" in text
     assert "other names rows of things (its key)" in text
     assert (
         "id | INTEGER, key | 3 | 3 | 1 | 3"
-        in host.call_tool("describe_table", {"table": "things"}).text
+        in host.call_tool("data__describe_table", {"table": "things"}).text
     )
 
 
@@ -239,7 +240,7 @@ class TestLogs:
 
     def test_what_is_in_the_log_is_seen(self, host: Host, logged: sqlite3.Connection) -> None:
         query = {"table": "things", "aggregates": [{"function": "count"}]}
-        assert host.call_tool("query_table", query).text == "count\n4\n(1 row)"
+        assert host.call_tool("data__query_table", query).text == "count\n4\n(1 row)"
 
     def test_no_file_is_made_beside_one_at_rest(
         self, host: Host, file: Path, logged: sqlite3.Connection
@@ -247,7 +248,7 @@ class TestLogs:
         logged.close()
         beside = set(file.parent.iterdir())
         query = {"table": "things", "aggregates": [{"function": "count"}]}
-        assert host.call_tool("query_table", query).text == "count\n4\n(1 row)"
+        assert host.call_tool("data__query_table", query).text == "count\n4\n(1 row)"
         assert set(file.parent.iterdir()) == beside
 
 
@@ -257,9 +258,9 @@ class TestDamage:
         for damaged in (whole[:100], whole[:1500], whole[:100] + b"\xff" * (len(whole) - 100)):
             file.write_bytes(damaged)
             for tool, arguments in (
-                ("list_tables", {}),
-                ("query_table", {"table": "things"}),
-                ("describe_table", {"table": "things"}),
+                ("data__list_tables", {}),
+                ("data__query_table", {"table": "things"}),
+                ("data__describe_table", {"table": "things"}),
             ):
                 output = host.call_tool(tool, arguments)
                 assert output.error, output.text
@@ -269,7 +270,7 @@ class TestDamage:
         whole = file.read_bytes()
         for length in range(0, len(whole), 512):
             file.write_bytes(whole[:length])
-            output = host.call_tool("query_table", {"table": "things"})
+            output = host.call_tool("data__query_table", {"table": "things"})
             assert "Error" not in output.text, f"{length}: {output.text}"
 
 
@@ -287,15 +288,15 @@ class TestNaming:
     ) -> None:
         monkeypatch.delenv("GENAI_TOOLS_DATA")
         context = {"GENAI_TOOLS_DATA": str(file)}
-        assert host.call_tool("list_tables", {}, context=context).error
-        assert host.call_tool("list_tables", {"data": str(file)}).error
+        assert host.call_tool("data__list_tables", {}, context=context).error
+        assert host.call_tool("data__list_tables", {"data": str(file)}).error
 
     @pytest.mark.parametrize("named", ["nothing.db", ".", "a\0b", "~nobody/x.csv"])
     def test_what_is_not_there_is_told(
         self, host: Host, monkeypatch: pytest.MonkeyPatch, named: str
     ) -> None:
         monkeypatch.setattr("genai_tools_data.source.os.environ", {"GENAI_TOOLS_DATA": named})
-        output = host.call_tool("list_tables", {})
+        output = host.call_tool("data__list_tables", {})
         assert output.error
         assert "Error" not in output.text
 
@@ -304,4 +305,4 @@ class TestNaming:
     ) -> None:
         monkeypatch.setattr("genai_tools_data.source.os.pathsep", "\t")
         monkeypatch.setenv("GENAI_TOOLS_DATA", f"{file}\t{file}")
-        assert "looked into alone" in host.call_tool("list_tables", {}).text
+        assert "looked into alone" in host.call_tool("data__list_tables", {}).text

@@ -1,0 +1,229 @@
+"""The suite of a source of tools: it lists them and closes, whoever asks and however it goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from genai_host.api import Checker, Limits, Tool, ToolSet, ToolSource
+from genai_host.api.settings import describe
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config, SetConfig
+from genai_host.host import Host
+from genai_host.keys import Keys
+from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.suites.base import PluginSuite, in_background
+from genai_host.testing.suites.tool import Run
+from genai_host.testing.suites.tool_checks import (
+    Sample,
+    check_description,
+    check_output,
+    check_parameters,
+    check_services_take,
+)
+from genai_host.tool_sets import OpenedSet
+from genai_host.tool_sources import BETWEEN
+
+_AT_ONCE = 8
+
+
+class ToolSourceSuite(PluginSuite):
+    """The suite of a `ToolSource`, or of a `ToolSet`.
+
+        class TestShop(ToolSourceSuite):
+            plugin = genai_tools_shop
+            source = "shop"
+            settings = {"folder": "/srv/shop"}
+            samples = {"look": [({"at": "shoes"}, "3 pairs")]}
+
+    plugin     the module with the hooks, or an object with them
+    source     its name
+    settings   of a set: with these it has tools
+    samples    for each tool, by its own name, arguments as for `ToolSuite.samples`; a tool
+               that may not be there, or may not be called, is left out
+    unusable   settings with which it cannot say what it has; None if there are none such
+    context    in which the tools apply
+
+    What needs a fixture is set in one that is used by all: `self.settings = ...`. A source
+    whose way to fail is no setting has its own `unusable_source`.
+    """
+
+    source: str
+    samples: Mapping[str, Sequence[Sample]]
+    settings: Mapping[str, Any] = {}
+    unusable: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] = {}
+
+    @pytest.fixture(autouse=True)
+    def _closing(self) -> Iterator[None]:
+        self._open: list[Host | ToolSource] = []
+        yield
+        for each in self._open:
+            with suppress(Exception):  # whether that fails is for a test to find
+                each.close()
+
+    # what it says
+
+    def test_it_is_declared(self) -> None:
+        found = self.found()
+        if isinstance(found, ToolSet):
+            for setting in describe(found.settings):
+                assert setting.help, f"{setting.name} says nothing about itself"
+
+    def test_it_has_tools(self) -> None:
+        """Each under a name of its own, which a host can offer it by."""
+        assert self.samples, "it has no samples"
+        tools = self.listed(self.opened())
+        names = [tool.name for tool in tools]
+        assert len(names) == len(set(names)), f"several of one name: {sorted(names)}"
+        assert set(self.samples) <= set(names), f"it has {sorted(names)}"
+        host = self.host()
+        full = {f"{self.source}{BETWEEN}{name}" for name in names}
+        assert full <= set(host.tools()), "some are left out: their names are too long"
+
+    def test_its_tools_are_described(self) -> None:
+        """As services want it; `ToolSuite` looks at one of them more closely."""
+        host = self.host()
+        for tool in self.listed(self.opened()):
+            check_description(tool)
+            check_parameters(tool)
+            check_services_take(tool, host)
+            assert isinstance(tool.applies(dict(self.context)), bool)
+
+    # what they give
+
+    def test_its_tools_give_what_the_samples_say(self) -> None:
+        host = self.host()
+        tools = host.tools()
+        for name, samples in self.samples.items():
+            full = f"{self.source}{BETWEEN}{name}"
+            checker = Checker(tools[full].schema.parameters)
+            for arguments, *expected in samples:
+                checker.check(arguments)
+                output = host.call_tool(full, arguments, context=self.context, approved=True)
+                check_output(output, arguments, expected, host)
+
+    # whoever asks, and however it goes
+
+    def test_many_may_ask_at_once(self) -> None:
+        source = self.opened()
+        asked = [in_background(self.listed, source) for _ in range(_AT_ONCE)]
+        found = []
+        for each in asked:
+            error = self.ended(each)
+            assert error is None, f"{error}"
+            found.append([tool.name for tool in each.result()])
+        assert all(names == found[0] for names in found)
+
+    def test_asking_ends_when_it_is_cancelled(self) -> None:
+        """However far it has come. Others get their answer then."""
+        source = self.opened()
+        before = Cancellation()
+        before.cancel()
+        self.ended(in_background(self.listed, source, before))
+        begun, limits = threading.Event(), Cancellation()
+
+        def ask() -> None:
+            begun.set()
+            self.listed(source, limits)
+
+        ended = in_background(ask)
+        assert begun.wait(self.patience)
+        limits.cancel()
+        self.ended(ended)
+        again = in_background(self.listed, source)
+        assert self.ended(again) is None
+        assert {tool.name for tool in again.result()} >= set(self.samples)
+
+    def test_one_that_has_none_says_why(self) -> None:
+        """An error, and not a hang, nor a list of none. Tools of others are still there."""
+        source = self.unusable_source()
+        if source is None:
+            pytest.skip("it is not said how it can fail")
+        error = self.ended(in_background(self.listed, source))
+        assert error is not None, "it does not fail"
+        assert str(error).strip(), "it does not say why"
+        other = Tool("other", "stays", lambda arguments, run: "there")
+        failing = MadePlugin(tools=[other], tool_sources=[source])
+        host = self.host(tested=failing)
+        listing = in_background(host.tools)
+        assert self.ended(listing) is None
+        assert list(listing.result()) == ["other"]
+
+    # how it ends
+
+    def test_it_can_be_closed_again(self) -> None:
+        """Before it was asked, afterwards, and twice. Who asks then is told, or gets what it
+        had, and does not wait."""
+        self.opened().close()
+        source = self.opened()
+        self.listed(source)
+        for _ in range(2):
+            closed = in_background(source.close)
+            error = self.ended(closed)
+            assert error is None, f"{error}"
+        self.ended(in_background(self.listed, source))
+
+    def test_calls_under_way_end_when_it_is_closed(self) -> None:
+        """Those of a source end with it; those of a set that is a list, with their limits."""
+        for name, samples in self.samples.items():
+            for arguments, *_ in samples:
+                source = self.opened()
+                [tool] = [each for each in self.listed(source) if each.name == name]
+                begun, limits = threading.Event(), Cancellation()
+
+                def work(
+                    given: Mapping[str, Any] = arguments,
+                    tool: Tool = tool,
+                    begun: threading.Event = begun,
+                    limits: Cancellation = limits,
+                ) -> None:
+                    begun.set()
+                    tool.run(dict(given), Run(dict(self.context), limits))
+
+                ended = in_background(work)
+                assert begun.wait(self.patience)
+                source.close()
+                if isinstance(source, OpenedSet) and not source.holds_a_source:
+                    limits.cancel()
+                self.ended(ended)
+
+    # what the tests are made of
+
+    def found(self) -> ToolSource | ToolSet[Any]:
+        """As the plugin declares it: anew each time."""
+        by_name = {each.name: each for each in self.declared().tool_sources}
+        assert self.source in by_name, f"the plugin declares {sorted(by_name)}"
+        return by_name[self.source]
+
+    def opened(self, settings: Mapping[str, Any] | None = None) -> ToolSource:
+        """As a host has it, with its settings, or with others."""
+        declared = self.found()
+        source = declared
+        if isinstance(declared, ToolSet):
+            config = SetConfig(self.settings if settings is None else settings)
+            source = OpenedSet(declared, config, Keys(), "")
+        assert isinstance(source, ToolSource)
+        self._open.append(source)
+        return source
+
+    def unusable_source(self) -> ToolSource | None:
+        """One that cannot say what it has; None if there is none such."""
+        return None if self.unusable is None else self.opened(self.unusable)
+
+    def listed(self, source: ToolSource, limits: Limits | None = None) -> list[Tool]:
+        """What it gives: tools, all of them."""
+        tools = list(source.tools(limits or Cancellation()))
+        assert all(isinstance(tool, Tool) for tool in tools), f"{tools}"
+        return tools
+
+    def host(self, **plugins: Any) -> Host:
+        """A host with the plugin, or with another in its place."""
+        tables = {self.source: SetConfig(self.settings)} if self.settings else {}
+        host = Host(config=Config(tools=tables), discovery=self.plugins(**plugins))
+        self._open.append(host)
+        return host

@@ -1,0 +1,36 @@
+"""What the user names, and a model never does: the data and the folder."""
+
+from __future__ import annotations
+
+import os
+
+from attrs import field, frozen
+
+from genai_host.api.settings import about
+
+
+@frozen
+class DataSettings:
+    """Those of the table `[tools.data]`."""
+
+    path: str = field(
+        default="",
+        metadata=about(
+            f"a SQLite database, or CSV files with {os.pathsep} between them, to look into",
+            env="GENAI_TOOLS_DATA",
+        ),
+    )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(name for name in self.path.split(os.pathsep) if name)
+
+
+@frozen
+class FilesSettings:
+    """Those of the table `[tools.files]`."""
+
+    folder: str = field(
+        default="",
+        metadata=about("the folder whose text files may be read", env="GENAI_TOOLS_FILES"),
+    )

@@ -1,0 +1,317 @@
+"""The settings of tools: a table of the configuration for each set of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+from fixtures import MakeHost
+from support import Terminal
+
+from genai_host import Host
+from genai_host.api import Limits, Secret, Tool, ToolSet, ToolSource
+from genai_host.api.settings import about
+from genai_host.config import Config, SetConfig, read_config
+from genai_host.errors import ConfigurationError
+from genai_host.testing import MadePlugin, make_distribution
+from genai_host.tool_sources import MOST
+
+
+@frozen
+class Settings:
+    folder: str = field(default="", metadata=about("where to look", env="SHOP_FOLDER"))
+    most: int = field(default=3, metadata=about("how many"))
+    key: Secret | None = field(default=None, metadata=about("its key", env="SHOP_KEY"))
+
+
+def tools_of(settings: Settings) -> Iterable[Tool]:
+    key = "none" if settings.key is None else settings.key.reveal()
+    said = f"{settings.folder} {settings.most} {key}"
+    yield Tool("look", "looks", lambda arguments, run: said)
+
+
+def tool(name: str) -> Tool:
+    return Tool(name, "does it", lambda arguments, run: "done")
+
+
+SHOP = ToolSet("shop", Settings, tools_of)
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    path = home / "config" / "config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def make(make_host: MakeHost) -> Callable[..., Host]:
+    def made(*sets: ToolSet[Any] | ToolSource, config: Config | None = None) -> Host:
+        plugin = MadePlugin(tools=[tool("own")], tool_sources=sets or [SHOP])
+        return make_host(plugin=plugin, config=read_config() if config is None else config)
+
+    return made
+
+
+def looked(host: Host) -> str:
+    output = host.call_tool("shop__look")
+    assert not output.error, output.text
+    return output.text
+
+
+def test_they_come_from_the_file(make: Callable[..., Host], file: Path) -> None:
+    file.write_text("[tools.shop]\nfolder = '/a'\nmost = 5\n")
+    assert looked(make()) == "/a 5 none"
+
+
+def test_they_have_defaults(make: Callable[..., Host]) -> None:
+    host = make()
+    assert sorted(host.tools()) == ["own", "shop__look"]
+    assert looked(host) == " 3 none"
+
+
+def test_the_environment_comes_before_the_file(
+    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("[tools.shop]\nmost = 5\n")
+    monkeypatch.setenv("SHOP_FOLDER", "/usual")
+    assert looked(make()) == "/usual 5 none"
+    monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__FOLDER", "/own")
+    monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "7")
+    assert looked(make()) == "/own 7 none"
+
+
+def test_a_secret_comes_from_the_environment_or_where_the_file_says(
+    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", "usual")
+    assert looked(make()) == " 3 usual"
+    file.write_text("[tools.shop]\nkey = { env = 'OTHER' }\n")
+    monkeypatch.setenv("OTHER", "referred")
+    assert looked(make()) == " 3 referred"
+    monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__KEY", "own")
+    assert looked(make()) == " 3 own"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told", "hint"),
+    [
+        (
+            "[tools.shop]\nmost = 5\nfoldr = '/a'",
+            3,
+            "unknown setting 'foldr'",
+            "did you mean folder?",
+        ),
+        ("[tools.shop]\n\nmost = 'x'", 3, "most: ", "how many"),
+        ("[tools.shop]\nkey = 'sesame'", 2, "key is a secret", "env ="),
+    ],
+)
+def test_a_wrong_table_is_told_with_its_place_and_keeps_no_other_tool_away(
+    make: Callable[..., Host],
+    file: Path,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    line: int,
+    told: str,
+    hint: str,
+) -> None:
+    file.write_text(text)
+    host = make()
+    with caplog.at_level(logging.WARNING):
+        assert list(host.tools()) == ["own"]
+    [warned] = [each.getMessage() for each in caplog.records]
+    assert f"{file}:{line}: tools.shop: {told}" in warned
+    assert hint in warned
+    assert "sesame" not in warned
+    with pytest.raises(ConfigurationError) as caught:
+        host.tool("shop__look")
+    assert f"there is no tool 'shop__look': {file}:{line}: tools.shop" in str(caught.value)
+    assert hint in caught.value.hint
+
+
+def test_a_wrong_variable_is_told(
+    make: Callable[..., Host], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text("[tools.shop]\nfolder = '/a'\n")
+    monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "many")
+    with pytest.raises(ConfigurationError, match="GENAI_HOST_TOOLS__SHOP__MOST") as caught:
+        make().tool("shop__look")
+    assert str(file) not in str(caught.value)
+
+
+def test_what_only_the_plugin_knows_to_be_wrong_has_its_place_too(
+    make: Callable[..., Host], file: Path
+) -> None:
+    def refuse(settings: Settings) -> Iterable[Tool]:
+        raise ConfigurationError("there is no /a", hint="make it", setting="folder")
+
+    file.write_text("[tools.shop]\nmost = 5\nfolder = '/a'\n")
+    with pytest.raises(ConfigurationError) as caught:
+        make(ToolSet("shop", Settings, refuse)).tool("shop__look")
+    assert f"{file}:3: tools.shop: there is no /a" in str(caught.value)
+    assert caught.value.hint == "make it"
+
+
+def test_a_table_that_no_plugin_has_is_told_of(
+    make: Callable[..., Host], file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text("[tools.shop]\nmost = 5\n[tools.shp]\nmost = 5\n")
+    with caplog.at_level(logging.WARNING):
+        assert looked(make()) == " 5 none"
+    assert f"{file}:3: no plugin has tools 'shp' with settings; there are: shop" in caplog.text
+
+
+class Watched(ToolSource):
+    """As a set opens one where its tools may change."""
+
+    name = "nobody asks for it"
+
+    def __init__(self) -> None:
+        self.has = ["one"]
+        self.closed = 0
+
+    def tools(self, limits: Limits) -> Iterable[Tool]:
+        return map(tool, self.has)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_set_may_open_a_source(make: Callable[..., Host]) -> None:
+    source = Watched()
+    host = make(ToolSet("shop", Settings, lambda settings: source))
+    assert list(host.tools()) == ["own", "shop__one"]
+    source.has = ["two"]
+    assert list(host.tools()) == ["own", "shop__two"]
+    host.close()
+    assert source.closed
+
+
+def test_a_set_is_opened_once_and_late(make: Callable[..., Host]) -> None:
+    opened = []
+
+    def open_it(settings: Settings) -> Iterable[Tool]:
+        opened.append(settings)
+        return [tool("one")]
+
+    host = make(ToolSet("shop", Settings, open_it))
+    assert host.registry.tool_sets
+    assert not opened
+    threads = [threading.Thread(target=host.tools) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(30)
+    host.call_tool("shop__one")
+    assert len(opened) == 1
+
+
+def test_a_set_that_was_never_opened_is_not_opened_to_be_closed(make: Callable[..., Host]) -> None:
+    def open_it(settings: Settings) -> Iterable[Tool]:
+        raise AssertionError("it is opened")
+
+    host = make(ToolSet("shop", Settings, open_it))
+    assert host.call_tool("own").text == "done"
+    host.close()
+
+
+def test_an_endless_set_is_cut(make: Callable[..., Host]) -> None:
+    def endless(settings: Settings) -> Iterator[Tool]:
+        number = 0
+        while True:
+            yield tool(f"t{number}")
+            number += 1
+
+    assert len(make(ToolSet("shop", Settings, endless)).tools()) == MOST + 1
+
+
+def test_a_set_and_a_source_of_one_name_are_an_error(make: Callable[..., Host]) -> None:
+    source = Watched()
+    source.name = "shop"
+    host = make(SHOP, source, config=Config(tools={"shop": SetConfig()}))
+    [broken] = host.plugins.broken
+    assert "declares the source of tools 'shop' twice" in broken.line()
+
+
+_SOURCE = """
+from attrs import field, frozen
+
+from genai_host.api import Secret, Tool, ToolSet, hookimpl
+from genai_host.api.settings import about
+
+
+@frozen
+class Settings:
+    folder: str = field(default="", metadata=about("where to look", env="SHOP_FOLDER"))
+    most: int = field(default=3, metadata=about("how many"))
+    key: Secret | None = field(default=None, metadata=about("its key", env="SHOP_KEY"))
+
+
+@hookimpl
+def genai_tool_sources():
+    yield ToolSet("shop", Settings, lambda settings: [
+        Tool("look", "Look.", lambda arguments, run: settings.folder)
+    ])
+"""
+
+
+class TestCommands:
+    @pytest.fixture(autouse=True)
+    def _installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        make_distribution(tmp_path, "zz-shop", files={"zz_shop.py": _SOURCE})
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    def test_they_are_set_shown_and_unset(self, terminal: Terminal, file: Path) -> None:
+        assert terminal("config", "set", "tools.shop.folder=/a", "tools.shop.most=5")[0] == 0
+        assert file.read_text().endswith('[tools.shop]\nfolder = "/a"\nmost = 5\n')
+        assert terminal("tools", "call", "shop__look")[:2] == (0, "/a\n")
+        _, out, _ = terminal("config", "show")
+        assert "tools.shop.folder\t/a\tfile" in out
+        assert "tools.shop.most\t5\tfile" in out
+        assert terminal("config", "unset", "tools.shop.most")[0] == 0
+        assert "tools.shop.most\t3\tdefault" in terminal("config", "show")[1]
+
+    def test_what_comes_from_the_environment_is_shown(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SHOP_KEY", "sesame")
+        monkeypatch.setenv("GENAI_HOST_TOOLS__SHOP__MOST", "9")
+        err = terminal("config", "set", "tools.shop.most=5")[2]
+        assert "GENAI_HOST_TOOLS__SHOP__MOST comes before it" in err
+        found = {row["key"]: row for row in json.loads(terminal("config", "show", "--json")[1])}
+        variable = "the environment variable GENAI_HOST_TOOLS__SHOP__MOST"
+        assert found["tools.shop.most"]["source"] == variable
+        assert found["tools.shop.most"]["value"] == "9"
+        assert found["tools.shop.key"]["value"] == "***"
+        assert found["tools.shop.key"]["source"] == "the environment variable SHOP_KEY"
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("tools.shop.foldr=/a", "did you mean folder?"),
+            ("tools.shop.most=many", "tools.shop.most: "),
+            ("tools.shp.most=5", "did you mean shop?"),
+            ("tools.shop=5", "there is no key 'tools.shop'"),
+            ("tools.shop.key=sesame", "is a secret"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(
+        self, terminal: Terminal, file: Path, given: str, told: str
+    ) -> None:
+        code, _, err = terminal("config", "set", given)
+        assert code == 1
+        assert told in err
+        assert not file.exists()
+
+    def test_one_that_is_not_there_is_shown_without_its_values(
+        self, terminal: Terminal, file: Path
+    ) -> None:
+        file.write_text("[tools.gone]\nkey = 'sesame'\n")
+        _, out, _ = terminal("config", "show")
+        assert "tools.gone.key\t***\tfile" in out
