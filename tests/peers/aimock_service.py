@@ -56,8 +56,11 @@ def on(said: str, response: Any, **more: Any) -> Any:
 
 
 @contextmanager
-def aimock(folder: Path, script: Sequence[Any]) -> Iterator[str]:
-    """One that runs with the script; its address."""
+def aimock(folder: Path, script: Sequence[Any], *, key: str = KEY) -> Iterator[str]:
+    """One that runs with the script; its address.
+
+    key   that it asks for; empty for none
+    """
     _install(folder)
     file = folder / "script.json"
     file.write_text(json.dumps({"fixtures": script}), encoding="utf-8")
@@ -66,7 +69,7 @@ def aimock(folder: Path, script: Sequence[Any]) -> Iterator[str]:
     options = ["--port", "0", "--fixtures", str(file), "--strict", "--chunk-size", "3"]
     with subprocess.Popen(
         [node, program, *options],
-        env={**os.environ, "AIMOCK_API_KEYS": KEY},
+        env={**os.environ, **({"AIMOCK_API_KEYS": key} if key else {})},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -127,7 +130,12 @@ class Hosts:
         self._monkeypatch = monkeypatch
 
     def __call__(
-        self, *, key: str = KEY, approvals: Mapping[str, Approval] | None = None, **given: Any
+        self,
+        *,
+        key: str = KEY,
+        providers: Mapping[str, InstanceConfig] | None = None,
+        approvals: Mapping[str, Approval] | None = None,
+        **given: Any,
     ) -> Host:
         environment = {
             "OPENAI_API_KEY": key,
@@ -155,6 +163,7 @@ class Hosts:
                     "gate": InstanceConfig("openai-compatible", settings=gate),
                     "azure": InstanceConfig("azure-openai"),
                     "dated": InstanceConfig("azure-openai", settings=dated),
+                    **(providers or {}),
                 },
                 approvals=approvals or {},
             ),

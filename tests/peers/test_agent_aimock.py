@@ -1,5 +1,6 @@
 """The agent beside aimock, in each dialect that has tools: aimock asks for two look-ups, then
-for one action, then says a text, and keeps what it was sent."""
+for one action, then says a text, and keeps what it was sent. It streams wrong as Bedrock; so
+ministack speaks as Bedrock in front of it."""
 
 from __future__ import annotations
 
@@ -9,15 +10,18 @@ from itertools import groupby
 from typing import Any
 
 import genai_feature_agent
+import genai_vendor_bedrock
 import pytest
 from fixtures import MakeHost
 from genai_feature_agent.request import StatelessAgent
 from genai_feature_agent.stream import in_lines, pieces
 from peers.aimock_service import MODELS, WITHOUT_IDS, Asked, Hosts, aimock, on
+from peers.ministack_service import ministack, use_ministack
 from peers.office import ADDED, Office
 
 from genai_host import Host
 from genai_host.api import Answer, ToolCall, ToolResult
+from genai_host.config import InstanceConfig
 from genai_host.errors import LimitExceeded, TurnWaiting
 
 pytestmark = pytest.mark.peers
@@ -68,8 +72,15 @@ SCRIPT = [*map(_of_gemini, _LINES), *_LINES]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a running aimock with the script."""
-    with aimock(tmp_path_factory.mktemp("aimock"), SCRIPT) as address:
+    """The address of a running aimock with the script. It asks for no key: ministack has
+    none."""
+    with aimock(tmp_path_factory.mktemp("aimock"), SCRIPT, key="") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bedrock_url(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ministack(tmp_path_factory.mktemp("ministack"), url) as address:
         yield address
 
 
@@ -80,13 +91,24 @@ def office() -> Office:
 
 @pytest.fixture
 def hosts(
-    url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, office: Office
+    url: str,
+    bedrock_url: str,
+    make_host: MakeHost,
+    monkeypatch: pytest.MonkeyPatch,
+    office: Office,
 ) -> MakeHost:
     """Makes hosts for aimock, with the agent and the office."""
     make = Hosts(url, make_host, monkeypatch)
+    use_ministack(bedrock_url, monkeypatch)
 
     def with_agent(**given: Any) -> Host:
-        return make(agent=genai_feature_agent, office=office.plugin, **given)
+        return make(
+            providers={"bedrock": InstanceConfig("bedrock")},
+            bedrock=genai_vendor_bedrock,
+            agent=genai_feature_agent,
+            office=office.plugin,
+            **given,
+        )
 
     return with_agent
 
@@ -101,7 +123,10 @@ def asked(url: str) -> Asked:
     return Asked(url)
 
 
-WITH_TOOLS = {name: model for name, model in MODELS.items() if name != "ollama, generate"}
+WITH_TOOLS = {
+    **{name: model for name, model in MODELS.items() if name != "ollama, generate"},
+    "bedrock": "nova-pro@bedrock",
+}
 each_model = pytest.mark.parametrize("model", WITH_TOOLS.values(), ids=WITH_TOOLS)
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
