@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from support import Terminal
 
 import genai_host.dialects
-from genai_host.api import Message, ToolCall, Wait
+from genai_host.api import Completion, Message, Text, ToolCall, ToolResult, Wait
 from genai_host.cli.approvals import calls_of, visible
 from genai_host.cli.terminal import safe
 from genai_host.discovery import Given
 from genai_host.testing import FakeModel, Heard, MadePlugin
-from genai_host.testing.fake_model import Completion, Said
+from genai_host.testing.fake_model import Said
 
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
 
@@ -55,7 +55,14 @@ def _says(heard: Heard) -> Said:
     if users[-1] == "more" and len(results) == 1:
         return calls("wipe", prefix="2-")
     parts = [part for message in results for part in message.content]
-    return " ".join(part.content[0].text.split("\n")[1][:7] for part in parts)  # type: ignore[union-attr]  # they are results of tools
+    return " ".join(_first_word(part) for part in parts if isinstance(part, ToolResult))
+
+
+def _first_word(result: ToolResult) -> str:
+    """Of what the tool gave, which stands between marks."""
+    [part] = result.content
+    assert isinstance(part, Text)
+    return part.text.split("\n")[1][:7]
 
 
 def ask(terminal: Terminal, text: str = "go", *options: str) -> tuple[int, str, str]:
