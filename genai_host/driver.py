@@ -308,7 +308,7 @@ class Driver:
             form=self._form if is_asked else None,
             waiting=self._time.paused,
         )
-        return (yield from _shown(deltas, shown, self._trace(path)))
+        return (yield from _shown(deltas, shown, self._trace(path), cancellation))
 
     def _raw(self, wanted: str) -> RawReplies | None:
         """Where replies are kept; None if they are not."""
@@ -419,13 +419,19 @@ def _a(value: object) -> str:
     return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
-def _shown(deltas: Generator[Delta, None, Completion], show: bool, trace: Trace) -> Performing:
+def _shown(
+    deltas: Generator[Delta, None, Completion],
+    show: bool,
+    trace: Trace,
+    cancellation: Cancellation,
+) -> Performing:
     with closing(deltas):
         while True:
             try:
                 delta = next(deltas)
             except StopIteration as ended:
                 return ended.value
+            cancellation.check()  # a provider that has all at hand need not look
             if show:
                 trace.pieces.append(delta.text)
                 yield Event("delta", delta)

@@ -21,7 +21,7 @@ def said(error: BaseException) -> str:
     """What an exception says, without its class, on one line."""
     try:
         return one_line(str(error))
-    except Exception:  # noqa: BLE001 - any code may stand there
+    except BaseException:  # noqa: BLE001 - any code may stand there, `SystemExit` too
         return "it cannot say what is wrong"
 
 
@@ -38,7 +38,7 @@ def shown(value: object) -> str:
     """A value in an error, shortened."""
     try:
         return one_line(_short.repr(value))
-    except Exception:  # noqa: BLE001 - any code may stand there
+    except BaseException:  # noqa: BLE001 - any code may stand there, `SystemExit` too
         return f"a {type(value).__name__}"
 
 

@@ -4,11 +4,11 @@ failed, were interrupted or taken back are there as well."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from attrs import define
 
-from genai_host.api import Answer, Message
+from genai_host.api import Answer, Message, Wait
 from genai_host.errors import GenaiError
 from genai_host.record import Entry, Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
 
@@ -27,6 +27,7 @@ class TurnTold:
               replaced     it was answered, then said again with another outcome
               undone       it was answered, then taken back
     partial   what had been shown of an answer that then failed
+    wait      what it waits for, if it does; the class of the result is not on record
     """
 
     number: int
@@ -35,6 +36,7 @@ class TurnTold:
     answer: Answer | None = None
     error: GenaiError | None = None
     partial: str = ""
+    wait: Wait[Any] | None = None
 
 
 def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
@@ -47,9 +49,10 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
             turns.append(TurnTold(entry.turn, entry.message))
             again = entry.again
         elif isinstance(entry, StepStarted) and turns:
-            turns[-1].outcome = "waiting" if entry.step == "wait" else "unfinished"
+            turns[-1].wait = _wait(entry) if entry.step == Wait.step else None
+            turns[-1].outcome = "unfinished" if turns[-1].wait is None else "waiting"
         elif isinstance(entry, StepEnded) and turns:
-            turns[-1].outcome = "unfinished"
+            turns[-1].outcome, turns[-1].wait = "unfinished", None
             turns[-1].partial = entry.text or getattr(entry.error, "text", "")
         elif isinstance(entry, TurnEnded) and turns:
             _end(turns[-1], entry)
@@ -64,7 +67,12 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
     return turns
 
 
+def _wait(started: StepStarted) -> Wait[Any]:
+    return Wait(started.asks.get("kind", ""), started.asks.get("payload"))
+
+
 def _end(turn: TurnTold, ended: TurnEnded) -> None:
+    turn.wait = None
     turn.answer, turn.error = ended.answer, ended.error
     turn.outcome = "failed" if ended.answer is None else "answered"
     if ended.answer is not None:

@@ -299,9 +299,9 @@ class TestResume:
     def test_a_turn_that_waits(self, terminal: Terminal, waiting_feature: None) -> None:
         code, _, err = terminal("ask", "-f", "careful", "rm")
         id = listed(terminal, "list")[0]["id"]
-        assert (code, f"resume {id} VALUE" in err) == (1, True)
+        assert (code, f"resume {id} VALUE" in err) == (3, True)
         code, out, err = terminal("conversations", "resume", id)
-        assert (code, out) == (1, "")
+        assert (code, out) == (3, "")
         assert 'waits for approval: {"do": "rm"}' in err
         code, out, err = terminal("conversations", "resume", id, '{"ok": tr')
         assert (code, out, err) == (0, 'rm: {"ok": tr\n', "")

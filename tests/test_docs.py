@@ -175,7 +175,10 @@ def test_the_commands_in_the_readme_exist() -> None:
     for line in re.findall(r"genai-host ([a-z].*)", "\n".join(blocks("console"))):
         words = line.partition("#")[0].partition("|")[0].split()
         if words[0] in known:
-            options = {option for each in known[words[0]].params for option in each.opts}
+            command = known[words.pop(0)]
+            while words and words[0] in getattr(command, "commands", {}):
+                command = command.commands[words.pop(0)]
+            options = {option for each in command.params for option in each.opts}
             assert {word for word in words if word.startswith("--")} <= options, line
 
 

@@ -14,6 +14,13 @@ class Mute(Exception):
     __repr__ = __str__
 
 
+class Deadly(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+    __repr__ = __str__
+
+
 class Wrong(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]  # so does a stranger
@@ -27,6 +34,7 @@ class Wrong(Exception):
         (ValueError("a\n\n  b\t"), "ValueError: a b"),
         (SystemExit(3), "SystemExit: 3"),
         (Mute(), "Mute: it cannot say what is wrong"),
+        (Deadly(), "Deadly: it cannot say what is wrong"),
         (Wrong(), "Wrong: it cannot say what is wrong"),
     ],
 )
@@ -45,6 +53,7 @@ def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:
     assert len(shown([["x" * 1000] * 1000] * 1000)) <= 300
     assert "Mute" in shown(Mute())
     assert "Mute" in shown([Mute()])
+    assert shown(Deadly()) == "a Deadly"
 
 
 def test_a_line_is_one_and_not_long() -> None:

@@ -256,6 +256,20 @@ class TestApproval:
         assert failure(output) == "t may not be used"
 
 
+class TestTexts:
+    """Services refuse whatever has half of a surrogate pair."""
+
+    def test_halves_of_surrogate_pairs_are_replaced(self) -> None:
+        output = called(box(named("t", lambda *_: ["a\ud800b", "\U0001f600"])))
+        assert output.text == "a\ufffdb\n\U0001f600"
+
+    def test_those_in_a_failure_as_well(self) -> None:
+        def fail(*_: Any) -> None:
+            raise ValueError("a\udfffb")
+
+        assert failure(called(box(named("t", fail)))) == "t failed: ValueError: a\ufffdb"
+
+
 class TestCaps:
     def test_text_is_cut_and_says_so(self) -> None:
         output = called(box(named("t", lambda *_: ["x" * (MOST_TEXT - 1), "yz", "abc"])))

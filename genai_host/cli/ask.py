@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.approvals import ask_for_each, calls_of, may_be_asked
 from genai_host.cli.costs import cost_row, cost_text
 from genai_host.cli.options import (
     attach_option,
@@ -85,9 +86,13 @@ def command(
     Below the answer is what tools gave to be seen, as tables and charts; with --schema
     it is on standard error.
 
-    JSON has text, data, reactions, usage, cost (of the calls of models: dollars, known and unknown,
-    how many calls these are for and how many are not in it; null if nothing is known),
-    details, conversation (its id), feature and models.
+    Where a tool needs an approval, you are asked for it at a terminal; elsewhere the
+    conversation waits, and the exit code is 3: `genai-host conversations resume` goes on.
+
+    JSON has text, data, reactions, usage, cost (of the calls of models: dollars, known
+    and unknown, how many calls these are for and how many are not in it; null if
+    nothing is known), details, conversation (its id), feature and models; that of a
+    turn that waits has waiting (kind and payload), conversation, feature and models.
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
@@ -106,7 +111,7 @@ def command(
     if returns is None and using is not None and using.schema is not None:
         returns = checked_schema(dict(using.schema), using.file)
     talking = talk(app, last=last or again, template=using, **chosen)
-    with talking as conversation, next_steps(conversation):
+    with talking as conversation, next_steps(conversation, as_json=as_json):
         if not again:
             leave_out(conversation)
         whole = no_stream or as_json or returns is not None
@@ -182,41 +187,88 @@ def answered(
     """
     if again:
         conversation.drop()
-    return heard(conversation.stream(message, again=again, returns=returns), whole=whole, raw=raw)
+    events = conversation.stream(message, again=again, returns=returns)
+    return heard(conversation, events, whole=whole, raw=raw)
 
 
-def resumed(conversation: Conversation, value: str | None, *, give: str, **how: Any) -> Answer:
+def resumed(
+    conversation: Conversation,
+    value: str | None,
+    *,
+    decided: Mapping[str, bool] | None = None,
+    give: str,
+    **how: Any,
+) -> Answer:
     """Go on with a turn that waits, or was interrupted; the answer, printed.
 
-    value   JSON where it can be, else a string; None if it is not given
-    give    the command that gives one
-    how     as `ask.heard` takes it
-    """
-    from genai_host.errors import ReplayError
+    value     JSON where it can be, else a string; None if it is not given
+    decided   on the calls that it waits for an approval of; None if nothing is said of them
+    give      the command that gives what it waits for
+    how       as `ask.heard` takes it
 
-    if conversation.status == "waiting" and value is None:
-        raise ReplayError(
-            f"the conversation waits for {asked(conversation)}", hint=f"give it: {give}"
-        )
+    Raises `TurnWaiting` if it waits for what is not given, and nobody can be asked.
+    """
+    from genai_host.errors import ReplayError, TurnWaiting
+
     if conversation.status == "idle":
         raise ReplayError(
             "there is no turn to go on with", hint="every turn has ended; just say something"
         )
-    result = None if value is None else json_or_text(value)
-    return heard(conversation.resume_stream(result), **how)
+    result = decided if value is None else json_or_text(value)
+    if conversation.status == "waiting" and value is None and decided is None:
+        wait = conversation.waiting
+        result = _asked_for(conversation)
+        if result is None:
+            raise TurnWaiting(
+                f"the conversation waits for {asked(conversation)}",
+                kind="" if wait is None else wait.kind,
+                hint=f"give it: {give}",
+            )
+    return heard(conversation, conversation.resume_stream(result), **how)
 
 
 def heard(
-    events: Generator[Event, None, None], *, whole: bool = False, raw: bool = False
+    conversation: Conversation,
+    events: Generator[Event, None, None],
+    *,
+    whole: bool = False,
+    raw: bool = False,
 ) -> Answer:
-    """The answer that a turn ends with; see `answered`."""
+    """The answer that a turn ends with; see `answered`. Where it waits for calls of tools to
+    be approved of, the user is asked, if somebody is there."""
+    from genai_host.errors import TurnWaiting
+
     printing = Printing(raw)
+    while True:
+        try:
+            return _heard(events, printing, whole)
+        except TurnWaiting:
+            decided = _asked_for(conversation)
+            if decided is None:
+                raise
+            printing.begin_again()
+            events = conversation.resume_stream(decided)
+
+
+def _asked_for(conversation: Conversation) -> dict[str, bool] | None:
+    """What the user decides on the calls that wait; None if nobody does."""
+    calls = calls_of(conversation.waiting)
+    if calls is None or not may_be_asked():
+        return None
+    try:
+        return ask_for_each(calls)
+    except click.Abort:
+        note("")
+        return None
+
+
+def _heard(events: Generator[Event, None, None], printing: Printing, whole: bool) -> Answer:
     answer: Answer | None = None
     try:
         with closing(events):  # the turn ends here, before its store is closed
             for event in events:
                 if event.kind == "progress":
-                    note(event.data.text, dim=True)
+                    printing.progress(event.data.text)
                 elif not whole:
                     printing.hear(event)
                 answer = event.answer
@@ -236,17 +288,30 @@ class Printing:
         self._raw = raw
         self._printed = ""
         self._is_between = False
+        self._is_broken_off = False
+        self._noted = 0
+        self._noted_before = 0
+
+    def begin_again(self) -> None:
+        """The same turn goes on, and tells of its progress from its beginning."""
+        self._noted_before, self._noted = max(self._noted_before, self._noted), 0
+
+    def progress(self, text: str) -> None:
+        self._noted += 1
+        if self._noted > self._noted_before:
+            note(text, dim=True)
 
     def hear(self, event: Event) -> None:
         if event.kind == "void" and self._printed:
             note("\n(the answer begins anew)", dim=True)
             self._printed = ""
         elif event.kind == "step":
-            self._is_between = bool(self._printed)
+            self._is_between = bool(self._printed) and not self._is_broken_off
         elif event.text:
             if self._is_between:
                 self._print("\n")
                 self._is_between = False
+            self._is_broken_off = False
             self._print(event.text)
 
     def finish(self, text: str) -> None:
@@ -261,7 +326,9 @@ class Printing:
     def break_off(self) -> None:
         """What is printed next begins a line of its own."""
         if self._printed and not self._printed.endswith("\n"):
-            echo("")
+            self._print("\n")
+            self._is_broken_off = True
+        self._is_between = False
 
     def _print(self, text: str) -> None:
         echo(text, end="", raw=self._raw)

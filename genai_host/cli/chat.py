@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.approvals import calls_of, show_call
 from genai_host.cli.ask import answered, resumed, show_details
 from genai_host.cli.options import (
     attach_option,
@@ -22,6 +23,7 @@ from genai_host.cli.options import (
 from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.talks import (
     described,
+    give_in_chat,
     leave_out,
     next_steps,
     show_end,
@@ -224,7 +226,9 @@ class Chat:
             raise  # nothing more can be said here
         except GenaiError as error:
             if isinstance(error, TurnWaiting):
-                error.hint = "give it: /resume VALUE"
+                for call in calls_of(self._conversation.waiting) or ():
+                    show_call(call)
+                error.hint = give_in_chat(self._conversation)
             show_error(error)
         except KeyboardInterrupt:
             note("\nstopped")

@@ -12,10 +12,11 @@ import click
 
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
+from genai_host.cli.approvals import calls_of, decided_by, show_wait, visible, wait_row
 from genai_host.cli.ask import resumed, show_answer, show_details
 from genai_host.cli.costs import cost_text
 from genai_host.cli.reactions import images_option, show_reactions_of
-from genai_host.cli.talks import complete_ids, found, next_steps, reopened
+from genai_host.cli.talks import complete_ids, found, give_command, next_steps, reopened
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.cli.times import local, read_age, read_date
 from genai_host.cli.transcripts import (
@@ -162,6 +163,11 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @command.command("resume")
 @_id
 @click.argument("value", required=False)
+@click.option("--yes", "-y", is_flag=True, help="Every call that waits for an approval may run.")
+@click.option("--no", is_flag=True, help="None of them may.")
+@click.option(
+    "--allow", metavar="CALL", multiple=True, help="This one may, by its id; more than once."
+)
 @images_option
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
@@ -172,6 +178,9 @@ def resume(
     app: App,
     id: str,
     value: str | None,
+    yes: bool,
+    no: bool,
+    allow: tuple[str, ...],
     save_images: str | None,
     no_stream: bool,
     raw: bool,
@@ -180,16 +189,61 @@ def resume(
 ) -> None:
     """Go on with a turn that was interrupted, or that waits for VALUE: JSON, or text.
 
+    Where it waits for calls of tools to be approved of, it takes --yes, --no, or --allow for
+    some of them, and asks at a terminal if none is given. `waiting` shows the calls. Exits
+    with 3 if it waits still, or again.
+
     Nothing that was done already is done again. A turn that failed is not gone on with but
     said again: genai-host ask --again --cid ID.
     """
-    with reopened(app, id) as conversation, next_steps(conversation):
-        give = f"genai-host conversations resume {conversation.id} VALUE"
-        answer = resumed(conversation, value, give=give, whole=no_stream or as_json, raw=raw)
+    if value is not None and (yes or no or allow):
+        raise click.UsageError("VALUE is given, and --yes, --no or --allow as well")
+    with (
+        reopened(app, id) as conversation,
+        next_steps(conversation, as_json=as_json),
+    ):
+        decided = decided_by(calls_of(conversation.waiting), yes=yes, no=no, allowed=allow)
+        answer = resumed(
+            conversation,
+            value,
+            decided=decided,
+            give=give_command(conversation),
+            whole=no_stream or as_json,
+            raw=raw,
+        )
         show_answer(app, conversation, answer, whole=no_stream, raw=raw, as_json=as_json)
         show_reactions_of(app, answer, save_images, show=None if as_json else echo)
         if details:
             show_details(answer)
+
+
+@command.command("waiting")
+@click.argument("id", required=False, shell_complete=complete_ids)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
+@pass_app
+def waiting(app: App, id: str | None, as_json: bool) -> None:
+    """Show which conversations wait, or whether this one does, and for what.
+
+    `resume` gives it. JSON has conversation (its id), title, feature, kind and payload; that
+    of calls of tools that wait for an approval has calls: id, tool and arguments.
+    """
+    every = app.store.conversations(limit=None) if id is None else [found(app, id)]
+    summaries = [summary for summary in every if summary.status == "waiting"]
+    waits = []
+    for summary in summaries:
+        turns = turns_of(app.store.entries(summary.id, app.host.codec))
+        if turns and turns[-1].wait is not None:
+            waits.append((summary, turns[-1].wait))
+    if as_json:
+        echo_json([wait_row(wait, **_named(summary)) for summary, wait in waits])
+        return
+    for summary, wait in waits:
+        echo(f"{summary.id}  {visible(title_of(summary) or '-')}", dim=True)
+        show_wait(wait)
+
+
+def _named(summary: Summary) -> dict[str, str]:
+    return {"conversation": summary.id, "title": title_of(summary), "feature": summary.feature}
 
 
 @command.command("search")

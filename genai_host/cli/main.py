@@ -1,7 +1,8 @@
 """`genai-host`: the group of all commands, and what becomes of errors.
 
 Exit codes: 0 done, 1 an error that was expected (or nobody reads the output, which is
-no news to anyone), 2 a wrong use, 130 interrupted. What the system refuses is expected
+no news to anyone), 2 a wrong use, 3 the turn waits for something that can be given to it,
+130 interrupted. What the system refuses is expected
 as well. Bugs are tracebacks.
 """
 
@@ -22,6 +23,7 @@ from genai_host.names import APP
 if TYPE_CHECKING:
     from genai_host.cli.app import App
 
+_WAITING = 3
 _COMMANDS = {
     "ask": "Ask one question and print the answer.",
     "chat": "Converse, turn by turn.",
@@ -180,13 +182,15 @@ def _run(app: App, arguments: Sequence[str] | None) -> int:
 
 
 def _expected(error: Exception) -> int:
-    """Print an expected error; raise any other."""
+    """Print an expected error; raise any other. The exit code."""
     from genai_host.cli.log import log_error
     from genai_host.cli.terminal import note, show_error
-    from genai_host.errors import GenaiError
+    from genai_host.errors import GenaiError, TurnWaiting
 
     if isinstance(error, GenaiError):
         show_error(error)
+        if isinstance(error, TurnWaiting):
+            return _WAITING
     elif isinstance(error, OSError):
         log_error(error)
         what = f"{error.filename}: " if error.filename else ""

@@ -12,8 +12,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
+from genai_host.cli.approvals import calls_of, show_call, wait_row
 from genai_host.cli.options import changes, open_conversation
-from genai_host.cli.terminal import note
+from genai_host.cli.terminal import echo_json, note
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation
@@ -133,8 +134,20 @@ def asked(conversation: Conversation) -> str:
     wait = conversation.waiting
     if wait is None:
         return "a result"
+    calls = calls_of(wait)
+    if calls is not None:
+        return f"{wait.kind} of {len(calls)} call{'s' if len(calls) > 1 else ''}"
     payload = "" if wait.payload is None else f": {json.dumps(wait.payload, ensure_ascii=False)}"
     return one_line(f"{wait.kind}{payload}")
+
+
+def give_in_chat(conversation: Conversation) -> str:
+    """How to give it in a chat."""
+    return (
+        "/resume VALUE gives it"
+        if calls_of(conversation.waiting) is None
+        else "/resume asks you; /resume true, or false, says it of all"
+    )
 
 
 def described(conversation: Conversation) -> str:
@@ -153,7 +166,9 @@ def show_end(conversation: Conversation) -> None:
             note(f"{_SIGNS[message.role]} {shortened(message.text)}", dim=True)
     last = conversation.last_message
     if conversation.status == "waiting":
-        note(f"it waits for {asked(conversation)}; /resume VALUE gives it")
+        for call in calls_of(conversation.waiting) or ():
+            show_call(call)
+        note(f"it waits for {asked(conversation)}; {give_in_chat(conversation)}")
     elif conversation.status == "pending":
         note(f"interrupted: {shortened(last.text if last else '')}")
         note("/resume goes on with it, /retry says it again")
@@ -168,9 +183,23 @@ def shortened(text: str) -> str:
     return line if len(line) <= _LENGTH else f"{line[: _LENGTH - 4]} ..."
 
 
+def give_command(conversation: Conversation) -> str:
+    """The command that gives a turn what it waits for."""
+    if not conversation.id:
+        return "no command does: the conversation is not kept"
+    resume = f"genai-host conversations resume {conversation.id}"
+    if calls_of(conversation.waiting) is None:
+        return f"{resume} VALUE"
+    return f"{resume} --yes, or --no, or --allow CALL for some"
+
+
 @contextlib.contextmanager
-def next_steps(conversation: Conversation) -> Iterator[None]:
-    """Errors name the command that comes next."""
+def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator[None]:
+    """Errors name the command that comes next. Where a turn waits for calls to be approved
+    of, they are shown.
+
+    as_json   whether what a turn waits for is printed as JSON
+    """
     from genai_host.errors import Conflict, TurnWaiting
 
     try:
@@ -179,5 +208,19 @@ def next_steps(conversation: Conversation) -> Iterator[None]:
         error.hint = f"go on with it as it is now: genai-host chat --cid {conversation.id}"
         raise
     except TurnWaiting as error:
-        error.hint = f"give it: genai-host conversations resume {conversation.id} VALUE"
+        if as_json:
+            echo_json(_waiting_row(conversation))
+        else:
+            for call in calls_of(conversation.waiting) or ():
+                show_call(call)
+        error.hint = f"give it: {give_command(conversation)}"
         raise
+
+
+def _waiting_row(conversation: Conversation) -> dict[str, Any]:
+    return {
+        "waiting": wait_row(conversation.waiting),
+        "conversation": conversation.id,
+        "feature": conversation.feature.name,
+        "models": dict(conversation.models),
+    }

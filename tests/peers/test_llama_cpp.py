@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import genai_vendor_anthropic
 import genai_vendor_openai
 import pytest
-import xllamacpp
 from fixtures import MakeHost
+from peers.llama_service import KEY, WINDOW, llama_instances, llama_server
 
 from genai_host import Config, Conversation, Host, Patience
 from genai_host.api import (
@@ -35,7 +35,6 @@ from genai_host.api import (
     Turn,
 )
 from genai_host.cancellation import Cancellation
-from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -47,12 +46,6 @@ from genai_host.errors import (
 from genai_host.testing import MadePlugin
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
-
-KEY = "sk-canary-77ab"
-WINDOW = 1024
-TEMPLATE = Path(__file__).with_name("llama_template.jinja")
-"""The model's own template leaves tools out. This one has them, and lets the model begin
-its answer so that it goes on with a call."""
 
 SHORT = {"max_tokens": 24, "temperature": 0}
 COLOURS = ["red", "green", "blue"]
@@ -70,39 +63,13 @@ LONG = {"type": "array", "items": {"const": "on and on"}, "minItems": 100, "maxI
 
 
 @pytest.fixture(scope="module")
-def server(weights: Path) -> Iterator[Any]:
-    yield from _served(weights)
+def server(weights: Path) -> Any:
+    return llama_server(weights)
 
 
 @pytest.fixture(scope="module")
-def embedding_server(weights: Path) -> Iterator[Any]:
-    yield from _served(weights, embedding=True)
-
-
-def _served(weights: Path, embedding: bool = False) -> Iterator[Any]:
-    from genai_vendor_local.weights import DEFAULT
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(DEFAULT.file(weights))
-    params.model_alias = {"smollm2"}
-    params.n_ctx = WINDOW
-    params.n_parallel = 1
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.warmup = False
-    params.verbosity = 0
-    params.ui = False
-    params.endpoint_metrics = True
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.api_keys = [KEY]
-    if embedding:
-        params.embedding = True
-        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
-    else:
-        params.chat_template = TEMPLATE.read_text(encoding="utf-8")
-    server = xllamacpp.Server(params)
-    server.handle_metrics()  # one that is released before its loop runs never ends
-    yield server
+def embedding_server(weights: Path) -> Any:
+    return llama_server(weights, embedding=True)
 
 
 def _look(turn: Turn[NoSettings]) -> Story:
@@ -134,27 +101,8 @@ def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     which serves that dialect: `host_for(server)`."""
 
     def make(server: Any, *, key: str = KEY, path: str = "/v1") -> Host:
-        monkeypatch.setenv("LLAMA_KEY", key)
-        instances = {
-            name: InstanceConfig(
-                "openai-compatible",
-                settings={
-                    "base_url": f"{server.listening_address}{path}",
-                    "api_key": {"env": "LLAMA_KEY"},
-                    "serves": [f"openai-{name}"],
-                },
-            )
-            for name in ("chat", "responses", "embed")
-        }
-        instances["messages"] = InstanceConfig(
-            "anthropic",
-            settings={
-                "base_url": f"{server.listening_address}{path.removesuffix('/v1')}",
-                "api_key": {"env": "LLAMA_KEY"},
-                "version": "2023-06-01",
-                "lacks": ["schema"],
-            },
-        )
+        url = server.listening_address
+        instances = llama_instances(url, monkeypatch, key=key, path=path)
         return make_host(
             config=Config(providers=instances),
             patience=Patience(shortest=0.05),  # it drops a connection soon after a stream

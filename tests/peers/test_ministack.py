@@ -10,10 +10,6 @@ it makes up where that service fails; and it tells the kind of an error in the b
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +18,7 @@ import genai_vendor_bedrock
 import pytest
 from fixtures import MakeHost
 from openai_service import LOOKING, chat
+from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Host
 from genai_host.api import Answer
@@ -47,42 +44,8 @@ def behind() -> Iterator[FakeService]:
 @pytest.fixture(scope="module")
 def url(behind: FakeService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running ministack."""
-    port = _free_port()
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-        "BIND_HOST": "127.0.0.1",
-        "GATEWAY_PORT": str(port),
-        "IOT_MTLS_ENABLED": "0",  # which would listen as well
-        "MINISTACK_BEDROCK_PROXY_URL": behind.url,
-        "NO_PROXY": "*",
-    }
-    with subprocess.Popen(
-        [sys.executable, "-m", "ministack"],
-        env=environment,
-        cwd=tmp_path_factory.mktemp("ministack"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        told = []
-        try:
-            for line in process.stdout:
-                told.append(line)
-                if "Running on" in line:
-                    break
-            else:
-                pytest.fail("".join(told))
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
+    with ministack(tmp_path_factory.mktemp("ministack"), behind.url) as address:
+        yield address
 
 
 @pytest.fixture
@@ -90,18 +53,7 @@ def host(
     url: str, behind: FakeService, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> Host:
     behind.requests.clear()
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    environment = {
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    use_ministack(url, monkeypatch)
     return make_host(
         config=Config(providers={"bedrock": InstanceConfig("bedrock")}),
         bedrock=genai_vendor_bedrock,

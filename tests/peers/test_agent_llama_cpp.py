@@ -1,0 +1,210 @@
+"""The agent beside llama.cpp's own HTTP server, with a real model, as OpenAI's chat, as its
+responses, as Anthropic's messages, and as Bedrock, where ministack stands in front of it.
+
+A model as small as this one calls tools where it is made to, which no agent does: what stands
+between says so. What is called, and what is said in the end, is the model's own affair; that
+each call is answered, and that the loop ends, is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import genai_feature_agent
+import genai_vendor_anthropic
+import genai_vendor_bedrock
+import genai_vendor_openai
+import pytest
+from fixtures import MakeHost
+from genai_feature_agent.request import StatelessAgent
+from peers.between import Between, ends_with_result, must_call, must_not_call, short
+from peers.llama_service import llama_instances, llama_server
+from peers.ministack_service import ministack, use_ministack
+
+from genai_host import Config, Conversation, Host, Patience
+from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
+from genai_host.config import InstanceConfig
+from genai_host.errors import LimitExceeded, TurnWaiting
+from genai_host.testing import MadePlugin
+
+pytestmark = [pytest.mark.peers, pytest.mark.weights]
+
+FOUND = "It is blue."
+SEEN = {"type": "writeback", "message": "looked"}
+MODELS = {
+    "chat": "chat/smollm2",
+    "responses": "responses/smollm2",
+    "messages": "messages/smollm2",
+    "bedrock": "bedrock/arn:aws:bedrock:us-east-1:000000000000:inference-profile/smollm2",
+}
+
+
+def _once(body: Any) -> None:
+    short(body)
+    (must_not_call if ends_with_result(body) else must_call)(body)
+
+
+@pytest.fixture(scope="module")
+def between(weights: Path) -> Iterator[Between]:
+    server = llama_server(weights, window=2048, key="")
+    with Between(server.listening_address, _once) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bedrock_url(between: Between, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ministack(tmp_path_factory.mktemp("ministack"), between.url) as address:
+        yield address
+
+
+@pytest.fixture
+def looked() -> list[str]:
+    """Where the tool looked at."""
+    return []
+
+
+@pytest.fixture
+def look(looked: list[str]) -> Tool:
+    @tool(repeatable=True)
+    def look(at: Literal["sky", "sea"]) -> ToolOutput:
+        """looks at something"""
+        looked.append(at)
+        return ToolOutput(FOUND, reactions=[SEEN])
+
+    return look
+
+
+@pytest.fixture
+def hosts(
+    between: Between,
+    bedrock_url: str,
+    look: Tool,
+    make_host: MakeHost,
+    monkeypatch: pytest.MonkeyPatch,
+) -> MakeHost:
+    """Makes hosts with the agent and the tool, in front of what stands between."""
+    between.bodies.clear()
+    use_ministack(bedrock_url, monkeypatch)
+    instances = {
+        **llama_instances(between.url, monkeypatch),
+        "bedrock": InstanceConfig("bedrock"),
+    }
+
+    def make(**config: Any) -> Host:
+        return make_host(
+            config=Config(providers=instances, **config),
+            patience=Patience(shortest=0.05),  # it drops a connection soon after a stream
+            anthropic=genai_vendor_anthropic,
+            bedrock=genai_vendor_bedrock,
+            openai=genai_vendor_openai,
+            agent=genai_feature_agent,
+            tools=MadePlugin(tools=[look]),
+        )
+
+    return make
+
+
+@pytest.fixture
+def host(hosts: MakeHost) -> Host:
+    return hosts()
+
+
+each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+
+def answer_of(conversation: Conversation, text: str, streamed: bool) -> Answer:
+    if not streamed:
+        return conversation.say(text)
+    *_, last = conversation.stream(text)
+    assert last.answer is not None
+    return last.answer
+
+
+def parts_of(conversation: Conversation, kind: type[Any]) -> list[Any]:
+    said = [part for message in conversation.history for part in message.content]
+    return [part for part in said if isinstance(part, kind)]
+
+
+@each_model
+@each_way
+def test_a_tool_is_called_and_its_output_told(
+    host: Host, between: Between, looked: list[str], model: str, streamed: bool
+) -> None:
+    conversation = host.open("agent", model)
+    answer = answer_of(conversation, "What colour is the sky? Look at it.", streamed)
+    assert len(looked) == 1
+    assert [message.role for message in conversation.history] == [
+        *("user", "assistant", "tool", "assistant")
+    ]
+    assert answer.text.strip()
+    assert answer.data["reactions"][-1] == SEEN
+    [call], [result] = parts_of(conversation, ToolCall), parts_of(conversation, ToolResult)
+    assert (call.name, call.arguments) == ("look", {"at": looked[0]})
+    assert call.id
+    assert result == ToolResult(call.id, "look", FOUND)
+    first, second = between.bodies
+    assert call.id in json.dumps(second)
+    assert call.id not in json.dumps(first)
+    assert FOUND in json.dumps(second)
+    assert [ends_with_result(each) for each in (first, second)] == [False, True]
+    assert answer.usage.output > 0
+
+
+@each_model
+def test_a_second_turn_goes_on_from_the_first(
+    host: Host, between: Between, looked: list[str], model: str
+) -> None:
+    conversation = host.open("agent", model)
+    for text, streamed in (("What colour is the sky?", True), ("And the sea?", False)):
+        assert answer_of(conversation, text, streamed).text.strip()
+    assert len(looked) == 2
+    ids = [call.id for call in parts_of(conversation, ToolCall)]
+    assert [result.id for result in parts_of(conversation, ToolResult)] == ids
+    sent = json.dumps(between.bodies[-1])
+    assert len(between.bodies) == 4
+    assert all(id in sent for id in ids)
+
+
+@each_model
+def test_a_model_that_was_called_often_enough_is_not_called_again(
+    host: Host, between: Between, looked: list[str], model: str
+) -> None:
+    conversation = host.open("agent", model, settings={"round_trips": 1})
+    with pytest.raises(LimitExceeded, match="called 1 times"):
+        conversation.say("What colour is the sky?")
+    assert len(between.bodies) == len(looked) == 1
+    assert conversation.history == ()
+
+
+@each_model
+def test_a_front_end_can_keep_the_conversation(
+    host: Host, between: Between, looked: list[str], model: str
+) -> None:
+    agent = StatelessAgent(host, model)
+    first = agent.reply(agent.read({"message": "What colour is the sky?"}))
+    assert (first.error, len(looked)) == (None, 1)
+    history = json.loads(json.dumps(first.to_json()["history"]))
+    second = agent.reply(agent.read({"message": "And the sea?", "history": history}))
+    assert second.error is None
+    assert second.history[: len(history)] == history
+    assert len(between.bodies) == 4
+
+
+@each_model
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_call_waits_for_a_human(
+    hosts: MakeHost, between: Between, looked: list[str], model: str, approved: bool
+) -> None:
+    conversation = hosts(approvals={"look": "ask"}).open("agent", model)
+    with pytest.raises(TurnWaiting):
+        conversation.say("What colour is the sky?")
+    assert conversation.waiting is not None
+    [call] = conversation.waiting.payload["calls"]
+    assert (looked, len(between.bodies)) == ([], 1)
+    assert conversation.resume({call["id"]: approved}).text.strip()
+    assert len(looked) == approved
+    assert (FOUND if approved else "said no") in json.dumps(between.bodies[-1])

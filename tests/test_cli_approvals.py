@@ -1,0 +1,308 @@
+"""Calls of tools that wait for a human, on the command line: which they are, and yes or no
+for each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import genai_feature_agent
+import pytest
+from agents import Counting, calls
+from hypothesis import given
+from hypothesis import strategies as st
+from support import Terminal
+
+import genai_host.dialects
+from genai_host.api import Completion, Message, Text, ToolCall, ToolResult, Wait
+from genai_host.cli.approvals import calls_of, visible
+from genai_host.cli.terminal import safe
+from genai_host.discovery import Given
+from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.testing.fake_model import Said
+
+HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counting]:
+    """Installed plugins bring the agent, two tools that ask, one that does not, and a model
+    that asks for all three, then says what they gave; to `more` it asks for one more."""
+    made = {
+        "wipe": Counting("wipe", "wiped", approval="ask"),
+        "drop": Counting("drop", "dropped", approval="ask"),
+        "look": Counting("look", "found"),
+    }
+    plugins = {
+        "dialects": genai_host.dialects,
+        "agent": genai_feature_agent,
+        "tools": MadePlugin(tools=[each.tool for each in made.values()]),
+        "fake": FakeModel(_says),
+    }
+    monkeypatch.setattr("genai_host.host.EntryPoints", lambda: Given(plugins))
+    return made
+
+
+def _says(heard: Heard) -> Said:
+    results = [message for message in heard.messages if message.role == "tool"]
+    users = [message.text for message in heard.messages if message.role == "user"]
+    if users[-1] == "hostile":
+        call = ToolCall(f"w\x1b-{len(results)}", "wipe", {"what": HOSTILE, HOSTILE: "x" * 5000})
+        return "so be it" if results else Completion(Message("assistant", call), "tool_calls")
+    if not results:
+        return calls("wipe", "drop", "look", text="I will.", what="all")
+    if users[-1] == "more" and len(results) == 1:
+        return calls("wipe", prefix="2-")
+    parts = [part for message in results for part in message.content]
+    return " ".join(_first_word(part) for part in parts if isinstance(part, ToolResult))
+
+
+def _first_word(result: ToolResult) -> str:
+    """Of what the tool gave, which stands between marks."""
+    [part] = result.content
+    assert isinstance(part, Text)
+    return part.text.split("\n")[1][:7]
+
+
+def ask(terminal: Terminal, text: str = "go", *options: str) -> tuple[int, str, str]:
+    return terminal("ask", "-f", "agent", "-m", "fake", text, *options)
+
+
+def listed(terminal: Terminal, *arguments: str) -> Any:
+    code, out, _ = terminal("conversations", *arguments, "--json")
+    assert code == 0
+    assert out.isascii()
+    return json.loads(out)
+
+
+def ran(tools: dict[str, Counting]) -> list[str]:
+    return [name for name, each in tools.items() for _ in each.calls]
+
+
+class TestWaiting:
+    def test_a_turn_that_waits_shows_its_calls_and_exits_with_3(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        code, out, err = ask(terminal)
+        [row] = listed(terminal, "list")
+        assert (code, out, row["status"]) == (3, "I will.\n", "waiting")
+        assert 'wipe (wipe-0)\n  {"what": "all"}\ndrop (drop-1)\n' in err
+        assert f"conversations resume {row['id']} --yes" in err
+        assert ran(tools) == []
+
+    def test_json_has_what_it_waits_for(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        code, out, _ = ask(terminal, "go", "--json")
+        told = json.loads(out)
+        assert code == 3
+        assert told["waiting"]["kind"] == "approval"
+        assert told["waiting"]["payload"]["calls"][0] == {
+            "id": "wipe-0",
+            "tool": "wipe",
+            "arguments": {"what": "all"},
+        }
+        [waits] = listed(terminal, "waiting")
+        assert waits == {
+            "conversation": told["conversation"],
+            "title": "go",
+            "feature": "agent",
+            **told["waiting"],
+        }
+
+    def test_those_that_wait_are_listed(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        assert listed(terminal, "waiting") == []
+        ask(terminal)
+        ask(terminal, "more")
+        assert len(listed(terminal, "waiting")) == 2
+        code, out, _ = terminal("conversations", "waiting", "last")
+        id = listed(terminal, "list")[0]["id"]
+        assert (code, out) == (
+            0,
+            f'{id}  more\n  wipe-0  wipe  {{"what": "all"}}\n  drop-1  drop  {{"what": "all"}}\n',
+        )
+        terminal("conversations", "resume", "last", "--no")
+        assert listed(terminal, "waiting", id) != []  # it asks for one more
+        terminal("conversations", "resume", "last", "--no")
+        assert listed(terminal, "waiting", id) == []
+
+    def test_what_is_not_kept_says_so(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
+        code, _, err = ask(terminal, "go", "--no-record")
+        assert code == 3
+        assert "the conversation is not kept" in err
+        assert "resume" not in err
+
+    def test_nothing_in_a_call_is_hidden(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        _, _, err = ask(terminal, "hostile")
+        _, out, _ = terminal("conversations", "waiting")
+        for shown in (err, out):
+            assert not any(each in shown for each in "\x1b\u202e\u200b\u2028")
+            assert "\\u001b[2J \\u202e\\u200b\\u2028 é" in shown
+            assert "w\\u001b-0" in shown
+        assert "characters more" in err
+        assert "x" * 5000 in out
+
+
+class TestResume:
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (["--yes"], ["wipe", "drop", "look"]),
+            (["--no"], ["look"]),
+            (["--allow", "drop-1"], ["drop", "look"]),
+            (["--allow", "drop-1", "--allow", "wipe-0"], ["wipe", "drop", "look"]),
+            (["true"], ["wipe", "drop", "look"]),
+            (["false"], ["look"]),
+            (['{"wipe-0": true}'], ["wipe", "look"]),
+            (["yes"], ["look"]),  # a text says nothing of any call
+        ],
+    )
+    def test_yes_or_no_is_said_of_each(
+        self,
+        terminal: Terminal,
+        tools: dict[str, Counting],
+        options: list[str],
+        expected: list[str],
+    ) -> None:
+        ask(terminal)
+        code, out, _ = terminal("conversations", "resume", "last", *options)
+        assert code == 0
+        assert ran(tools) == expected
+        assert ("wiped" in out, "dropped" in out) == ("wipe" in expected, "drop" in expected)
+        assert terminal("conversations", "resume", "last", *options)[0] in (1, 2)
+        assert ran(tools) == expected
+
+    def test_it_may_wait_again(self, terminal: Terminal, tools: dict[str, Counting]) -> None:
+        ask(terminal, "more")
+        code, _, err = terminal("conversations", "resume", "last", "--no")
+        assert (code, "wipe (2-wipe-0)" in err) == (3, True)
+        assert terminal("conversations", "resume", "last", "--yes")[0] == 0
+        assert ran(tools) == ["wipe", "look"]
+
+    def test_where_nobody_can_be_asked_it_waits_on(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        ask(terminal)
+        code, out, err = terminal("conversations", "resume", "last", stdin="y\ny\n")
+        assert (code, out) == (3, "")
+        assert "the conversation waits for approval of 2 calls" in err
+        assert "wipe (wipe-0)" in err
+        assert listed(terminal, "list")[0]["status"] == "waiting"
+        assert ran(tools) == []
+
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            (["--yes", "--no"], "use one of"),
+            (["--yes", "--allow", "wipe-0"], "use one of"),
+            (["--allow", "wipe"], "no call 'wipe' waits; there are: wipe-0, drop-1"),
+            (["--allow", "look-2"], "no call 'look-2' waits"),  # which asks nobody
+            (["true", "--no"], "VALUE is given"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_a_wrong_use(
+        self, terminal: Terminal, tools: dict[str, Counting], options: list[str], told: str
+    ) -> None:
+        ask(terminal)
+        code, _, err = terminal("conversations", "resume", "last", *options)
+        assert code == 2
+        assert told in err
+        assert listed(terminal, "list")[0]["status"] == "waiting"
+        assert ran(tools) == []
+
+    def test_a_turn_that_waits_for_no_call_takes_no_yes(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        ask(terminal)
+        terminal("conversations", "resume", "last", "--no")
+        code, _, err = terminal("conversations", "resume", "last", "--yes")
+        assert (code, "for calls that wait" in err) == (2, True)
+
+
+class TestChat:
+    def test_in_a_piped_chat_a_value_decides(
+        self, terminal: Terminal, tools: dict[str, Counting]
+    ) -> None:
+        code, out, err = terminal(
+            "chat", "-f", "agent", "-m", "fake", stdin="go\n/resume\nhi\n/resume true\n"
+        )
+        assert code == 0
+        assert "wipe (wipe-0)" in err
+        assert "/resume asks you; /resume true, or false, says it of all" in err
+        assert "the conversation waits for approval of 2 calls" in err
+        assert ran(tools) == ["wipe", "drop", "look"]
+        assert "wiped dropped found" in out
+
+
+class TestAsking:
+    """At a terminal; test_approval_processes.py has a real one."""
+
+    @pytest.fixture
+    def said(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+        """What the user says, in turn; then nothing any more."""
+        answers: list[bool] = []
+
+        def confirm(text: str, **how: Any) -> bool:
+            if not answers:
+                raise click.Abort
+            return answers.pop(0)
+
+        monkeypatch.setattr("genai_host.cli.ask.may_be_asked", lambda: True)
+        monkeypatch.setattr("click.confirm", confirm)
+        return answers
+
+    def test_it_goes_on_at_once_and_says_nothing_twice(
+        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
+    ) -> None:
+        said += [True, False]
+        code, out, err = ask(terminal)
+        assert code == 0
+        assert out == "I will.\nwiped a human found\n"
+        assert ran(tools) == ["wipe", "look"]
+        assert err.count("asks for wipe, drop, look") == 1
+
+    def test_who_says_nothing_leaves_it_waiting(
+        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
+    ) -> None:
+        said += [True]
+        assert ask(terminal)[0] == 3
+        assert ran(tools) == []
+        said += [False, True]
+        assert terminal("conversations", "resume", "last")[0] == 0
+        assert ran(tools) == ["drop", "look"]
+
+    def test_each_wait_of_a_turn_is_asked(
+        self, terminal: Terminal, tools: dict[str, Counting], said: list[bool]
+    ) -> None:
+        said += [True, True, True]
+        assert ask(terminal, "more")[0] == 0
+        assert ran(tools) == ["wipe", "wipe", "drop", "look"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("approval", None),
+        ("approval", {"calls": []}),
+        ("approval", {"calls": "ab"}),
+        ("approval", {"calls": [{"tool": "x"}]}),
+        ("approval", {"calls": [{"id": 1, "tool": "x"}]}),
+        ("approval", {"calls": [{"id": "1", "tool": "x"}, {"id": "1", "tool": "y"}]}),
+        ("other", {"calls": [{"id": "1", "tool": "x"}]}),
+    ],
+)
+def test_what_is_no_approval_of_calls_is_given_a_value(kind: str, payload: Any) -> None:
+    assert calls_of(Wait(kind, payload)) is None
+
+
+@given(st.text())
+def test_what_is_visible_drives_no_terminal_and_says_the_same(text: str) -> None:
+    shown = visible(json.dumps(text, ensure_ascii=False))
+    assert shown.isprintable()
+    assert safe(shown) == shown
+    assert json.loads(shown) == text
