@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from genai_tools_mcp import mirrored
-from genai_tools_mcp.content import output_of
-from genai_tools_mcp.definitions import MOST_DESCRIPTION, MOST_TOOLS, tools_of, usable_name
-from genai_tools_mcp.http import header_value
+from genai_mcp import mirrored
+from genai_mcp.client.content import output_of
+from genai_mcp.client.definitions import MOST_DESCRIPTION, MOST_TOOLS, tools_of, usable_name
+from genai_mcp.mirrored import header_value
 from hypothesis import given
 from hypothesis import strategies as st
 

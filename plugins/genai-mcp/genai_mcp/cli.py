@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from genai_host.errors import GenaiError
-from genai_tools_mcp.servers import Server, file, read_servers
-from genai_tools_mcp.source import McpSource
-from genai_tools_mcp.texts import one_line
-from genai_tools_mcp.within import Within
+from genai_mcp.client.servers import Server, file, read_servers
+from genai_mcp.client.source import McpSource
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
 
 _SECONDS = 30.0  # that a server may take: it may have to be started
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from genai_host.api import Limits, Tool, ToolOutput, ToolRun, ToolSource
 from genai_host.errors import Unavailable
-from genai_tools_mcp.connection import MODERN, Connection
-from genai_tools_mcp.content import output_of
-from genai_tools_mcp.definitions import tools_of
-from genai_tools_mcp.servers import Server
-from genai_tools_mcp.session import PROBE, Session
+from genai_mcp.client.connection import Connection
+from genai_mcp.client.content import output_of
+from genai_mcp.client.definitions import tools_of
+from genai_mcp.client.servers import Server
+from genai_mcp.client.session import PROBE, Session
+from genai_mcp.protocol import MODERN
 
 FRESH = 60.0
 """Seconds that a list holds where the server says neither how long it does, nor when it
@@ -125,9 +126,9 @@ class McpSource(ToolSource):
 def _connected(server: Server) -> Connection:
     """Imported where it is needed: HTTP takes long to import, and many need none."""
     if server.transport == "http":
-        from genai_tools_mcp.http import HttpConnection
+        from genai_mcp.client.http import HttpConnection
 
         return HttpConnection(server)
-    from genai_tools_mcp.stdio import StdioConnection
+    from genai_mcp.client.stdio import StdioConnection
 
     return StdioConnection(server)

@@ -16,8 +16,8 @@ from typing import Any
 from genai_host.api import Tool, ToolOutput, ToolRun
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
-from genai_tools_mcp import mirrored
-from genai_tools_mcp.texts import clean, one_line
+from genai_mcp import mirrored
+from genai_mcp.texts import clean, one_line
 
 MOST_DESCRIPTION = 1024
 """Characters of a description, as many as all services take; what is beyond is cut off."""

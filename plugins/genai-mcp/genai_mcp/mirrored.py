@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -44,6 +45,15 @@ def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
         if value is not None:
             found[name] = _text(name, value)
     return found
+
+
+def header_value(text: str) -> str:
+    """A value of a header that repeats what is in the body, by the rules of the
+    specification ("Value Encoding")."""
+    plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
+    if plain and not (text.startswith("=?base64?") and text.endswith("?=")):
+        return text
+    return f"=?base64?{b64encode(text.encode(errors='replace')).decode()}?="
 
 
 def _text(name: str, value: Any) -> str:

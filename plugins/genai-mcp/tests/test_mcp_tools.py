@@ -17,10 +17,10 @@ import mcp_service
 import pytest
 from attrs import field, frozen
 from fixtures import MakeHost
-from genai_tools_mcp.servers import Server
-from genai_tools_mcp.session import Session
-from genai_tools_mcp.source import McpSource
-from genai_tools_mcp.within import Within
+from genai_mcp.client.servers import Server
+from genai_mcp.client.session import Session
+from genai_mcp.client.source import McpSource
+from genai_mcp.within import Within
 from mcp_service import PIXEL
 
 from genai_host import Config, Host
@@ -127,7 +127,7 @@ def test_calls_may_be_under_way_at_once(host: Host, background: Callable[..., Fu
 def test_what_there_is_may_change(
     host: Host, source: McpSource, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genai_tools_mcp.source.FRESH", 3600.0)
+    monkeypatch.setattr("genai_mcp.client.source.FRESH", 3600.0)
     assert "shop__grown" not in host.tools()
     assert host.call_tool("shop__grow").text == "grown"
     if shop.version == OLD and shop.server.transport == "http":

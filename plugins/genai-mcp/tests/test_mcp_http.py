@@ -10,10 +10,10 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from genai_tools_mcp import http
-from genai_tools_mcp.servers import Server
-from genai_tools_mcp.source import McpSource
-from genai_tools_mcp.within import Within
+from genai_mcp.client import http
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+from genai_mcp.within import Within
 
 from genai_host.errors import (
     AuthenticationFailed,

@@ -20,10 +20,10 @@ from attrs import field, frozen
 
 from genai_host import paths
 from genai_host.errors import ConfigurationError
-from genai_tools_mcp.texts import one_line
+from genai_mcp.texts import one_line
 
 FILE = "mcp.json"
-VARIABLE = "GENAI_TOOLS_MCP"
+VARIABLE = "GENAI_MCP"
 
 _MOST = 1 << 20  # bytes of the file
 _NAME = re.compile(r"[a-z][a-z0-9-]*")

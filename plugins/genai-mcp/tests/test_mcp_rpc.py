@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from genai_tools_mcp import rpc
-from genai_tools_mcp.lines import Lines
-from genai_tools_mcp.texts import clean, one_line
+from genai_mcp import rpc
+from genai_mcp.lines import Lines
+from genai_mcp.texts import clean, one_line
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,20 +7,6 @@ from typing import Any, Protocol
 
 from genai_host.api import Limits
 
-MODERN = "2026-07-28"
-"""The version of the protocol in which each request stands for itself."""
-
-HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Those in which a session is opened first, the newest first."""
-
-CANCELLED = "notifications/cancelled"
-CHANGED = "notifications/tools/list_changed"
-LISTEN = "subscriptions/listen"
-HEARD = "notifications/subscriptions/acknowledged"
-
-LARGEST = 32 << 20
-"""Bytes of one message: pictures of 20 MiB as base64 still fit."""
-
 
 class SessionGone(Exception):
     """The server has forgotten the session, and has not done what it was asked for."""

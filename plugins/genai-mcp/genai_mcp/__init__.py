@@ -4,13 +4,14 @@
                     → Session.open → Session.tools → tools_of
     Tool.run → Session.call → output_of
 
-servers      the file, and what stands in it
-source       the tools of one server
-session      versions of MCP, and what each wants
-connection   what both transports can; `stdio` and `http` are they
-rpc          JSON-RPC 2.0
-definitions  from what a server says of its tools to tools; `mirrored`: arguments in headers
-content      from what they give to outputs
+client    the tools of others, as tools here
+    servers      the file, and what stands in it
+    source       the tools of one server
+    session      versions of MCP, and what each wants
+    connection   what both transports can; `stdio` and `http` are they
+    definitions  from what a server says of its tools to tools
+    content      from what they give to outputs
+protocol  what both ends know of MCP; `rpc`: JSON-RPC 2.0; `mirrored`: arguments in headers
 
 The client is written here, and not that of the package `mcp`, which is for asyncio, brings
 pydantic, an HTTP client and a web server, and takes longer to import than all of the host;
@@ -29,8 +30,8 @@ __all__: list[str] = []
 @hookimpl
 def genai_tool_sources() -> Iterable[ToolSource]:
     from genai_host.errors import ConfigurationError
-    from genai_tools_mcp.servers import Server, read_servers
-    from genai_tools_mcp.source import McpSource
+    from genai_mcp.client.servers import Server, read_servers
+    from genai_mcp.client.source import McpSource
 
     try:
         servers = read_servers()
@@ -42,4 +43,4 @@ def genai_tool_sources() -> Iterable[ToolSource]:
 
 @hookimpl
 def genai_commands() -> Iterable[Command]:
-    yield Command("mcp", "List the MCP servers, and what they have.", "genai_tools_mcp.cli:mcp")
+    yield Command("mcp", "List the MCP servers, and what they have.", "genai_mcp.cli:mcp")

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from genai_tools_mcp import stdio
-from genai_tools_mcp.servers import Server
-from genai_tools_mcp.source import McpSource
-from genai_tools_mcp.within import Within
+from genai_mcp.client import stdio
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+from genai_mcp.within import Within
 
 from genai_host import Config, Host
 from genai_host.errors import DeadlineExceeded, GenaiError, Unavailable

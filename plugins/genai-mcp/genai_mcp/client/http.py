@@ -18,7 +18,6 @@ import contextlib
 import itertools
 import logging
 import threading
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,18 +33,13 @@ from genai_host.errors import (
     error_of_status,
 )
 from genai_host.http.transport import EventStream, Transport
-from genai_tools_mcp import rpc
-from genai_tools_mcp.connection import (
-    CANCELLED,
-    CHANGED,
-    HEARD,
-    LARGEST,
-    MODERN,
-    SessionGone,
-)
-from genai_tools_mcp.servers import Server, filled
-from genai_tools_mcp.texts import one_line
-from genai_tools_mcp.within import Within
+from genai_mcp import rpc
+from genai_mcp.client.connection import SessionGone
+from genai_mcp.client.servers import Server, filled
+from genai_mcp.mirrored import header_value
+from genai_mcp.protocol import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
 
 MOST_EVENTS = 100_000
 """Events of the reply to one request."""
@@ -268,12 +262,3 @@ class HttpConnection:
                 self.notify(CANCELLED, {"requestId": number}, limits)
             except GenaiError as error:
                 _log.debug("%s was not told of a cancellation: %s", self._name, error)
-
-
-def header_value(text: str) -> str:
-    """A value of a header that repeats what is in the body, by the rules of the
-    specification ("Value Encoding")."""
-    plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
-    if plain and not (text.startswith("=?base64?") and text.endswith("?=")):
-        return text
-    return f"=?base64?{b64encode(text.encode(errors='replace')).decode()}?="

@@ -15,7 +15,7 @@ from typing import Any
 from genai_host.api import Image, Text, ToolOutput
 from genai_host.api.json_text import write_json
 from genai_host.errors import MalformedReply
-from genai_tools_mcp.texts import one_line
+from genai_mcp.texts import one_line
 
 _MOST_PARTS = 1001  # one more than the toolbox keeps, so that it tells of the rest
 

@@ -26,11 +26,11 @@ from typing import Any
 
 from genai_host.api import Limits
 from genai_host.errors import ConfigurationError, InvalidData, MalformedReply, Unavailable
-from genai_tools_mcp import rpc
-from genai_tools_mcp.connection import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
-from genai_tools_mcp.lines import Lines
-from genai_tools_mcp.servers import Server, filled
-from genai_tools_mcp.texts import one_line
+from genai_mcp import rpc
+from genai_mcp.client.servers import Server, filled
+from genai_mcp.lines import Lines
+from genai_mcp.protocol import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
+from genai_mcp.texts import one_line
 
 MOST_UNASKED = 100_000
 """Lines that a server may write while nobody asks it for anything, or gets an answer."""

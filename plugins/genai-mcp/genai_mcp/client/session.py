@@ -20,10 +20,11 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_tools_mcp.connection import HANDSHAKES, LISTEN, MODERN, Connection, SessionGone
-from genai_tools_mcp.rpc import RpcError
-from genai_tools_mcp.texts import one_line
-from genai_tools_mcp.within import Within
+from genai_mcp.client.connection import Connection, SessionGone
+from genai_mcp.protocol import HANDSHAKES, LISTEN, MODERN, OWN
+from genai_mcp.rpc import RpcError
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
 
 MOST_PAGES = 100
 """Pages of a list; those beyond are left out."""
@@ -33,7 +34,6 @@ PROBE = 10.0
 
 _UNSUPPORTED = -32022
 _MODERN_ERRORS = (-32020, -32021, _UNSUPPORTED)
-_OWN = "io.modelcontextprotocol/"
 _CLIENT = {"name": "genai-host", "version": __version__}
 
 _log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Session:
         if version != MODERN:
             return {}
         about = {"protocolVersion": version, "clientInfo": _CLIENT, "clientCapabilities": {}}
-        return {"_meta": {f"{_OWN}{name}": value for name, value in about.items()}}
+        return {"_meta": {f"{OWN}{name}": value for name, value in about.items()}}
 
     def _open_anew(self, opened: int, limits: Limits) -> None:
         with self._lock:
@@ -197,7 +197,7 @@ class Session:
         if MODERN not in _listed(result.get("supportedVersions")):
             return False
         self._capabilities = _mapping(result.get("capabilities"))
-        self.server = _server(_mapping(result.get("_meta")).get(f"{_OWN}serverInfo"))
+        self.server = _server(_mapping(result.get("_meta")).get(f"{OWN}serverInfo"))
         return True
 
     def _shake_hands(self, limits: Limits) -> None:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData
-from genai_tools_mcp.texts import one_line
+from genai_mcp.texts import one_line
 
 METHOD_NOT_FOUND = -32601
 

@@ -7,10 +7,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import genai_tools_mcp
+import genai_mcp
 import pytest
 from fixtures import MakeHost
-from genai_tools_mcp.servers import Server, filled, read_servers
+from genai_mcp.client.servers import Server, filled, read_servers
 
 from genai_host.errors import ConfigurationError
 
@@ -48,7 +48,7 @@ def test_the_environment_may_name_another_file(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.json"
-    monkeypatch.setenv("GENAI_TOOLS_MCP", str(other))
+    monkeypatch.setenv("GENAI_MCP", str(other))
     with pytest.raises(ConfigurationError, match="there is no such file"):
         read_servers()
     write(other, git={"command": "x"})
@@ -80,7 +80,7 @@ def test_a_file_that_is_wrong_breaks_nothing_else(
         read_servers()
     assert caught.value.file == str(file)
     assert caught.value.line == line or line is None
-    host = make_host(mcp=genai_tools_mcp)
+    host = make_host(mcp=genai_mcp)
     with caplog.at_level(logging.WARNING):
         assert host.tools() == {}
     assert f"{file}{f':{line}' if line else ''}" in caplog.text
