@@ -43,4 +43,4 @@ def genai_tool_sources() -> Iterable[ToolSource]:
 
 @hookimpl
 def genai_commands() -> Iterable[Command]:
-    yield Command("mcp", "List the MCP servers, and what they have.", "genai_mcp.cli:mcp")
+    yield Command("mcp", "List MCP servers and what they have; be one.", "genai_mcp.cli:mcp")

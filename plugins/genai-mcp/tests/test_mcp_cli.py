@@ -42,9 +42,9 @@ def test_one_that_does_not_answer_is_told(file: Path, capfd: pytest.CaptureFixtu
     assert shop["tools"][0] == {"name": "add", "description": "Add two numbers."}
     assert "cannot be reached" in gone["error"]
     assert odd["error"] == f"{file}:1: odd needs either a command or a url"
-    assert run(["mcp", "gone"]) == 1
+    assert run(["mcp", "list", "gone"]) == 1
     assert capfd.readouterr().out.startswith("gone: http://127.0.0.1:9 cannot be reached")
-    assert run(["mcp", "other"]) == 2
+    assert run(["mcp", "list", "other"]) == 2
     assert "there is no server 'other'" in capfd.readouterr().err
 
 
