@@ -17,6 +17,7 @@ from genai_host.api import (
     Command,
     Dialect,
     Feature,
+    HttpRoute,
     Model,
     Offering,
     Part,
@@ -47,6 +48,7 @@ class Declarations:
     tool_sources: tuple[ToolSource, ...] = ()
     reactions: tuple[ReactionType, ...] = ()
     parts: tuple[type[Part], ...] = ()
+    http_routes: tuple[HttpRoute, ...] = ()
     commands: tuple[Command, ...] = ()
 
     def names(self) -> dict[str, list[str]]:
@@ -61,6 +63,7 @@ class Declarations:
             "tool_sources": [source.name for source in self.tool_sources],
             "reactions": [reaction.name for reaction in self.reactions],
             "parts": [part.type for part in self.parts],
+            "http_routes": [f"{route.method} {route.path}" for route in self.http_routes],
             "commands": [command.name for command in self.commands],
         }
         return {kind: list(found) for kind, found in names.items() if found}
@@ -87,6 +90,7 @@ def ask(hook: Any) -> Declarations:
         tool_sources=_tool_sources(hook.genai_tool_sources),
         reactions=_instances(hook.genai_reactions, ReactionType),
         parts=_part_classes(hook.genai_parts),
+        http_routes=_instances(hook.genai_http_routes, HttpRoute),
         commands=_instances(hook.genai_commands, Command),
     )
 

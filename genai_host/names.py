@@ -24,6 +24,23 @@ ALIAS = r"[A-Za-z0-9][A-Za-z0-9._:-]*"
 VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG")
 """Environment variables of the host that stand for no key of its configuration."""
 
+HTTP_PATHS = (
+    "/api/chat",
+    "/api/embed",
+    "/api/embeddings",
+    "/api/generate",
+    "/api/show",
+    "/api/tags",
+    "/api/v1",
+    "/api/version",
+    "/health",
+    "/page",
+    "/ready",
+    "/v1",
+    "/v1beta",
+)
+"""What the host answers over HTTP itself, with all that is below: no plugin may."""
+
 COMMANDS = (
     "ask",
     "chat",

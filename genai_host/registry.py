@@ -12,6 +12,7 @@ from genai_host.api import (
     Command,
     Dialect,
     Feature,
+    HttpRoute,
     Model,
     Offering,
     Part,
@@ -23,7 +24,7 @@ from genai_host.api import (
 from genai_host.api.messages import PARTS
 from genai_host.declarations import Declarations
 from genai_host.errors import PluginError
-from genai_host.names import APP, COMMANDS, PLAIN_NAME
+from genai_host.names import APP, COMMANDS, HTTP_PATHS, PLAIN_NAME
 from genai_host.telling import shown
 
 _PLAIN_NAME = re.compile(PLAIN_NAME)
@@ -52,6 +53,7 @@ class Registry:
     tool_sources: dict[str, ToolSource] = field(factory=dict)
     reactions: dict[str, ReactionType] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
+    http_routes: dict[str, HttpRoute] = field(factory=dict)
     commands: dict[str, Command] = field(factory=dict)
     _owners: dict[tuple[str, str], str] = field(factory=dict)
 
@@ -89,6 +91,7 @@ class Registry:
         self.tool_sources.update((each.name, each) for each in declared.tool_sources)
         self.reactions.update((each.name, each) for each in declared.reactions)
         self.parts.extend(declared.parts)
+        self.http_routes.update((each.key, each) for each in declared.http_routes)
         self.commands.update((each.name, each) for each in declared.commands)
 
     def owner(self, kind: str, name: str) -> str:
@@ -113,6 +116,9 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
         yield "tool", tool.name  # which the class itself has looked at
     for reaction in declared.reactions:
         yield "reaction", reaction.name
+    for route in declared.http_routes:
+        _must_not_be_the_hosts(route)
+        yield "HTTP route", route.key
     for part in declared.parts:
         _must_be_solid("message part", part.type)
         yield "message part", part.type
@@ -127,6 +133,14 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
         _must_be_solid("model", offering.model)
         _must_be_plain("provider", offering.provider)
         yield "offering", f"{offering.model} at {offering.provider}"
+
+
+def _must_not_be_the_hosts(route: HttpRoute) -> None:
+    if route.path.startswith("/{"):
+        raise PluginError(f"{shown(route.path)} fits any path: it must begin with a word")
+    for path in HTTP_PATHS:
+        if f"{route.path}/".startswith(f"{path}/"):
+            raise PluginError(f"{shown(route.path)} is the host's own: all of {path} is")
 
 
 def _must_be_plain(kind: str, name: str) -> None:

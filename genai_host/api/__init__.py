@@ -20,6 +20,7 @@ features    what a user converses with
 tools       what a model may ask for
 tool_functions   tools made from typed functions
 reactions   what tools may tell a front end to do
+http_routes   what plugins answer over HTTP
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
@@ -67,6 +68,7 @@ from genai_host.api.features import Answer, Detail, Feature, Story, Turn
 from genai_host.api.hookspecs import hookimpl
 from genai_host.api.http import Framing, Http, HttpRequest
 from genai_host.api.http_provider import HttpProvider, http_provider
+from genai_host.api.http_routes import HttpRoute, RouteReply, RouteRequest, json_reply
 from genai_host.api.messages import (
     File,
     Image,
@@ -150,6 +152,7 @@ __all__ = [
     "Http",
     "HttpProvider",
     "HttpRequest",
+    "HttpRoute",
     "Image",
     "Limits",
     "Listed",
@@ -179,6 +182,8 @@ __all__ = [
     "ReplyStream",
     "Role",
     "RouteInfo",
+    "RouteReply",
+    "RouteRequest",
     "Secret",
     "Serve",
     "Services",
@@ -203,6 +208,7 @@ __all__ = [
     "about",
     "hookimpl",
     "http_provider",
+    "json_reply",
     "schema_of",
     "standard",
     "tool",

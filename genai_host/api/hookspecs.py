@@ -23,6 +23,7 @@ from genai_host.api.calls import Completion, RouteInfo, TokenCount, Vectors, Ver
 from genai_host.api.commands import Command
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Feature
+from genai_host.api.http_routes import HttpRoute
 from genai_host.api.messages import Part
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
@@ -84,6 +85,11 @@ def genai_reactions() -> Iterable[ReactionType]:
 @hookspec
 def genai_parts() -> Iterable[type[Part]]:
     """The kinds of message part that the plugin brings."""
+
+
+@hookspec
+def genai_http_routes() -> Iterable[HttpRoute]:
+    """What the plugin answers over HTTP, under paths of its own."""
 
 
 @hookspec

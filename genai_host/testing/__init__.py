@@ -4,6 +4,7 @@ clock           time that passes when a test says so
 plugins         plugins made on the spot
 fake_model      a model in this process that says what a function says
 fake_service    a service over HTTP on this machine that does what a test says
+route_server    the routes of plugins over HTTP on this machine
 distributions   installed distributions, made up in a folder
 environments    wheels, and environments in which they are really installed
 replaying       a conversation made again from its record, after every entry
@@ -20,6 +21,7 @@ from genai_host.testing.fake_model import FakeModel, Heard
 from genai_host.testing.fake_service import FakeService
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.replaying import replay_everywhere
+from genai_host.testing.route_server import RouteServer
 
 __all__ = [
     "FakeModel",
@@ -27,6 +29,7 @@ __all__ = [
     "Heard",
     "MadePlugin",
     "ManualClock",
+    "RouteServer",
     "make_distribution",
     "replay_everywhere",
 ]

@@ -9,6 +9,7 @@ from genai_host.api import (
     Command,
     Dialect,
     Feature,
+    HttpRoute,
     Model,
     Offering,
     Part,
@@ -40,6 +41,7 @@ class MadePlugin:
         tool_sources: Iterable[ToolSource] = (),
         reactions: Iterable[ReactionType] = (),
         parts: Iterable[type[Part]] = (),
+        http_routes: Iterable[HttpRoute] = (),
         commands: Iterable[Command] = (),
     ) -> None:
         self._providers = providers
@@ -51,6 +53,7 @@ class MadePlugin:
         self._tool_sources = tool_sources
         self._reactions = reactions
         self._parts = parts
+        self._http_routes = http_routes
         self._commands = commands
 
     @hookimpl
@@ -88,6 +91,10 @@ class MadePlugin:
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:
         return self._parts
+
+    @hookimpl
+    def genai_http_routes(self) -> Iterable[HttpRoute]:
+        return self._http_routes
 
     @hookimpl
     def genai_commands(self) -> Iterable[Command]:

@@ -1,0 +1,122 @@
+"""Routes over HTTP: what a plugin answers under a path of its own.
+
+    HttpRoute("POST", "/api/shop/orders/{id}", "genai_feature_shop.http:order")
+
+    def order(request: RouteRequest, host: Host) -> RouteReply:
+        return json_reply({"id": request.parameters["id"]})
+
+Whoever serves the host has let in the client, and keeps the sizes and the times; the
+function is called in a thread, several at once. What it raises becomes the reply: an error of
+the host a status and its words, any other a 500 that says nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+from attrs import field, frozen
+
+from genai_host.api.exchange import Limits
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
+from genai_host.errors import InvalidData
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_METHODS = get_args(Method)
+_PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+
+
+def _is_path(value: Any) -> bool:
+    if not isinstance(value, str) or not _PATH.fullmatch(value):
+        return False
+    names = re.findall(r"\{[a-z_]+\}", value)
+    return len(names) == len(set(names)) and not {".", ".."} & set(value.split("/"))
+
+
+@frozen
+class RouteRequest:
+    """What a client sent. Query, headers and body are not in its repr: they hold keys.
+
+    path         without the query, as it was sent: percent-encoded
+    parameters   what stands in the path for each `{name}` of the route, percent-decoded
+    query        by name; of names that come twice, the last
+    headers      by name in lower case; of names that come twice, joined by a comma
+    body         as it came; at most as much as the route takes
+    limits       end when the client has gone: for what takes long, as a tool's do
+    """
+
+    method: str
+    path: str
+    parameters: Mapping[str, str] = field(factory=dict)
+    query: Mapping[str, str] = field(factory=dict, repr=False)
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    limits: Limits = field(kw_only=True, repr=False)
+
+    def json(self) -> Any:
+        """The value that the body is the JSON of. Raises `InvalidData` if it is none."""
+        try:
+            return read_json(self.body)
+        except ValueError as error:
+            raise InvalidData(f"the body is no JSON: {error}", path="$") from error
+
+
+@frozen
+class RouteReply:
+    """What is sent back.
+
+    body      whole, or piece by piece as they are made: then each is sent at once, and the
+              iterable is closed, if it can be, when all are sent or the client has gone
+    headers   by name; the length is nobody's but the server's
+    """
+
+    body: bytes | Iterable[bytes] = field(default=b"", repr=False)
+    status: int = field(
+        default=200,
+        validator=Must("from 200 to 599", lambda value: type(value) is int and 200 <= value < 600),
+        kw_only=True,
+    )
+    headers: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
+
+
+def json_reply(
+    value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> RouteReply:
+    """A reply that is a JSON value. Raises `ValueError` and `TypeError` for what is none."""
+    kind = {"content-type": "application/json"}
+    return RouteReply(write_json(value), status=status, headers={**kind, **(headers or {})})
+
+
+@frozen
+class HttpRoute:
+    """What a plugin registers: what it answers to one method under one path.
+
+    method   GET, POST, PUT, PATCH or DELETE
+    path     as `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that
+             fit, the one with more that is not in braces is taken
+    load     a function from `RouteRequest` and `Host` to `RouteReply`, as
+             `package.module:name`; imported when it is first asked
+    size     bytes of a body that it takes
+    """
+
+    method: Method = field(
+        validator=Must(
+            f"one of {', '.join(_METHODS)}",
+            lambda value: isinstance(value, str) and value in _METHODS,
+        )
+    )
+    path: str = field(validator=Must("a path such as /api/shop/orders/{id}", _is_path))
+    load: str = field(validator=ADDRESS)
+    size: int = field(
+        default=2**20,
+        validator=Must("a number of bytes", lambda value: type(value) is int and value >= 0),
+        kw_only=True,
+    )
+
+    @property
+    def key(self) -> str:
+        """Unique among all plugins: what stands in braces does not tell routes apart."""
+        return f"{self.method} {re.sub(r'{[a-z_]+}', '{}', self.path)}"

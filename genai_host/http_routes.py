@@ -1,0 +1,169 @@
+"""The routes that plugins answer over HTTP: which of them a request is for, and its reply.
+
+    HttpRoutes.answer → _found → _handler (imported once) → the plugin's function
+
+Nothing is raised: what goes wrong is a reply as well, in the form
+
+    {"error": {"code": "invalid_data", "message": "..."}}
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from attrs import evolve
+
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
+from genai_host.errors import (
+    Conflict,
+    ConversationBusy,
+    DeadlineExceeded,
+    GenaiError,
+    InvalidData,
+    InvalidParameter,
+    LimitExceeded,
+    NoRoute,
+    NotFound,
+    ProviderError,
+    RateLimited,
+    TurnWaiting,
+    Unavailable,
+    UnsupportedPart,
+)
+from genai_host.host import Host
+from genai_host.telling import shown
+
+Handler = Callable[[RouteRequest, Host], RouteReply]
+
+_STATUS: tuple[tuple[type[GenaiError], int], ...] = (
+    (InvalidData, 400),
+    (InvalidParameter, 400),
+    (UnsupportedPart, 400),
+    (NoRoute, 404),
+    (NotFound, 404),
+    (Conflict, 409),
+    (ConversationBusy, 409),
+    (TurnWaiting, 409),
+    (LimitExceeded, 422),
+    (RateLimited, 429),
+    (Unavailable, 503),
+    (DeadlineExceeded, 504),
+    (ProviderError, 502),
+)
+
+_log = logging.getLogger(__name__)
+
+
+class HttpRoutes:
+    """Of one host. May be used from many threads."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._routes = [_Pattern(route) for route in host.registry.http_routes.values()]
+        self._handlers: dict[str, Handler] = {}
+
+    def limit(self, method: str, path: str) -> int:
+        """Bytes of a body that may be sent there; 0 where there is no route."""
+        found = self._found(method, path)
+        return found[0].size if isinstance(found, tuple) else 0
+
+    def answer(self, request: RouteRequest) -> RouteReply:
+        """The reply to a request, its `parameters` still empty."""
+        found = self._found(request.method, request.path)
+        if isinstance(found, RouteReply):
+            return found
+        route, parameters = found
+        if len(request.body) > route.size:
+            return failure(413, "too_large", f"at most {route.size} bytes are taken here")
+        try:
+            reply = self._handler(route)(evolve(request, parameters=parameters), self._host)
+            if not isinstance(reply, RouteReply):
+                raise TypeError(f"{route.load} gave {shown(reply)}, which is no RouteReply")
+        except GenaiError as error:
+            return error_reply(error)
+        except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+            _log.exception("the route %s failed", route.key)
+            return failure(500, "internal", "this failed; the log of the server says why")
+        return reply
+
+    def _found(self, method: str, path: str) -> tuple[HttpRoute, Mapping[str, str]] | RouteReply:
+        fitting = [
+            (pattern, parameters)
+            for pattern in self._routes
+            if (parameters := pattern.match(path)) is not None
+        ]
+        if not fitting:
+            return failure(404, "not_found", "there is nothing here")
+        methods = sorted({pattern.route.method for pattern, _ in fitting})
+        able = [each for each in fitting if each[0].route.method == method]
+        if not able:
+            return failure(
+                405,
+                "method_not_allowed",
+                f"use {', '.join(methods)}",
+                {"allow": ", ".join(methods)},
+            )
+        pattern, parameters = max(able, key=lambda each: each[0].rank)
+        return pattern.route, parameters
+
+    def _handler(self, route: HttpRoute) -> Handler:
+        if route.key not in self._handlers:  # each of several threads may: they are alike
+            module, _, name = route.load.partition(":")
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+            self._handlers[route.key] = found
+        return self._handlers[route.key]
+
+
+class _Pattern:
+    """The path of a route, in segments.
+
+    rank   of paths that fit, the greatest is taken: literal segments count from the left
+    """
+
+    def __init__(self, route: HttpRoute) -> None:
+        self.route = route
+        self._segments = _segments(route.path)
+        self.rank = [not segment.startswith("{") for segment in self._segments]
+
+    def match(self, path: str) -> Mapping[str, str] | None:
+        """What stands for each name; None for a path that does not fit."""
+        segments = _segments(path)
+        if len(segments) != len(self._segments):
+            return None
+        parameters = {}
+        for mine, given in zip(self._segments, map(unquote, segments), strict=True):
+            if mine.startswith("{") and given:
+                parameters[mine[1:-1]] = given
+            elif mine != given:
+                return None
+        return parameters
+
+
+def error_reply(error: GenaiError) -> RouteReply:
+    """An error as a reply, with its next step."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return failure(status, error.code, str(error), hint=error.hint)
+
+
+def failure(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> RouteReply:
+    """The reply for what went wrong."""
+    error = {"code": code, "message": message}
+    if hint:
+        error["hint"] = hint
+    return json_reply({"error": error}, status, headers)
+
+
+def _segments(path: str) -> Sequence[str]:
+    return path.split("/")[1:]

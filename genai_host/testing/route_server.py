@@ -1,0 +1,139 @@
+"""The routes of plugins over HTTP on this machine, as a server would have them.
+
+    with RouteServer(host) as server:
+        requests.post(f"{server.url}/api/shop/orders", json={...})
+
+It is for tests: it lets in whoever connects, and keeps no time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from select import select
+from socket import MSG_PEEK
+from typing import Any
+from urllib.parse import parse_qsl
+
+from typing_extensions import Self
+
+from genai_host.api import RouteReply, RouteRequest
+from genai_host.cancellation import Cancellation
+from genai_host.host import Host
+from genai_host.http_routes import HttpRoutes, failure
+
+_LOOK = 0.05  # seconds between looks at whether the client is still there
+
+
+class RouteServer:
+    """Answers on a free port of 127.0.0.1, a thread for each connection, until it is
+    closed. The host stays open.
+
+    url   where, without a slash at the end
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.routes = HttpRoutes(host)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    routes: HttpRoutes
+    daemon_threads = True
+    block_on_close = False  # a client may keep its connection
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients go when they like."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests print what they need."""
+
+    def _answer(self) -> None:
+        path, _, query = self.path.partition("?")
+        length = int(self.headers.get("content-length") or 0)
+        most = self.server.routes.limit(self.command, path)
+        if length > most:
+            self.close_connection = True
+            self._send(failure(413, "too_large", f"at most {most} bytes are taken here"))
+            return
+        body = self.rfile.read(length)
+        with self._while_there() as limits:
+            request = RouteRequest(
+                self.command,
+                path,
+                query=dict(parse_qsl(query, keep_blank_values=True)),
+                headers={
+                    name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers
+                },
+                body=body,
+                limits=limits,
+            )
+            self._send(self.server.routes.answer(request))
+
+    @contextmanager
+    def _while_there(self) -> Iterator[Cancellation]:
+        """What ends when the client closes its connection."""
+        limits, done = Cancellation(), threading.Event()
+
+        def watch() -> None:
+            while not done.is_set():
+                readable, _, _ = select([self.connection], [], [], _LOOK)
+                with suppress(OSError):
+                    if readable and not self.connection.recv(1, MSG_PEEK):
+                        limits.cancel()
+                        return
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield limits
+        finally:
+            done.set()
+            watcher.join()
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
+
+    def _send(self, reply: RouteReply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if isinstance(reply.body, bytes):
+            self.send_header("content-length", str(len(reply.body)))
+            self.end_headers()
+            self.wfile.write(reply.body)
+            return
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        try:
+            for piece in reply.body:
+                if piece:
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            self.wfile.write(b"0\r\n\r\n")
+        except BaseException:
+            self.close_connection = True  # the client must not take it for whole
+            with suppress(OSError):
+                self.connection.close()
+            raise
+        finally:
+            close = getattr(reply.body, "close", None)
+            if close is not None:
+                close()

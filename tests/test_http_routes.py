@@ -1,0 +1,301 @@
+"""Routes of plugins: declared, found, answered, and over real HTTP."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from genai_host.api import (
+    Answer,
+    Feature,
+    HttpRoute,
+    NoSettings,
+    Now,
+    RouteReply,
+    RouteRequest,
+    Story,
+    Turn,
+    json_reply,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config
+from genai_host.discovery import Given, Plugins
+from genai_host.errors import InvalidData, NotFound, RateLimited, Unavailable
+from genai_host.host import Host
+from genai_host.http_routes import HttpRoutes
+from genai_host.names import HTTP_PATHS
+from genai_host.testing import MadePlugin, RouteServer
+from genai_host.testing.pytest_plugin import MakeHost
+
+HERE = __name__
+
+
+def route(method: Any, path: str, name: str = "echo", **more: Any) -> HttpRoute:
+    return HttpRoute(method, path, f"{HERE}:{name}", **more)
+
+
+def echo(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(
+        {
+            "method": request.method,
+            "parameters": dict(request.parameters),
+            "query": dict(request.query),
+            "body": request.body.decode(),
+            "knows_its_host": "echoed" in host.registry.features,
+        }
+    )
+
+
+def other(request: RouteRequest, host: Host) -> RouteReply:
+    return RouteReply(b"other")
+
+
+def read(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(request.json())
+
+
+def missing(request: RouteRequest, host: Host) -> RouteReply:
+    raise NotFound("there is no such order", hint="list them")
+
+
+arrived, left = threading.Event(), threading.Event()
+
+
+def waits(request: RouteRequest, host: Host) -> RouteReply:
+    arrived.set()
+    with request.limits.on_cancel(left.set):
+        left.wait(30)
+    request.limits.check()
+    return RouteReply()
+
+
+def bug(request: RouteRequest, host: Host) -> RouteReply:
+    raise RuntimeError("key sk-123")
+
+
+def nothing(request: RouteRequest, host: Host) -> None:
+    return None
+
+
+class Pieces:
+    """A reply in pieces that knows when it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def reply(self, request: RouteRequest, host: Host) -> RouteReply:
+        return RouteReply(self._pieces(), headers={"content-type": "text/plain"})
+
+    def _pieces(self) -> Iterator[bytes]:
+        try:
+            yield b"one"
+            yield b""
+            yield b"two"
+            while request_wants_more.is_set():
+                yield b"more" * 1000
+        finally:
+            self.closed.set()
+
+
+request_wants_more = threading.Event()
+pieces = Pieces()
+
+
+def breaks(request: RouteRequest, host: Host) -> RouteReply:
+    def made() -> Iterator[bytes]:
+        yield b"one"
+        raise RuntimeError("in the middle")
+
+    return RouteReply(made())
+
+
+def silent(turn: Turn[NoSettings]) -> Story:
+    return Answer((yield from Now()))
+
+
+def asked(method: str, path: str, body: bytes = b"") -> RouteRequest:
+    return RouteRequest(method, path, body=body, limits=Cancellation())
+
+
+def routes_of(make_host: MakeHost, *routes: HttpRoute) -> HttpRoutes:
+    return HttpRoutes(make_host(mine=MadePlugin(http_routes=routes)))
+
+
+def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
+    routes = routes_of(make_host, route("GET", "/shop/{kind}/orders/{id}"))
+    reply = routes.answer(asked("GET", "/shop/toys/orders/a%2Fb%20c"))
+    assert reply.status == 200
+    assert b'"parameters":{"kind":"toys","id":"a/b c"}' in bytes(reply.body)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/shop", 404),
+        ("GET", "/shop/", 404),
+        ("GET", "/shop/a/", 404),
+        ("GET", "//a", 404),
+        ("GET", "", 404),
+        ("POST", "/shop/a", 405),
+        ("BREW", "/shop/a", 405),
+        ("GET", "/shop/a", 200),
+        ("GET", "/shop/%", 200),
+    ],
+)
+def test_what_is_no_route_says_so(make_host: MakeHost, method: str, path: str, status: int) -> None:
+    routes = routes_of(make_host, route("GET", "/shop/{id}"))
+    reply = routes.answer(asked(method, path))
+    assert reply.status == status
+    if status == 405:
+        assert reply.headers["allow"] == "GET"
+    assert routes.limit(method, path) == (2**20 if status == 200 else 0)
+
+
+def test_a_word_comes_before_a_name(make_host: MakeHost) -> None:
+    routes = routes_of(
+        make_host,
+        route("GET", "/shop/{id}"),
+        route("GET", "/shop/last", "other"),
+    )
+    assert routes.answer(asked("GET", "/shop/last")).body == b"other"
+    assert b"first" in bytes(routes.answer(asked("GET", "/shop/first")).body)  # type: ignore[arg-type]
+
+
+def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
+    routes = routes_of(make_host, route("POST", "/shop", size=3))
+    assert routes.answer(asked("POST", "/shop", body=b"abc")).status == 200
+    assert routes.answer(asked("POST", "/shop", body=b"abcd")).status == 413
+
+
+def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:
+    routes = routes_of(
+        make_host,
+        route("POST", "/read", "read"),
+        route("GET", "/missing", "missing"),
+        route("GET", "/bug", "bug"),
+        route("GET", "/nothing", "nothing"),
+        HttpRoute("GET", "/gone", "no_such_module_here:name"),
+    )
+    wrong = routes.answer(asked("POST", "/read", body=b"{"))
+    assert wrong.status == 400
+    assert b'"code":"invalid_data"' in bytes(wrong.body)  # type: ignore[arg-type]
+    lost = routes.answer(asked("GET", "/missing"))
+    assert (lost.status, b'"hint":"list them"' in bytes(lost.body)) == (404, True)  # type: ignore[arg-type]
+    for path in ("/bug", "/nothing", "/gone"):
+        failed = routes.answer(asked("GET", path))
+        assert failed.status == 500
+        assert b"sk-123" not in bytes(failed.body)  # type: ignore[arg-type]
+    assert "key sk-123" in caplog.text  # which the log may say: it is the plugin's bug
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InvalidData("x"), 400),
+        (NotFound("x"), 404),
+        (RateLimited("x"), 429),
+        (Unavailable("x"), 503),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_error_has_its_status(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def fails(request: RouteRequest, host: Host) -> RouteReply:
+        raise error
+
+    monkeypatch.setattr(f"{HERE}.other", fails)
+    routes = routes_of(make_host, route("GET", "/x", "other"))
+    assert routes.answer(asked("GET", "/x")).status == status
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "x", "/", "/a/", "/a//b", "/a b", "/a/..", "/./a", "/a?b", "/{A}", "/a/{b}/{b}", "/ä", 3],
+)
+def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
+    with pytest.raises(TypeError, match="path"):
+        HttpRoute("GET", path, "a:b")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("/shop/{id}", "/shop/{name}"), *((f"{path}/x", "/ok") for path in HTTP_PATHS)],
+)
+def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str) -> None:
+    given = {
+        "mine": MadePlugin(http_routes=[route("GET", second), route("POST", "/shop/{id}")]),
+        "theirs": MadePlugin(http_routes=[route("GET", first)]),
+    }
+    plugins = Plugins(Given(given), Config())
+    if second == "/ok":
+        assert [broken.found.name for broken in plugins.broken] == ["theirs"]
+    else:
+        assert len(plugins.broken) == 1
+    assert "GET /ok" in plugins.registry.http_routes or second != "/ok"
+
+
+def test_over_http(make_host: MakeHost) -> None:
+    host = make_host(
+        mine=MadePlugin(
+            features=[Feature("echoed", NoSettings, silent)],
+            http_routes=[route("POST", "/shop/{id}"), route("POST", "/b", size=5)],
+        )
+    )
+    with RouteServer(host) as server, requests.Session() as session:
+        reply = session.post(f"{server.url}/shop/7?a=1&a=2&b=", data="hello")
+        assert reply.json() == {
+            "method": "POST",
+            "parameters": {"id": "7"},
+            "query": {"a": "2", "b": ""},
+            "body": "hello",
+            "knows_its_host": True,
+        }
+        assert session.post(f"{server.url}/b", data="123456").status_code == 413
+        assert session.get(f"{server.url}/b").status_code == 405
+
+
+def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host: MakeHost) -> None:
+    host = make_host(
+        mine=MadePlugin(
+            http_routes=[
+                route("GET", "/pieces", "pieces.reply"),
+                route("GET", "/breaks", "breaks"),
+            ]
+        )
+    )
+    with RouteServer(host) as server:
+        pieces.closed.clear()
+        reply = requests.get(f"{server.url}/pieces", timeout=30)
+        assert reply.text == "onetwo"
+        assert pieces.closed.wait(30)
+
+        request_wants_more.set()
+        pieces.closed.clear()
+        try:
+            port = int(server.url.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"GET /pieces HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert client.recv(100)
+            assert pieces.closed.wait(30)
+        finally:
+            request_wants_more.clear()
+
+        with pytest.raises(requests.exceptions.ChunkedEncodingError):
+            requests.get(f"{server.url}/breaks", timeout=30)
+
+
+def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
+    host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waits", "waits")]))
+    with RouteServer(host) as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"GET /waits HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert arrived.wait(30)
+            assert not left.is_set()
+        assert left.wait(30)
