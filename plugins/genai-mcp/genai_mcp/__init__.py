@@ -1,4 +1,5 @@
-"""The tools of MCP servers (Model Context Protocol): those that the user names in `mcp.json`.
+"""MCP (Model Context Protocol), both ends of it: the tools of servers that the user names in
+`mcp.json`, and the host as a server.
 
     McpSource.tools → _live → StdioConnection | HttpConnection
                     → Session.open → Session.tools → tools_of
@@ -11,6 +12,11 @@ client    the tools of others, as tools here
     connection   what both transports can; `stdio` and `http` are they
     definitions  from what a server says of its tools to tools
     content      from what they give to outputs
+server    the host's tools and features, as tools of a server
+    offer        what is offered, and how it is called: a generator of `steps`
+    work         a call, from its beginning to its result, though the client is asked something
+    session      a client's messages, and what is sent back for them; no I/O
+    stdio, http  what carries them; `headers`: what they repeat over HTTP
 protocol  what both ends know of MCP; `rpc`: JSON-RPC 2.0; `mirrored`: arguments in headers
 
 The client is written here, and not that of the package `mcp`, which is for asyncio, brings
@@ -22,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from genai_host.api import Command, ToolSource, hookimpl
+from genai_host.api import Command, HttpRoute, ToolSource, hookimpl
 
 __all__: list[str] = []
 
@@ -44,3 +50,9 @@ def genai_tool_sources() -> Iterable[ToolSource]:
 @hookimpl
 def genai_commands() -> Iterable[Command]:
     yield Command("mcp", "List MCP servers and what they have; be one.", "genai_mcp.cli:mcp")
+
+
+@hookimpl
+def genai_http_routes() -> Iterable[HttpRoute]:
+    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:post", size=4 << 20)
+    yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:delete")

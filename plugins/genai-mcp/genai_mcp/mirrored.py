@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from genai_host.errors import InvalidData
 _MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _LARGEST = 2**53 - 1
+_BEGIN, _END = "=?base64?", "?="
 
 Places: TypeAlias = "Mapping[str, tuple[str, ...]]"
 """Where in the arguments the value of each header is, by its name in lower case."""
@@ -51,9 +52,21 @@ def header_value(text: str) -> str:
     """A value of a header that repeats what is in the body, by the rules of the
     specification ("Value Encoding")."""
     plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
-    if plain and not (text.startswith("=?base64?") and text.endswith("?=")):
+    if plain and not (text.startswith(_BEGIN) and text.endswith(_END)):
         return text
-    return f"=?base64?{b64encode(text.encode(errors='replace')).decode()}?="
+    return f"{_BEGIN}{b64encode(text.encode(errors='replace')).decode()}{_END}"
+
+
+def header_text(value: str) -> str | None:
+    """What a value of a header stands for, by the same rules; None if it is none."""
+    if not all(" " <= each <= "~" or each == "\t" for each in value):
+        return None
+    if not (value.startswith(_BEGIN) and value.endswith(_END)):
+        return value
+    try:
+        return b64decode(value[len(_BEGIN) : -len(_END)], validate=True).decode()
+    except ValueError:
+        return None
 
 
 def _text(name: str, value: Any) -> str:

@@ -219,10 +219,8 @@ class Session:
 
     def _caller(self, request: Request) -> _Caller:
         """Raises `RpcError` if it does not say what it has to."""
-        meta = request.params.get("_meta")
-        own = meta if isinstance(meta, Mapping) else {}
-        if any(f"{OWN}{name}" in own for name in _OF_REQUEST):
-            return _standing_alone(own)
+        if is_alone(request):
+            return _standing_alone(request.params["_meta"])
         if request.method in ("initialize", "ping"):
             return _Caller(modern=False, asks=False)
         if not self.version:
@@ -368,6 +366,12 @@ _APPROVAL = "approval"
 _SLOW = ("tools/call", "tools/list")
 _OLD = {"initialize": Session._initialize, "ping": Session._ping, "tools/list": Session._list}
 _MODERN = {"server/discover": Session._discover, "tools/list": Session._list_for_while}
+
+
+def is_alone(request: Request) -> bool:
+    """Whether a request says of itself what a session would know."""
+    meta = request.params.get("_meta")
+    return isinstance(meta, Mapping) and any(f"{OWN}{name}" in meta for name in _OF_REQUEST)
 
 
 def _standing_alone(meta: Mapping[str, Any]) -> _Caller:
