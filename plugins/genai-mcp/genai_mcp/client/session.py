@@ -184,7 +184,7 @@ class Session:
         self._connection.version = MODERN
         with Within(self._probe, f"asking {self._name} what it speaks", limits) as probe:
             try:
-                result = self._request("server/discover", {}, probe)
+                result = self._discover(probe)
             except RpcError as error:
                 if error.code == _UNSUPPORTED and not _supported(error.data, (MODERN,)):
                     return False
@@ -199,6 +199,16 @@ class Session:
         self._capabilities = _mapping(result.get("capabilities"))
         self.server = _server(_mapping(result.get("_meta")).get(f"{OWN}serverInfo"))
         return True
+
+    def _discover(self, limits: Limits) -> Mapping[str, Any]:
+        """Raises as `_is_modern`. A server that refuses a version and names it as one that it
+        supports is asked once more."""
+        try:
+            return self._request("server/discover", {}, limits)
+        except RpcError as error:
+            if error.code != _UNSUPPORTED or not _supported(error.data, (MODERN,)):
+                raise
+        return self._request("server/discover", {}, limits)
 
     def _shake_hands(self, limits: Limits) -> None:
         """Open a session. Raises as `_is_modern`."""
