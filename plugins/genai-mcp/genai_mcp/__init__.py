@@ -16,6 +16,7 @@ server    the host's tools and features, as tools of a server
     offer        what is offered, and how it is called: a generator of `steps`
     work         a call, from its beginning to its result, though the client is asked something
     session      a client's messages, and what is sent back for them; no I/O
+    calls        a call as a request: progress, approval, result
     stdio, http  what carries them; `headers`: what they repeat over HTTP
 protocol  what both ends know of MCP; `rpc`: JSON-RPC 2.0; `mirrored`: arguments in headers
 

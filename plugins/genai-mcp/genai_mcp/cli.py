@@ -82,7 +82,7 @@ def serve_command(
     runs where the client can ask its user, or if it is approved here.
     """
     from genai_mcp.server.offer import Choice, Offer
-    from genai_mcp.server.session import Service
+    from genai_mcp.server.service import Service
     from genai_mcp.server.stdio import StdioServer
 
     reader, writer = _own_streams()

@@ -13,11 +13,14 @@ import genai_feature_agent
 import pytest
 from fixtures import MakeHost
 from genai_mcp import rpc
-from genai_mcp.server import session as sessions
+from genai_mcp.server import asking as asking_module
 from genai_mcp.server import work
+from genai_mcp.server.calls import MOST_NEWS
+from genai_mcp.server.exchange import Exchange
 from genai_mcp.server.offer import Choice, Offer
 from genai_mcp.server.results import MOST_TEXT
-from genai_mcp.server.session import MOST_CALLS, MOST_NEWS, PAGE, Exchange, Service
+from genai_mcp.server.service import MOST_CALLS, Service
+from genai_mcp.server.session import PAGE, Session
 from genai_vendor_mock.script import Reply
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +59,7 @@ class Talk:
     """
 
     def __init__(self, service: Service, version: str, capabilities: Any = None) -> None:
-        self.session = service.session()
+        self.session = Session(service)
         self._meta: dict[str, Any] = {}
         self._last = 0
         capabilities = capabilities or {}
@@ -172,7 +175,7 @@ class TestEras:
         assert Talk(service_of(host), NEW).ask("tools/list", meta)["code"] == rpc.INVALID_PARAMS
 
     def test_nothing_is_done_before_that_is_known(self, host: Host) -> None:
-        session = service_of(host).session()
+        session = Session(service_of(host))
         exchange = session.receive(rpc.Request(1, "tools/list", {}))
         assert exchange is not None
         [answer] = exchange
@@ -309,7 +312,10 @@ class TestTools:
         self, make_host: MakeHost, version: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         host = make_host(own=MadePlugin(tools=[tool("ask_chat")]))
-        assert text(Talk(service_of(host), version).call("ask_chat", say="x")) == "x"
+        talk = Talk(service_of(host), version)
+        assert text(talk.call("ask_chat", say="x")) == "x"
+        names = [each["name"] for each in talk.ask("tools/list")["tools"]]
+        assert names == ["ask_chat", "ask_chat-model"]
         assert "the feature chat is not offered: ask_chat is a tool" in caplog.text
 
 
@@ -646,15 +652,17 @@ class TestApproval:
         talk = Talk(service_of(asking), OLD, {"elicitation": {}})
         exchange = talk.begin("tools/call", name="buy")
         sent = as_sent(exchange)
-        next(sent)
+        asked = next(sent)
         rest = background(lambda: list(sent))
         talk.tell("notifications/cancelled", requestId=exchange.request.id)
-        assert rest.result(30) == []
+        [cancelled] = rest.result(30)
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"] == {"requestId": asked["id"]}
 
     def test_a_human_takes_no_longer_than_that(
         self, asking: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sessions, "DECISION_SECONDS", 0.0)
+        monkeypatch.setattr(asking_module, "SECONDS", 0.0)
         talk = Talk(service_of(asking), OLD, {"elicitation": {}})
         asked, cancelled, answer = as_sent(talk.begin("tools/call", name="buy"))
         assert cancelled["method"] == "notifications/cancelled"
@@ -765,7 +773,7 @@ def shared() -> Iterator[Service]:
     )
 )
 def test_each_request_is_answered_once(shared: Service, said: Any) -> None:
-    session = shared.session()
+    session = Session(shared)
     for method, params, id in said:
         exchange = session.receive(rpc.Request(id, method, params))
         assert exchange is not None

@@ -36,7 +36,7 @@ def check_headers(request: Request, headers: Mapping[str, str], offer: Offer) ->
 def _check_arguments(
     name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], offer: Offer
 ) -> None:
-    offered = offer.tools().get(name)
+    offered = offer.tool(name)
     if offered is None or not offered.mirrored:
         return
     try:

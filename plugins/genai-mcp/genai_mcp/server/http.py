@@ -26,10 +26,13 @@ from genai_mcp import rpc
 from genai_mcp.protocol import HANDSHAKES, OWN
 from genai_mcp.rpc import INVALID_REQUEST, Request, RpcError, WrongMessage
 from genai_mcp.server import messages
+from genai_mcp.server.caller import is_alone
+from genai_mcp.server.exchange import Exchange
 from genai_mcp.server.headers import check_headers
 from genai_mcp.server.messages import Outgoing
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.session import Exchange, Service, Session, is_alone
+from genai_mcp.server.service import Service
+from genai_mcp.server.session import Session
 
 if TYPE_CHECKING:  # a route is given a host, and imports none
     from genai_host import Host
@@ -122,12 +125,12 @@ class Endpoint:
                 check_headers(message, request.headers, self._service.offer)
             except RpcError as error:
                 return json_reply(messages.of_error(message.id, error), _STATUS[error.code])
-        exchange = self._service.session().receive(message)
+        exchange = Session(self._service).receive(message)
         assert exchange is not None  # it is a request
         return _reply(exchange, request, modern=True)
 
     def _opened(self, message: Request) -> RouteReply:
-        session = self._service.session()
+        session = Session(self._service)
         exchange = session.receive(message)
         assert exchange is not None  # it is a request
         [answer] = exchange
@@ -169,8 +172,9 @@ class Endpoint:
         exchanges = [each for message in received if (each := session.receive(message))]
         if not exchanges:
             return RouteReply(status=202)
-        if is_batch:
-            return RouteReply(_events(itertools.chain.from_iterable(exchanges)), headers=_EVENTS)
+        if is_batch:  # who goes meanwhile leaves none of them behind
+            sent = list(itertools.chain.from_iterable(exchanges))
+            return RouteReply(_events(iter(sent)), headers=_EVENTS)
         return _reply(exchanges[0], request, modern=False)
 
 

@@ -14,8 +14,8 @@ Outgoing: TypeAlias = "dict[str, Any]"
 
 SERVER = {"name": "genai-host", "version": __version__}
 CAPABILITIES: Mapping[str, Any] = {"tools": {}}  # nobody says when the tools of others change
-FRESH = 60_000
-"""Milliseconds that a list may be taken to hold."""
+CACHED: Mapping[str, Any] = {"ttlMs": 60_000, "cacheScope": "private"}
+"""How long, and for whom, what is listed may be taken to hold."""
 
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021

@@ -98,6 +98,19 @@ class Offer:
             found[name] = Offered(_described(name, feature), feature=feature)
         return dict(sorted(found.items()))
 
+    def tool(self, name: str) -> Offered | None:
+        """One of them; None if there is none of that name."""
+        if _is_among(name, self._choice.tools):
+            for tool in self._host.offered_tools():
+                if tool.name == name:
+                    return _of_tool(tool)
+        feature = self._host.registry.features.get(name.removeprefix(ASK))
+        if feature is None or name == feature.name:
+            return None
+        if not _is_among(feature.name, self._choice.features):
+            return None
+        return Offered(_described(name, feature), feature=feature)
+
     def begin(self, offered: Offered, arguments: Mapping[str, Any], limits: Within) -> Steps:
         """Call one of them; `limits` end the call. Raises `Cancelled` then."""
         if offered.tool is not None:

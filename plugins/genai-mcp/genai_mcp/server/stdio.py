@@ -19,8 +19,10 @@ from genai_mcp import rpc
 from genai_mcp.lines import Lines
 from genai_mcp.rpc import WrongMessage
 from genai_mcp.server import messages
+from genai_mcp.server.exchange import Exchange
 from genai_mcp.server.outbox import Outbox
-from genai_mcp.server.session import Exchange, Service
+from genai_mcp.server.service import Service
+from genai_mcp.server.session import Session
 
 LARGEST = 4 << 20
 """Bytes of one message of the client; what is larger ends its session."""
@@ -42,9 +44,8 @@ class StdioServer:
     """
 
     def __init__(self, service: Service, reader: int, writer: int) -> None:
-        self._service = service
         self._reader = reader
-        self._session = service.session()
+        self._session = Session(service)
         self._outbox = Outbox(writer)
         self._ended = threading.Event()
         self._threads: set[threading.Thread] = set()
