@@ -10,6 +10,7 @@ import copy
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from genai_host.agent import Agent
@@ -19,7 +20,9 @@ from genai_host.api import (
     Codec,
     CountTokens,
     Feature,
+    Limits,
     Message,
+    OfferedTool,
     Operation,
     Prompt,
     TokenCount,
@@ -288,8 +291,13 @@ class Host:
         wants for it. Sources of tools are asked for theirs, which may take its time."""
         return self.toolbox.tools(self._closing)
 
+    def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[OfferedTool, ...]:
+        """Those of them that a model is offered: each as it is described to it, if it
+        applies in a context and is not denied."""
+        return self.toolbox.offered(context or {}, self._closing)
+
     def tool(self, name: str) -> Tool:
-        """One of them. Raises `ConfigurationError` if there is none."""
+        """One of the tools. Raises `ConfigurationError` if there is none."""
         tools = self.tools()
         if name not in tools:
             fault = self.toolbox.fault(name)
@@ -313,18 +321,25 @@ class Host:
         *,
         context: Mapping[str, Any] | None = None,
         approved: bool = False,
+        limits: Limits | None = None,
     ) -> ToolOutput:
         """Call a tool as a feature would for a model, and wait for its output.
 
         arguments   JSON by name
         context     JSON that the tool gets from a front end
         approved    whether a human has said that it may run, for a tool that asks
+        limits      end the call when they end, with `Cancelled`
 
         What goes wrong is told in the output. Raises `ConversationClosed` once the host is
         closed, which ends the call as well.
         """
         call = ToolCall("call", name, arguments or {})
-        return self.toolbox.call(call, context or {}, self._closing, approved=approved)
+        with Cancellation(self._closing) as until:
+            ended: AbstractContextManager[object] = nullcontext()
+            if limits is not None:
+                ended = limits.on_cancel(until.cancel)
+            with ended:
+                return self.toolbox.call(call, context or {}, until, approved=approved)
 
     @once
     def instances(self) -> Instances:

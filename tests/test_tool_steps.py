@@ -33,6 +33,7 @@ from genai_host.api import (
     Wait,
     tool_message,
 )
+from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,
@@ -396,6 +397,32 @@ class TestHost:
         with pytest.raises(ConversationClosed):
             host.call_tool("hang")
         go.set()
+
+    def test_a_call_ends_with_the_limits_that_it_is_given(self, make_host: MakeHost) -> None:
+        begun, ended, limits = threading.Event(), threading.Event(), Cancellation()
+
+        def hang(arguments: Any, run: ToolRun) -> None:
+            with run.limits.on_cancel(ended.set):
+                begun.set()
+                ended.wait()
+
+        host = make_host(f=MadePlugin(tools=[Tool("hang", "x", hang)]))
+        calling = in_background(lambda: host.call_tool("hang", limits=limits))
+        assert begun.wait(30)
+        limits.cancel()
+        assert isinstance(calling.exception(30), Cancelled)
+        assert ended.wait(30)
+        assert "no tool" in host.call_tool("other", limits=Cancellation()).text
+
+    def test_what_a_model_is_offered_can_be_known(self, make_host: MakeHost) -> None:
+        tools = [
+            Counting("a", approval="ask").tool,
+            Counting("b", approval="deny").tool,
+            Counting("c", applies=lambda context: "page" in context).tool,
+        ]
+        host = make_host(f=MadePlugin(tools=tools))
+        assert [(each.name, each.approval) for each in host.offered_tools()] == [("a", "ask")]
+        assert [each.name for each in host.offered_tools({"page": 1})] == ["a", "c"]
 
     def test_two_tools_of_one_name_break_a_plugin(self, make_host: MakeHost) -> None:
         tools = [Counting("a").tool]

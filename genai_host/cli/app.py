@@ -3,7 +3,9 @@ end."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -40,8 +42,12 @@ class App:
             from genai_host.host import Host
 
             self._begin_log()
-            self._host = Host()
-            for broken in self._host.plugins.broken:
+            # the output is the command's alone, whatever plugins print while they are loaded:
+            # a program may read it
+            with contextlib.redirect_stdout(sys.stderr):
+                self._host = Host()
+                all_broken = self._host.plugins.broken
+            for broken in all_broken:
                 note(f"warning: {broken.line()}", fg="yellow")
                 note(f"  {broken.fix}")
                 if self._verbose and broken.trace:

@@ -1,0 +1,190 @@
+"""`genai-host mcp`: the servers of others and what they have; and the host as a server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_host.errors import GenaiError
+from genai_mcp.client.servers import Server, file, read_servers
+from genai_mcp.client.source import McpSource
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
+
+if TYPE_CHECKING:  # who lists does not serve
+    from genai_mcp.server.stdio import StdioServer
+
+_SECONDS = 30.0  # that a server may take: it may have to be started
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def mcp(ctx: click.Context, as_json: bool) -> None:
+    """List the MCP servers whose tools are used here; `serve` is a server itself."""
+    if ctx.invoked_subcommand is None:
+        _list(ctx, (), as_json)
+
+
+@mcp.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    """List the MCP servers of mcp.json, or those that are named: whether they answer, and
+    the tools that they have.
+
+    Each is started, or connected to. Exits with 1 if one of them does not answer.
+    """
+    _list(ctx, names, as_json)
+
+
+@mcp.command("serve")
+@click.option("--tool", "tools", multiple=True, metavar="NAME", help="Offer this tool, not all.")
+@click.option(
+    "--feature", "features", multiple=True, metavar="NAME", help="Offer this feature, not all."
+)
+@click.option("--no-tools", is_flag=True, help="Offer no tools.")
+@click.option("--no-features", is_flag=True, help="Offer no features.")
+@click.option(
+    "--approve",
+    "approved",
+    multiple=True,
+    metavar="NAME",
+    help="Let this tool run unasked, though it is one that asks.",
+)
+@click.option("-m", "--model", help="The model that features use.")
+@click.option("--record", is_flag=True, help="Keep the conversations with features.")
+@click.pass_context
+def serve_command(
+    ctx: click.Context,
+    tools: tuple[str, ...],
+    features: tuple[str, ...],
+    no_tools: bool,
+    no_features: bool,
+    approved: tuple[str, ...],
+    model: str | None,
+    record: bool,
+) -> None:
+    """Be an MCP server on the standard streams: with the host's tools, and with its features
+    as tools called ask_FEATURE.
+
+    It is for MCP clients to start. It ends when they close its input, and on SIGTERM and
+    SIGINT. A NAME that ends with * is for all that begin so. A tool that asks for approval
+    runs where the client can ask its user, or if it is approved here.
+    """
+    from genai_mcp.server.offer import Choice, Offer
+    from genai_mcp.server.service import Service
+    from genai_mcp.server.stdio import StdioServer
+
+    reader, writer = _own_streams()
+    host = ctx.obj.host
+    if record:
+        host.store = ctx.obj.store
+    choice = Choice(
+        tools=() if no_tools else tools or None,
+        features=() if no_features else features or None,
+        approved=approved,
+        model=model,
+        record=record,
+    )
+    service = Service(Offer(host, choice))
+    server = StdioServer(service, reader, writer)
+    with _ended_by_signals(server) as heard:
+        server.run()
+    service.close()
+    ctx.exit(128 + heard[0] if heard else 0)
+
+
+def _list(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
+    known = {server.name: server for server in read_servers()}
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"there is no server {name!r} in {file()}", param_hint="NAME")
+    chosen = [known[name] for name in dict.fromkeys(names)] or list(known.values())
+    with ThreadPoolExecutor(max(1, len(chosen))) as pool:
+        rows = list(pool.map(_row, chosen))
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    elif not rows:
+        click.echo(f"no servers: {file()} has none", err=True)
+    else:
+        for row in rows:
+            click.echo(_told(row))
+    ctx.exit(any(row["error"] for row in rows))
+
+
+def _row(server: Server) -> dict[str, Any]:
+    source, error, tools = McpSource(server), "", []
+    try:
+        with Within(_SECONDS, f"asking {server.name}") as limits:
+            tools = source.tools(limits)
+    except GenaiError as failure:
+        error = str(failure)
+    except OSError as failure:  # the system is out of something
+        error = str(failure.strerror)
+    about, version = source.about()
+    source.close()
+    return {
+        "name": server.name,
+        "transport": "" if server.fault else server.transport,
+        "server": about,
+        "version": version,
+        "error": one_line(error),
+        "tools": [{"name": tool.name, "description": tool.description} for tool in tools],
+    }
+
+
+def _told(row: dict[str, Any]) -> str:
+    if row["error"]:
+        return f"{row['name']}: {row['error']}"
+    about = f"{row['server'] or 'it does not say what it is'}, MCP {row['version']}"
+    lines = [f"{row['name']} ({row['transport']}): {about}, {len(row['tools'])} tools"]
+    return "\n".join([*lines, *(f"  {_line(tool)}" for tool in row["tools"])])
+
+
+def _line(tool: dict[str, str]) -> str:
+    return one_line(f"{tool['name']}: {tool['description'].splitlines()[0]}")
+
+
+def _own_streams() -> tuple[int, int]:
+    """Numbers of the streams that the client is at, which nobody else has: what is printed
+    goes to standard error, and what is read from standard input ends at once."""
+    reader, writer = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout.flush()  # what plugins have printed while they were loaded
+    if sys.platform == "win32":
+        import msvcrt
+
+        for number in (reader, writer):
+            msvcrt.setmode(number, os.O_BINARY)
+    return reader, writer
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: StdioServer) -> Iterator[list[int]]:
+    """The signals that have ended it."""
+    heard: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        heard.append(number)
+        server.end()
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, end) for number in numbers]
+    try:
+        yield heard
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""The client: the tools of MCP servers, as tools of the host."""

@@ -1,0 +1,264 @@
+"""A server that is reached over HTTP: each message is a POST, whose reply is the answer, or
+a stream of events that ends with it ("Streamable HTTP").
+
+    HttpConnection.request → Transport.stream → _of_whole    one reply
+                                              → _of_events   events
+
+The transport is the host's own, as providers get it from `Services.http`: a source of tools
+is given none, so it is made here.
+
+What differs between the versions: up to 2025-11-25 there is a session, and whoever gives
+up waiting says so; later there is none, headers repeat what the body says, and giving up
+is closing the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genai_host.api import HttpRequest, Limits, ProviderReply
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    GenaiError,
+    IncompleteReply,
+    InvalidData,
+    MalformedReply,
+    Unavailable,
+    error_of_status,
+)
+from genai_host.http.transport import EventStream, Transport
+from genai_mcp import rpc
+from genai_mcp.client.connection import SessionGone
+from genai_mcp.client.servers import Server, filled
+from genai_mcp.mirrored import header_value
+from genai_mcp.protocol import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
+
+MOST_EVENTS = 100_000
+"""Events of the reply to one request."""
+
+_ACCEPT = "application/json, text/event-stream"
+_SECONDS = 3600.0  # that any reply may take: the limits of each call come before it
+_GRACE = 2.0  # seconds for what nobody waits for
+
+_log = logging.getLogger(__name__)
+
+
+class HttpConnection:
+    """Raises `ConfigurationError` for an address, or a header, that cannot be one."""
+
+    def __init__(self, server: Server) -> None:
+        self.version = ""
+        self.changed = False
+        self._name = server.name
+        self._url = filled(server, server.url)
+        if not self._url.startswith(("https://", "http://")):
+            raise ConfigurationError(f"the url of {server.name} is none of http or https")
+        self._headers = {
+            name.lower(): filled(server, value) for name, value in server.headers.items()
+        }
+        self._numbers = itertools.count(1)
+        self._session = ""
+        self._ended = Within(None, f"listening to {server.name}")
+        self._is_closed = False
+        self._heard = False
+        self._transport = Transport(total=_SECONDS)
+
+    @property
+    def alive(self) -> bool:
+        return not self._is_closed
+
+    @property
+    def listens(self) -> bool:
+        return self._heard
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        limits: Limits,
+        headers: Mapping[str, str],
+    ) -> Any:
+        number, session = next(self._numbers), self._session
+        body = rpc.write_request(number, method, params)
+        try:
+            with (
+                Within(None, f"talking to {self._name}", limits) as both,
+                self._ended.on_cancel(both.end),
+            ):
+                reply = self._post(body, both, self._mirrored(method, params, headers))
+                if isinstance(reply, ProviderReply):
+                    return self._of_whole(reply, number, session)
+                return self._of_events(reply, number, both)
+        except GenaiError as error:
+            if self._is_closed:
+                raise Unavailable(f"{self._name} was closed") from error
+            if self.version not in ("", MODERN):
+                self._cancel(number, limits)
+            raise
+
+    def notify(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
+        reply = self._post(rpc.write_notification(method, params), limits, {})
+        if isinstance(reply, EventStream):
+            reply.close()
+        elif reply.status >= 400:
+            raise self._refusal(reply)
+
+    def listen(self, method: str, params: Mapping[str, Any]) -> None:
+        threading.Thread(
+            target=self._listen, args=(method, params), name=f"{self._name} listen", daemon=True
+        ).start()
+
+    def restart(self) -> None:
+        self._session = self.version = ""
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._ended.end()
+        if self._session:
+            with (
+                Within(_GRACE, f"closing {self._name}") as limits,
+                contextlib.suppress(GenaiError),
+            ):
+                self._transport.send(self._made("DELETE", b"", {}), limits)
+        self._transport.close()
+
+    def _post(
+        self, body: bytes, limits: Limits, headers: Mapping[str, str]
+    ) -> EventStream | ProviderReply:
+        more = {"content-type": "application/json", "accept": _ACCEPT, **headers}
+        reply = self._transport.stream(self._made("POST", body, more), limits)
+        session = reply.headers.get("mcp-session-id", "")
+        if session and not self.version:  # it is opened now
+            self._session = session
+        return reply
+
+    def _made(self, method: str, body: bytes, headers: Mapping[str, str]) -> HttpRequest:
+        own = {**self._headers, **headers}
+        if self.version:
+            own["mcp-protocol-version"] = self.version
+        if self._session:
+            own["mcp-session-id"] = self._session
+        return HttpRequest(method, self._url, own, body)
+
+    def _mirrored(
+        self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, str]:
+        if self.version != MODERN:
+            return {}
+        mirrored = {"mcp-method": method, **headers}
+        if method == "tools/call":
+            mirrored["mcp-name"] = params["name"]
+        return {name: header_value(value) for name, value in mirrored.items()}
+
+    def _of_whole(self, reply: ProviderReply, number: int, session: str) -> Any:
+        try:
+            messages = rpc.read_messages(reply.body)
+        except InvalidData as error:
+            if reply.status < 400:
+                raise MalformedReply(f"{self._name} does not answer: {error}") from error
+            messages = []
+        if reply.status == 404 and session:
+            raise SessionGone
+        for message in messages:
+            if isinstance(message, rpc.Answer) and (
+                message.id == number or (message.id is None and message.error is not None)
+            ):
+                return message.value()
+        if reply.status >= 400:
+            raise self._refusal(reply)
+        raise MalformedReply(f"{self._name} answers what nobody asked")
+
+    def _of_events(self, events: EventStream, number: int, limits: Limits) -> Any:
+        try:
+            with limits.on_cancel(events.close):
+                for message in self._messages(events):
+                    if isinstance(message, rpc.Answer):
+                        if message.id == number:
+                            return message.value()
+                    elif isinstance(message, rpc.Notification):
+                        self.changed = self.changed or message.method == CHANGED
+                    elif self.version != MODERN:
+                        self._post(rpc.write_answer(message), limits, {})
+        finally:
+            events.close()
+        limits.check()
+        raise IncompleteReply(f"{self._name} ended its reply before the answer")
+
+    def _messages(self, events: EventStream) -> Iterator[rpc.Message]:
+        size = 0
+        for count, event in enumerate(events):
+            size += len(event.data)
+            if size > LARGEST or count >= MOST_EVENTS:
+                raise MalformedReply(f"{self._name} floods its reply")
+            if not event.data.strip():  # it is there to be resumed after, which is not done
+                continue
+            try:
+                yield from rpc.read_messages(event.data)
+            except InvalidData as error:
+                raise MalformedReply(f"{self._name} sends an event: {error}") from error
+
+    def _listen(self, method: str, params: Mapping[str, Any]) -> None:
+        """Hear of changes over a stream of their own, until that ends. It is not opened
+        again: lists that are looked at after a while do as well."""
+        headers = {"accept": "text/event-stream"}
+        request = self._made("GET", b"", headers)
+        if method:
+            body = rpc.write_request(next(self._numbers), method, params)
+            headers = {"content-type": "application/json", "accept": _ACCEPT}
+            request = self._made("POST", body, {**headers, **self._mirrored(method, params, {})})
+        try:
+            events = self._transport.stream(request, self._ended)
+            if isinstance(events, EventStream):
+                with contextlib.closing(events), self._ended.on_cancel(events.close):
+                    self._hear(events, heard=not method)
+        except GenaiError as error:
+            _log.debug("%s is not heard any more: %s", self._name, error)
+        finally:
+            self._heard, self.changed = False, True  # who knows what was not heard
+
+    def _hear(self, events: EventStream, *, heard: bool) -> None:
+        """heard   whether it is sure already that changes will be"""
+        self._heard = self.changed = heard
+        for message in self._messages(events):
+            if isinstance(message, rpc.Answer):
+                return
+            if isinstance(message, rpc.Notification):
+                if message.method == HEARD:
+                    self._heard = self.changed = True  # since the list was last looked at
+                self.changed = self.changed or message.method == CHANGED
+            elif self.version != MODERN:
+                self._post(rpc.write_answer(message), self._ended, {})
+
+    def _refusal(self, reply: ProviderReply) -> GenaiError:
+        said = one_line(reply.body[:2000].decode(errors="replace"))
+        error = error_of_status(
+            reply.status, f"{self._name} answers with status {reply.status}: {said or 'no reason'}"
+        )
+        if isinstance(error, AuthenticationFailed):
+            error.hint = 'give it "headers", as {"Authorization": "Bearer ${A_VARIABLE}"}'
+        return error
+
+    def _cancel(self, number: int, limits: Limits) -> None:
+        """Tell the server if it was given up; in a thread of its own, as who gave up does
+        not wait for it."""
+        try:
+            limits.check()
+        except GenaiError:
+            threading.Thread(
+                target=self._tell_cancelled, args=(number,), name="cancel", daemon=True
+            ).start()
+
+    def _tell_cancelled(self, number: int) -> None:
+        with Within(_GRACE, f"cancelling at {self._name}") as limits:
+            try:
+                self.notify(CANCELLED, {"requestId": number}, limits)
+            except GenaiError as error:
+                _log.debug("%s was not told of a cancellation: %s", self._name, error)

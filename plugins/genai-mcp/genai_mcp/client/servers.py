@@ -1,0 +1,204 @@
+"""The user's servers: the file `mcp.json`, in the form that other MCP clients have too.
+
+    {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]},
+                    "shop": {"url": "https://example.com/mcp",
+                             "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}}}}
+
+The file is read when the plugin loads; what stands in it for the environment is looked up
+when a server is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host import paths
+from genai_host.errors import ConfigurationError
+from genai_mcp.texts import one_line
+
+FILE = "mcp.json"
+VARIABLE = "GENAI_MCP"
+
+_MOST = 1 << 20  # bytes of the file
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HTTP = ("http", "streamable-http", "streamableHttp")
+
+
+@frozen
+class Server:
+    """One of them. Only what is in its repr may be shown: all else may hold keys.
+
+    name      `[a-z][a-z0-9-]*`
+    command   what starts it, with `args`, `env`, and `cwd`, its folder; empty if it is
+              reached at `url`, with `headers`
+    fault     what is wrong with it; None if nothing is
+    """
+
+    name: str
+    command: str = field(default="", repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(factory=dict, repr=False)
+    cwd: str = field(default="", repr=False)
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(factory=dict, repr=False)
+    fault: ConfigurationError | None = None
+
+    @property
+    def transport(self) -> str:
+        return "http" if self.url else "stdio"
+
+
+def file() -> str:
+    """The file with the servers, absolute: the one that the environment names, else the
+    usual one."""
+    named = os.environ.get(VARIABLE)
+    return os.path.abspath(named) if named else os.path.join(paths.config_dir(), FILE)
+
+
+def read_servers() -> list[Server]:
+    """Those of the user, as they stand in the file; none if there is no file, unless the
+    environment names it. One that is wrong has a fault.
+
+    Raises `ConfigurationError` for a file that cannot be read.
+    """
+    path = file()
+    try:
+        with open(path, "rb") as opened:
+            data = opened.read(_MOST + 1)
+    except FileNotFoundError as error:
+        if not os.environ.get(VARIABLE):
+            return []
+        raise _wrong("there is no such file", path) from error
+    except OSError as error:
+        raise _wrong(f"it cannot be read: {error.strerror}", path) from error
+    if len(data) > _MOST:
+        raise _wrong(f"it has more than {_MOST} bytes", path)
+    return _servers(data, path)
+
+
+def _servers(data: bytes, path: str) -> list[Server]:
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _wrong("it is not UTF-8", path, line) from error
+    except json.JSONDecodeError as error:
+        raise _wrong(f"it is not JSON: {error.msg}", path, error.lineno) from error
+    except RecursionError as error:
+        raise _wrong("it is nested too deeply", path) from error
+    servers = value.get("mcpServers") if isinstance(value, dict) else None
+    if not isinstance(servers, dict):
+        raise _wrong('it has no object "mcpServers"', path, 1)
+    found: dict[str, Server] = {}
+    for name, entry in servers.items():
+        if isinstance(entry, dict) and entry.get("disabled") is True:
+            continue
+        server = _server(name, entry, path, _line(text, name), found)
+        found[server.name] = server
+    return list(found.values())
+
+
+def _server(
+    name: str, entry: Any, path: str, line: int | None, others: Mapping[str, Server]
+) -> Server:
+    usable = _usable(name, others)
+    try:
+        if name != usable:
+            raise ValueError(
+                f"{one_line(name)!r} is no name for a server here: it is to be as "
+                f"{_NAME.pattern}, as {usable!r}"
+            )
+        return _checked(name, entry)
+    except ValueError as error:
+        return Server(usable, fault=_wrong(str(error), path, line))
+
+
+def _wrong(what: str, path: str, line: int | None = None) -> ConfigurationError:
+    place = f"{path}:{line}" if line else path
+    return ConfigurationError(f"{place}: {what}", file=path, line=line)
+
+
+def _usable(name: str, others: Mapping[str, Server]) -> str:
+    """The name, or one like it that can be one, and that no other server has."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:32]
+    if _NAME.fullmatch(name):
+        plain = name
+    elif not _NAME.fullmatch(plain):
+        plain = f"server-{plain}".strip("-")
+    number, found = 2, plain
+    while found in others:
+        found = f"{plain}-{number}"
+        number += 1
+    return found
+
+
+def _checked(name: str, entry: Any) -> Server:
+    """Raises `ValueError`, which says what is wrong."""
+    if not isinstance(entry, dict):
+        raise ValueError(f"{name} is no object")
+    command, url = entry.get("command", ""), entry.get("url", "")
+    kind = entry.get("type")
+    if kind == "sse":
+        raise ValueError(f"{name} is of the type sse, which MCP has given up: it needs http")
+    if not _is_text(command) or not _is_text(url) or bool(command) == bool(url):
+        raise ValueError(f"{name} needs either a command or a url")
+    if kind not in (None, "stdio", *_HTTP) or (kind is not None and (kind == "stdio") != (not url)):
+        raise ValueError(f"{name} has a type that does not fit: {one_line(str(kind))}")
+    args, cwd = entry.get("args", []), entry.get("cwd", "")
+    if not isinstance(args, list) or not all(map(_is_text, args)):
+        raise ValueError(f"the args of {name} are no list of strings")
+    if not _is_text(cwd):
+        raise ValueError(f"the cwd of {name} is no string")
+    return Server(
+        name,
+        command=command,
+        args=tuple(args),
+        env=_texts(name, entry, "env"),
+        cwd=cwd,
+        url=url,
+        headers=_texts(name, entry, "headers"),
+    )
+
+
+def _texts(name: str, entry: Mapping[str, Any], key: str) -> Mapping[str, str]:
+    value = entry.get(key) or {}
+    if not isinstance(value, dict) or not all(map(_is_text, value.values())):
+        raise ValueError(f"the {key} of {name} are no object of strings")
+    return value
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _line(text: str, name: str) -> int | None:
+    """Where a server most likely begins; the reader of JSON does not say."""
+    servers = text.find('"mcpServers"')
+    found = re.compile(re.escape(json.dumps(name, ensure_ascii=False)) + r"\s*:").search(
+        text, max(servers, 0)
+    )
+    return text.count("\n", 0, found.start()) + 1 if found else None
+
+
+def filled(server: Server, text: str) -> str:
+    """A text of a server, with what the environment has for `${NAME}`, or for
+    `${NAME:-otherwise}`. Raises `ConfigurationError` for what it does not have."""
+
+    def value(found: re.Match[str]) -> str:
+        name, otherwise = found.groups()
+        given = os.environ.get(name) or otherwise
+        if given is None:
+            raise ConfigurationError(
+                f"{server.name}: the environment has no {name}", hint=f"set {name}", file=file()
+            )
+        return given
+
+    return _REFERENCE.sub(value, text)

@@ -1,0 +1,269 @@
+"""What MCP asks of a client before and around each request, in each of its versions.
+
+Session.open → server/discover → it speaks 2026-07-28, which has no sessions
+             → initialize, notifications/initialized → an older version
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host import __version__
+from genai_host.api import Limits
+from genai_host.errors import (
+    DeadlineExceeded,
+    GenaiError,
+    MalformedReply,
+    RequestRefused,
+    Unavailable,
+)
+from genai_mcp.client.connection import Connection, SessionGone
+from genai_mcp.protocol import HANDSHAKES, LISTEN, MODERN, OWN
+from genai_mcp.rpc import RpcError
+from genai_mcp.texts import one_line
+from genai_mcp.within import Within
+
+MOST_PAGES = 100
+"""Pages of a list; those beyond are left out."""
+
+PROBE = 10.0
+"""Seconds after which a server that is asked what it speaks is taken for an old one."""
+
+_UNSUPPORTED = -32022
+_MODERN_ERRORS = (-32020, -32021, _UNSUPPORTED)
+_CLIENT = {"name": "genai-host", "version": __version__}
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """May be used from many threads.
+
+    server   what the server says that it is, as `name version`; empty before it is open
+    """
+
+    def __init__(self, name: str, connection: Connection, probe: float = PROBE) -> None:
+        self.server = ""
+        self._name = name
+        self._connection = connection
+        self._probe = probe
+        self._lock = threading.Lock()
+        self._capabilities: Mapping[str, Any] = {}
+        self._open = 0  # how often it was opened
+
+    @property
+    def version(self) -> str:
+        """Of the protocol; empty before it is open."""
+        return self._connection.version if self._open else ""
+
+    @property
+    def announces(self) -> bool:
+        """Whether the server says when its tools change, and is heard."""
+        return self._tells_of_changes() and self._connection.listens
+
+    def open(self, limits: Limits) -> None:
+        """Find out what the server speaks; once, unless it forgets.
+
+        Raises `ProviderError`, and whatever ends `limits`.
+        """
+        with self._lock:
+            limits.check()
+            if not self._open:
+                self._opened(limits)
+                self._open = 1
+
+    def tools(self, limits: Limits) -> tuple[list[Any], float]:
+        """The definitions of its tools, as it gives them, and the seconds that it says they
+        hold; none if it does not have any. Raises as `open`."""
+        self.open(limits)
+        if not isinstance(self._capabilities.get("tools"), Mapping):
+            return [], 0.0
+        found: list[Any] = []
+        seconds = float("inf")
+        cursor: dict[str, Any] = {}
+        for _ in range(MOST_PAGES):
+            page = self._ask("tools/list", cursor, limits)
+            if not isinstance(page.get("tools"), list):
+                raise MalformedReply(f"{self._name} lists no tools, but something else")
+            found += page["tools"]
+            seconds = min(seconds, _milliseconds(page.get("ttlMs")) / 1000)
+            following = page.get("nextCursor")
+            if not isinstance(following, str) or cursor.get("cursor") == following:
+                return found, seconds
+            cursor = {"cursor": following}
+        _log.warning("%s lists more than %d pages of tools", self._name, MOST_PAGES)
+        return found, seconds
+
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], limits: Limits, headers: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """What a tool gives, as the server says it. Raises as `open`."""
+        self.open(limits)
+        return self._ask("tools/call", {"name": tool, "arguments": arguments}, limits, headers)
+
+    def _ask(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        limits: Limits,
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, Any]:
+        opened = self._open
+        try:
+            try:
+                result = self._request(method, params, limits, headers)
+            except SessionGone:  # it was not done: it may be asked for again
+                self._open_anew(opened, limits)
+                result = self._request(method, params, limits, headers)
+        except SessionGone:
+            raise Unavailable(f"{self._name} forgets its sessions at once") from None
+        except RpcError as error:
+            raise self._refused(error) from error
+        kind = result.get("resultType", "complete")
+        if kind == "input_required":
+            raise RequestRefused(
+                f"{self._name} wants to know more, which nobody here can answer: {_wanted(result)}"
+            )
+        if kind != "complete":
+            raise MalformedReply(f"{self._name} answers in a way that is not known")
+        return result
+
+    def _request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        limits: Limits,
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, Any]:
+        sent = {**params, **self._meta()}
+        result = self._connection.request(method, sent, limits, headers or {})
+        if not isinstance(result, Mapping):
+            raise MalformedReply(f"{self._name} answers with no object")
+        return result
+
+    def _meta(self) -> dict[str, Any]:
+        """What 2026-07-28 wants in each request."""
+        version = self._connection.version
+        if version != MODERN:
+            return {}
+        about = {"protocolVersion": version, "clientInfo": _CLIENT, "clientCapabilities": {}}
+        return {"_meta": {f"{OWN}{name}": value for name, value in about.items()}}
+
+    def _open_anew(self, opened: int, limits: Limits) -> None:
+        with self._lock:
+            if self._open == opened:  # nobody else has done it
+                self._connection.restart()
+                self._opened(limits)
+                self._open += 1
+
+    def _opened(self, limits: Limits) -> None:
+        try:
+            if not self._is_modern(limits):
+                self._shake_hands(limits)
+        except RpcError as error:
+            raise self._refused(error) from error
+        except SessionGone:
+            raise Unavailable(f"{self._name} forgets its sessions at once") from None
+        if not self._tells_of_changes():
+            return
+        wanted = {"notifications": {"toolsListChanged": True}, **self._meta()}
+        self._connection.listen(LISTEN if self._connection.version == MODERN else "", wanted)
+
+    def _tells_of_changes(self) -> bool:
+        return _mapping(self._capabilities.get("tools")).get("listChanged") is True
+
+    def _is_modern(self, limits: Limits) -> bool:
+        """Ask what it speaks. Versions before 2026-07-28 do not know that question, and say
+        so in many ways, or say nothing.
+
+        Raises `RpcError`, or what is wrong with the way to the server.
+        """
+        self._connection.version = MODERN
+        with Within(self._probe, f"asking {self._name} what it speaks", limits) as probe:
+            try:
+                result = self._discover(probe)
+            except RpcError as error:
+                if error.code == _UNSUPPORTED and not _supported(error.data, (MODERN,)):
+                    return False
+                if error.code in _MODERN_ERRORS:
+                    raise
+                return False
+            except (RequestRefused, DeadlineExceeded):
+                limits.check()
+                return False
+        if MODERN not in _listed(result.get("supportedVersions")):
+            return False
+        self._capabilities = _mapping(result.get("capabilities"))
+        self.server = _server(_mapping(result.get("_meta")).get(f"{OWN}serverInfo"))
+        return True
+
+    def _discover(self, limits: Limits) -> Mapping[str, Any]:
+        """Raises as `_is_modern`. A server that refuses a version and names it as one that it
+        supports is asked once more."""
+        try:
+            return self._request("server/discover", {}, limits)
+        except RpcError as error:
+            if error.code != _UNSUPPORTED or not _supported(error.data, (MODERN,)):
+                raise
+        return self._request("server/discover", {}, limits)
+
+    def _shake_hands(self, limits: Limits) -> None:
+        """Open a session. Raises as `_is_modern`."""
+        self._connection.version = ""
+        asked = {
+            "protocolVersion": HANDSHAKES[0],
+            "capabilities": {},
+            "clientInfo": _CLIENT,
+        }
+        try:
+            result = self._request("initialize", asked, limits)
+        except RpcError as error:
+            # it may have been slow to start, and by now have read the first question
+            is_modern = error.code == _UNSUPPORTED and _supported(error.data, (MODERN,))
+            if not is_modern or not self._is_modern(limits):
+                raise
+            return
+        version = result.get("protocolVersion")
+        if version not in HANDSHAKES:
+            raise RequestRefused(
+                f"{self._name} speaks version {one_line(str(version))} of MCP, which is not "
+                f"known here: {', '.join((MODERN, *HANDSHAKES))}"
+            )
+        self._connection.version = version
+        self._capabilities = _mapping(result.get("capabilities"))
+        self.server = _server(result.get("serverInfo"))
+        self._connection.notify("notifications/initialized", {}, limits)
+
+    def _refused(self, error: RpcError) -> GenaiError:
+        return RequestRefused(f"{self._name} refuses: {error.message} (error {error.code})")
+
+
+def _milliseconds(value: Any) -> float:
+    return value if type(value) in (int, float) and value > 0 else 0.0
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _supported(data: Any, versions: tuple[str, ...]) -> bool:
+    """Whether an error names one of these versions as supported."""
+    return any(version in _listed(_mapping(data).get("supported")) for version in versions)
+
+
+def _server(info: Any) -> str:
+    names = (_mapping(info).get(name) for name in ("name", "version"))
+    return one_line(" ".join(each for each in names if isinstance(each, str)))
+
+
+def _wanted(result: Mapping[str, Any]) -> str:
+    requests = _mapping(result.get("inputRequests")).values()
+    methods = {str(_mapping(each).get("method")) for each in requests}
+    return one_line(", ".join(sorted(methods))) or "it does not say what"

@@ -1,0 +1,105 @@
+"""Arguments that go into headers as well: `x-mcp-header` in the schema of a tool says which
+(2026-07-28, over HTTP). What lies between can route a call by them."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from genai_host.errors import InvalidData
+
+_MARK = "x-mcp-header"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+_LARGEST = 2**53 - 1
+_BEGIN, _END = "=?base64?", "?="
+
+Places: TypeAlias = "Mapping[str, tuple[str, ...]]"
+"""Where in the arguments the value of each header is, by its name in lower case."""
+
+
+def places(schema: Mapping[str, Any]) -> Places:
+    """Raises `InvalidData` for marks that cannot be: such a tool must not be used."""
+    found: dict[str, tuple[str, ...]] = {}
+    for path, mark, kind in _marked(schema, ()):
+        if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
+            raise InvalidData(f"an {_MARK} of it is no name of a header")
+        if kind not in ("integer", "string", "boolean"):
+            raise InvalidData(f"the {_MARK} {mark} is on what is no integer, string or boolean")
+        name = f"mcp-param-{mark.lower()}"
+        if name in found:
+            raise InvalidData(f"it has the {_MARK} {mark} twice")
+        found[name] = path
+    if len(found) != _count(schema):
+        raise InvalidData(f"an {_MARK} of it is where none may be")
+    return found
+
+
+def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The headers of one call. Raises `InvalidData` for a value that none can have."""
+    found = {}
+    for name, path in where.items():
+        value: Any = arguments
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            found[name] = _text(name, value)
+    return found
+
+
+def header_value(text: str) -> str:
+    """A value of a header that repeats what is in the body, by the rules of the
+    specification ("Value Encoding")."""
+    plain = all(" " <= each <= "~" or each == "\t" for each in text) and text == text.strip()
+    if plain and not (text.startswith(_BEGIN) and text.endswith(_END)):
+        return text
+    return f"{_BEGIN}{b64encode(text.encode(errors='replace')).decode()}{_END}"
+
+
+def header_text(value: str) -> str | None:
+    """What a value of a header stands for, by the same rules; None if it is none."""
+    if not all(" " <= each <= "~" or each == "\t" for each in value):
+        return None
+    if not (value.startswith(_BEGIN) and value.endswith(_END)):
+        return value
+    try:
+        return b64decode(value[len(_BEGIN) : -len(_END)], validate=True).decode()
+    except ValueError:
+        return None
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON Schema takes 3.0 for an integer
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and abs(value) <= _LARGEST:
+        return str(value)
+    raise InvalidData(f"the value for {name} fits no header")
+
+
+def _marked(
+    schema: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """The marks that can be reached by names of properties alone: path, mark, type."""
+    if _MARK in schema and path:
+        yield path, schema[_MARK], schema.get("type")
+    properties = schema.get("properties")
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(inner, Mapping):
+            yield from _marked(inner, (*path, name))
+
+
+def _count(schema: Any, is_names: bool = False) -> int:
+    """All marks, wherever they are; a property may have that name, and is none."""
+    if isinstance(schema, Mapping):
+        own = int(_MARK in schema and not is_names)
+        return own + sum(
+            _count(inner, name == "properties" and not is_names) for name, inner in schema.items()
+        )
+    if isinstance(schema, list):
+        return sum(map(_count, schema))
+    return 0

@@ -1,0 +1,157 @@
+"""JSON-RPC 2.0 as MCP has it: messages, read and written.
+
+What is read comes from a stranger, and is checked here: an id is an integer or a string, a
+result is whatever it is, an error has a number and a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from attrs import frozen
+
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import InvalidData
+from genai_mcp.texts import one_line
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+Id: TypeAlias = "int | str"
+
+
+class RpcError(Exception):
+    """The other side answered that it cannot, or will not."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class WrongMessage(InvalidData):
+    """What somebody sent is no message.
+
+    rpc_code   which of the codes of JSON-RPC tells of it
+    id         of the request that it may have been; None if that cannot be read
+    """
+
+    def __init__(self, message: str, rpc_code: int = INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        self.id: Id | None = None
+
+
+@frozen
+class Answer:
+    """What the other side says to a request; `id` is None where it could not read that."""
+
+    id: Id | None
+    result: Any = None
+    error: RpcError | None = None
+
+    def value(self) -> Any:
+        """The result. Raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+@frozen
+class Request:
+    id: Id
+    method: str
+    params: Mapping[str, Any]
+
+
+@frozen
+class Notification:
+    method: str
+    params: Mapping[str, Any]
+
+
+Message: TypeAlias = "Answer | Request | Notification"
+
+
+def read_messages(data: bytes) -> list[Message]:
+    """The message in a JSON text, or those of a batch, which versions of MCP before
+    2025-06-18 may send. Raises `WrongMessage` for what is none."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise WrongMessage(f"it is not JSON: {one_line(str(error))}", PARSE_ERROR) from error
+    return [_message(each) for each in (value if isinstance(value, list) else [value])]
+
+
+def is_batch(data: bytes) -> bool:
+    """Whether a JSON text is a list."""
+    return data.lstrip(b" \t\r\n")[:1] == b"["
+
+
+def _message(value: Any) -> Message:
+    try:
+        return _checked(value)
+    except WrongMessage as error:
+        number = value.get("id") if isinstance(value, dict) else None
+        error.id = number if type(number) in (int, str) else None
+        raise
+
+
+def _checked(value: Any) -> Message:
+    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
+        raise WrongMessage("it is no JSON-RPC 2.0")
+    method = value.get("method")
+    if method is None:
+        return _answer(value)
+    params = value.get("params")
+    if not isinstance(method, str) or not isinstance(params, (dict, type(None))):
+        raise WrongMessage("it has a method, or parameters, that cannot be")
+    if "id" in value:
+        number = _id(value["id"])
+        if number is None:
+            raise WrongMessage("the id of a request is null")
+        return Request(number, method, params or {})
+    return Notification(method, params or {})
+
+
+def _answer(value: Mapping[str, Any]) -> Answer:
+    number = _id(value.get("id"))
+    if "error" not in value:
+        if "result" not in value:
+            raise WrongMessage("it is neither a request nor an answer")
+        return Answer(number, value["result"])
+    error = value["error"]
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        raise WrongMessage("its error has no code")
+    message = one_line(str(error.get("message") or "")) or "it does not say why"
+    return Answer(number, error=RpcError(error["code"], message, error.get("data")))
+
+
+def _id(value: Any) -> Id | None:
+    """Raises `WrongMessage` for what is no id: true equals 1, but is none."""
+    if value is None or type(value) in (int, str):
+        result: Id | None = value
+        return result
+    raise WrongMessage("its id is neither an integer nor a string")
+
+
+def write_request(number: Id, method: str, params: Mapping[str, Any]) -> bytes:
+    return write_json({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+
+
+def write_notification(method: str, params: Mapping[str, Any]) -> bytes:
+    return write_json({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def write_answer(request: Request, served: Sequence[str] = ("ping",)) -> bytes:
+    """What a server is answered that asks for something: nothing is served but pings."""
+    head = {"jsonrpc": "2.0", "id": request.id}
+    if request.method in served:
+        return write_json({**head, "result": {}})
+    error = {"code": METHOD_NOT_FOUND, "message": "this client serves nothing but ping"}
+    return write_json({**head, "error": error})

@@ -1,0 +1,250 @@
+"""The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
+
+    post → Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
+                         → Session.receive → Exchange → one message as JSON, several as events
+
+Who serves the host has let the client in. What differs between the versions: up to
+2025-11-25 there is a session, which the client names and may end; later each request stands
+for itself, headers repeat what its body says, and a client that goes gives up its call.
+There is no stream of its own for what nobody asked (GET): there is nothing to tell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.json_text import write_json
+from genai_mcp import rpc
+from genai_mcp.protocol import HANDSHAKES, OWN
+from genai_mcp.rpc import INVALID_REQUEST, Request, RpcError, WrongMessage
+from genai_mcp.server import messages
+from genai_mcp.server.caller import is_alone
+from genai_mcp.server.exchange import Exchange
+from genai_mcp.server.headers import check_headers
+from genai_mcp.server.messages import Outgoing
+from genai_mcp.server.offer import Offer
+from genai_mcp.server.service import Service
+from genai_mcp.server.session import Session
+
+if TYPE_CHECKING:  # a route is given a host, and imports none
+    from genai_host import Host
+
+MOST_SESSIONS = 100
+"""Sessions that are open at once; when there are more, the one that was longest unused ends."""
+
+_BATCHES = "2025-03-26"  # the version in which several messages may come in one
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SSE = "text/event-stream"
+_EVENTS = {"content-type": _SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
+_STATUS = {
+    rpc.PARSE_ERROR: 400,
+    rpc.INVALID_REQUEST: 400,
+    rpc.INVALID_PARAMS: 400,
+    messages.HEADER_MISMATCH: 400,
+    messages.MISSING_CAPABILITY: 400,
+    messages.UNSUPPORTED_VERSION: 400,
+    rpc.METHOD_NOT_FOUND: 404,
+}
+
+
+class _Endpoints:
+    """The endpoint of each host, as long as that lives: a route is given nothing else."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: weakref.WeakKeyDictionary[Host, Endpoint] = weakref.WeakKeyDictionary()
+
+    def of(self, host: Host) -> Endpoint:
+        with self._lock:
+            if host not in self._made:
+                self._made[host] = Endpoint(Service(Offer(weakref.proxy(host))))
+            return self._made[host]
+
+
+_endpoints = _Endpoints()
+
+
+def post(request: RouteRequest, host: Host) -> RouteReply:
+    return _endpoints.of(host).post(request)
+
+
+def delete(request: RouteRequest, host: Host) -> RouteReply:
+    return _endpoints.of(host).delete(request)
+
+
+class Endpoint:
+    """May be used from many threads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+
+    def post(self, request: RouteRequest) -> RouteReply:
+        refusal = _refusal(request)
+        if refusal is not None:
+            return refusal
+        try:
+            received = rpc.read_messages(request.body)
+        except WrongMessage as error:
+            return _error(400, error.rpc_code, str(error), error.id)
+        if rpc.is_batch(request.body):
+            return self._of_session(request, received, is_batch=True)
+        [message] = received
+        if isinstance(message, Request):
+            if is_alone(message) or _is_modern(request):
+                return self._alone(request, message)
+            if message.method == "initialize":
+                return self._opened(message)
+        return self._of_session(request, received, is_batch=False)
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        """End a session."""
+        refusal = _wrong_origin(request)
+        if refusal is not None:
+            return refusal
+        with self._lock:
+            session = self._sessions.pop(request.headers.get("mcp-session-id", ""), None)
+        if session is None:
+            return _error(404, INVALID_REQUEST, "there is no such session")
+        session.close()
+        return RouteReply(status=204)
+
+    def _alone(self, request: RouteRequest, message: Request) -> RouteReply:
+        """A request that stands for itself."""
+        if is_alone(message):
+            try:
+                check_headers(message, request.headers, self._service.offer)
+            except RpcError as error:
+                return json_reply(messages.of_error(message.id, error), _STATUS[error.code])
+        exchange = Session(self._service).receive(message)
+        assert exchange is not None  # it is a request
+        return _reply(exchange, request, modern=True)
+
+    def _opened(self, message: Request) -> RouteReply:
+        session = Session(self._service)
+        exchange = session.receive(message)
+        assert exchange is not None  # it is a request
+        [answer] = exchange
+        if not session.version:
+            return json_reply(answer)
+        name = secrets.token_urlsafe(32)
+        with self._lock:
+            self._sessions[name] = session
+            gone = self._sessions.popitem(last=False)[1] if self._is_full() else None
+        if gone is not None:
+            gone.close()
+        return json_reply(answer, headers={"mcp-session-id": name})
+
+    def _is_full(self) -> bool:
+        return len(self._sessions) > MOST_SESSIONS
+
+    def _of_session(
+        self, request: RouteRequest, received: list[rpc.Message], *, is_batch: bool
+    ) -> RouteReply:
+        if _is_modern(request):  # 2026-07-28 has no notifications over HTTP, and no answers
+            return RouteReply(status=202)
+        version = request.headers.get("mcp-protocol-version", "")
+        if version and version not in HANDSHAKES:
+            return json_reply(
+                messages.of_error(_id(received), messages.wrong_version(version)), 400
+            )
+        name = request.headers.get("mcp-session-id", "")
+        if not name:
+            why = f"it has no mcp-session-id, and no {OWN}protocolVersion in its _meta"
+            return _error(400, INVALID_REQUEST, why, _id(received))
+        with self._lock:
+            session = self._sessions.get(name)
+            if session is not None:
+                self._sessions.move_to_end(name)
+        if session is None:
+            return _error(404, INVALID_REQUEST, "there is no such session", _id(received))
+        if is_batch and (session.version != _BATCHES or not received):
+            return _error(400, INVALID_REQUEST, "a body is to be one message")
+        exchanges = [each for message in received if (each := session.receive(message))]
+        if not exchanges:
+            return RouteReply(status=202)
+        if is_batch:  # who goes meanwhile leaves none of them behind
+            sent = list(itertools.chain.from_iterable(exchanges))
+            return RouteReply(_events(iter(sent)), headers=_EVENTS)
+        return _reply(exchanges[0], request, modern=False)
+
+
+def _refusal(request: RouteRequest) -> RouteReply | None:
+    """Why a POST is not taken; None if it is."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":  # pages elsewhere can send no such thing unasked
+        return _error(415, INVALID_REQUEST, "the content-type is to be application/json")
+    accepted = request.headers.get("accept", "*/*")
+    if "*/*" not in accepted and not all(each in accepted for each in ("application/json", _SSE)):
+        return _error(406, INVALID_REQUEST, f"it is to accept application/json and {_SSE}")
+    return _wrong_origin(request)
+
+
+def _wrong_origin(request: RouteRequest) -> RouteReply | None:
+    """Pages of this machine may come; others may have been made to lead here."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return None
+    try:
+        name = urlsplit(origin).hostname
+    except ValueError:
+        name = None
+    if name in _LOOPBACK:
+        return None
+    return _error(403, INVALID_REQUEST, "pages of that origin may not come here")
+
+
+def _is_modern(request: RouteRequest) -> bool:
+    """Whether its version is none of those with sessions: it stands for itself then."""
+    version = request.headers.get("mcp-protocol-version", "")
+    return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
+
+
+def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteReply:
+    """What comes for a request: as JSON if it is one message, else as events."""
+    registration = request.limits.on_cancel(exchange.cancel) if modern else None
+    sent = iter(exchange)
+    first = next(sent, None)
+    if first is None or "method" not in first:
+        next(sent, None)  # so that it ends
+        if registration is not None:
+            registration.release()
+        if first is None:  # it was cancelled
+            return RouteReply(status=202)
+        error = first.get("error", {})
+        return json_reply(first, _STATUS.get(error.get("code", 0), 200) if modern else 200)
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from _events(itertools.chain([first], sent))
+        finally:
+            close = getattr(sent, "close", None)
+            if close is not None:
+                close()
+            if registration is not None:
+                registration.release()
+
+    return RouteReply(pieces(), headers=_EVENTS)
+
+
+def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
+    for message in sent:
+        yield b"event: message\ndata: " + write_json(message) + b"\n\n"
+
+
+def _error(status: int, code: int, message: str, id: rpc.Id | None = None) -> RouteReply:
+    return json_reply(messages.error(id, code, message), status)
+
+
+def _id(received: list[rpc.Message]) -> rpc.Id | None:
+    only = received[0] if len(received) == 1 else None
+    return only.id if isinstance(only, Request) else None

@@ -1,0 +1,188 @@
+"""A client's messages, and what is sent back for them; nothing here reads or writes.
+
+    Session.receive → Exchange → _answer → _initialize | _discover | _list | Calls.answer ...
+
+Both eras of the protocol are spoken, each request in its own: one that carries its version
+stands for itself (2026-07-28), others belong to the session that `initialize` has opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from genai_mcp import rpc
+from genai_mcp.protocol import CANCELLED, HANDSHAKES, HEARD, LISTEN, MODERN, OWN
+from genai_mcp.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Request, RpcError
+from genai_mcp.server import messages
+from genai_mcp.server.asking import Asking
+from genai_mcp.server.caller import caller_of
+from genai_mcp.server.calls import Calls
+from genai_mcp.server.exchange import SLOW, Exchange, Sending
+from genai_mcp.server.service import Service
+from genai_mcp.texts import one_line
+
+PAGE = 100
+"""Tools of one page of a list."""
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """Of one client. May be used from many threads.
+
+    version   of the protocol, which was agreed on; empty before that, and where each
+              request names its own
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.version = ""
+        self._service = service
+        self._capabilities: Mapping[str, Any] = {}
+        self._asking = Asking()
+        self._calls = Calls(service, self._asking)
+        self._lock = threading.Lock()
+        self._under_way: dict[Id, Exchange] = {}
+        self._closed = False
+
+    def receive(self, message: rpc.Message) -> Exchange | None:
+        """Take a message: what is to be sent back for a request, which begins when that is
+        iterated, and has its place until then; nothing for others."""
+        if isinstance(message, rpc.Answer):
+            self._asking.answered(message)
+            return None
+        if isinstance(message, rpc.Notification):
+            if message.method == CANCELLED:
+                self._cancel(message.params.get("requestId"))
+            return None
+        with self._lock:
+            exchange = Exchange(message, self._send, self._refusal(message))
+            if exchange.refusal is None:
+                self._under_way[message.id] = exchange
+        return exchange
+
+    def close(self) -> None:
+        """Cancel all that is under way, and begin nothing more."""
+        with self._lock:
+            self._closed = True
+            exchanges = list(self._under_way.values())
+        for exchange in exchanges:
+            exchange.cancel()
+
+    def _refusal(self, request: Request) -> RpcError | None:
+        """Why a request is not begun; None if it is: it has a place then, if it needs one."""
+        if self._closed:
+            return RpcError(rpc.INTERNAL_ERROR, "the session is closed")
+        if request.id in self._under_way:
+            return RpcError(INVALID_REQUEST, "its id is that of one under way")
+        if request.method in SLOW and not self._service.places.acquire(blocking=False):
+            return RpcError(rpc.INTERNAL_ERROR, "too many requests are under way")
+        return None
+
+    def _cancel(self, id: Any) -> None:
+        with self._lock:
+            exchange = self._under_way.get(id) if type(id) in (int, str) else None
+        if exchange is not None and exchange.request.method != "initialize":
+            exchange.cancel()
+
+    def _send(self, exchange: Exchange) -> Sending:
+        request = exchange.request
+        if exchange.refusal is not None:
+            yield messages.of_error(request.id, exchange.refusal)
+            return
+        try:
+            yield from self._answer(exchange)
+        except RpcError as error:
+            if not exchange.cancelled:
+                yield messages.of_error(request.id, error)
+        except Exception as error:  # noqa: BLE001 - the others are served on
+            _log.warning("%s failed", one_line(request.method), exc_info=error)
+            if not exchange.cancelled:
+                why = "the server failed; its log says why"
+                yield messages.error(request.id, rpc.INTERNAL_ERROR, why)
+        finally:
+            with self._lock:
+                del self._under_way[request.id]
+            if not exchange.is_quick:
+                self._service.places.release()
+
+    def _answer(self, exchange: Exchange) -> Sending:
+        request = exchange.request
+        caller = caller_of(request, self.version, self._capabilities)
+        if request.method == "tools/call":
+            yield from self._calls.answer(exchange, caller)
+            return
+        if request.method == LISTEN and caller.modern:
+            yield from _no_news(request)
+            return
+        known = _MODERN if caller.modern else _OLD
+        if request.method not in known:
+            what = f"there is no method {one_line(request.method)!r} here"
+            raise RpcError(METHOD_NOT_FOUND, what)
+        value = known[request.method](self, request.params)
+        if not exchange.cancelled:
+            yield messages.result(request.id, value, modern=caller.modern)
+
+    def _discover(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "supportedVersions": [MODERN],
+            "capabilities": messages.CAPABILITIES,
+            **messages.CACHED,
+        }
+
+    def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        version, capabilities = params.get("protocolVersion"), params.get("capabilities")
+        if not isinstance(version, str) or not isinstance(capabilities, Mapping):
+            raise RpcError(INVALID_PARAMS, "it names no protocolVersion, or no capabilities")
+        with self._lock:
+            if self.version:
+                raise RpcError(INVALID_REQUEST, "the session is open already")
+            self._capabilities = capabilities
+            self.version = version if version in HANDSHAKES else HANDSHAKES[0]
+        return {
+            "protocolVersion": self.version,
+            "capabilities": messages.CAPABILITIES,
+            "serverInfo": messages.SERVER,
+        }
+
+    def _ping(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def _list(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        after = _name_of_cursor(params.get("cursor"))
+        tools = self._service.offer.tools()
+        names = [name for name in tools if name > after]
+        page: dict[str, Any] = {"tools": [tools[name].definition for name in names[:PAGE]]}
+        if len(names) > PAGE:
+            page["nextCursor"] = urlsafe_b64encode(names[PAGE - 1].encode()).decode()
+        return page
+
+    def _list_for_a_while(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._list(params), **messages.CACHED}
+
+
+_OLD = {"initialize": Session._initialize, "ping": Session._ping, "tools/list": Session._list}
+_MODERN = {"server/discover": Session._discover, "tools/list": Session._list_for_a_while}
+
+
+def _no_news(request: Request) -> Sending:
+    """There is nothing to be told of changes: a subscription ends as soon as it is there."""
+    of = {f"{OWN}subscriptionId": request.id}
+    yield messages.notification(HEARD, {"_meta": of, "notifications": {}})
+    yield messages.result(request.id, {"_meta": of}, modern=True)
+
+
+def _name_of_cursor(cursor: Any) -> str:
+    """The tool after which a page begins; empty for the first page."""
+    if cursor is None:
+        return ""
+    try:
+        name = urlsafe_b64decode(cursor.encode("ascii")).decode()
+    except (AttributeError, ValueError):
+        name = ""
+    if not name:
+        raise RpcError(INVALID_PARAMS, "the cursor is none that was given here")
+    return name

@@ -1,0 +1,122 @@
+"""A server over the standard streams of its process: messages are lines.
+
+    StdioServer.run → _read (thread) → Lines → _take → Session.receive → Exchange
+                                                       → _send (a thread each) → Outbox
+
+Whatever the client sends, or does not read, takes no more threads and memory than is said
+here and there, and ends nothing but its own session.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from genai_host.api.json_text import write_json
+from genai_host.errors import MalformedReply
+from genai_mcp import rpc
+from genai_mcp.lines import Lines
+from genai_mcp.rpc import WrongMessage
+from genai_mcp.server import messages
+from genai_mcp.server.exchange import Exchange
+from genai_mcp.server.outbox import Outbox
+from genai_mcp.server.service import Service
+from genai_mcp.server.session import Session
+
+LARGEST = 4 << 20
+"""Bytes of one message of the client; what is larger ends its session."""
+
+GRACE = 3.0
+"""Seconds that calls have to end once they are cancelled, and answers to be written."""
+
+_BATCHES = "2025-03-26"  # the version in which several messages may come in one
+_BLOCK = 1 << 16
+_POLL = 1.0  # seconds: a wait without an end keeps signals from being heard on Windows
+
+_log = logging.getLogger(__name__)
+
+
+class StdioServer:
+    """Serves one client.
+
+    reader, writer   numbers of the pipes' ends
+    """
+
+    def __init__(self, service: Service, reader: int, writer: int) -> None:
+        self._reader = reader
+        self._session = Session(service)
+        self._outbox = Outbox(writer)
+        self._ended = threading.Event()
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Serve until the client closes its end, or `end`; then cancel what is under way."""
+        threading.Thread(target=self._read, name="mcp read", daemon=True).start()
+        while not self._ended.wait(_POLL):
+            pass
+        self._session.close()
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(GRACE / max(1, len(threads)))
+        self._outbox.end(GRACE)
+
+    def end(self) -> None:
+        """From any thread, and from a handler of signals."""
+        self._ended.set()
+
+    def _read(self) -> None:
+        lines = Lines(LARGEST)
+        try:
+            while block := os.read(self._reader, _BLOCK):
+                for line in lines.feed(block):
+                    self._take(line)
+                if self._outbox.broken:
+                    return
+        except MalformedReply as error:
+            _log.warning("the client is not listened to any more: %s", error)
+            self._put(messages.error(None, rpc.INVALID_REQUEST, str(error)))
+        except OSError as error:
+            _log.warning("the client cannot be heard any more: %s", error)
+        finally:
+            self.end()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            received = rpc.read_messages(line)
+            if rpc.is_batch(line) and self._session.version != _BATCHES:
+                raise WrongMessage("a line is to be one message")
+        except WrongMessage as error:
+            self._put(messages.error(error.id, error.rpc_code, str(error)))
+            return
+        for message in received:
+            exchange = self._session.receive(message)
+            if exchange is None:
+                continue
+            if exchange.is_quick:
+                for sent in exchange:
+                    self._put(sent)
+            else:
+                self._begin(exchange)
+
+    def _begin(self, exchange: Exchange) -> None:
+        thread = threading.Thread(target=self._send, args=(exchange,), name="mcp call", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        thread.start()
+
+    def _send(self, exchange: Exchange) -> None:
+        try:
+            for sent in exchange:
+                self._outbox.put(write_json(sent), waits=True)
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+
+    def _put(self, sent: messages.Outgoing) -> None:
+        """From the thread that reads, which waits for nobody."""
+        if not self._outbox.put(write_json(sent), waits=False) and not self._ended.is_set():
+            _log.warning("the client does not read what it is answered: it is not served any more")
+            self.end()

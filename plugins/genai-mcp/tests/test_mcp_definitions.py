@@ -1,0 +1,249 @@
+"""What a server says of its tools, and what they give: a stranger says it."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from genai_mcp import mirrored
+from genai_mcp.client.content import output_of
+from genai_mcp.client.definitions import MOST_DESCRIPTION, MOST_TOOLS, tools_of, usable_name
+from genai_mcp.mirrored import header_value
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.api import Image, Text, Tool, ToolOutput, ToolRun
+from genai_host.errors import InvalidData, MalformedReply
+
+OBJECT = {"type": "object"}
+
+
+def called(
+    name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], run: ToolRun
+) -> ToolOutput:
+    return ToolOutput(f"{name} {dict(headers)}")
+
+
+def made(*definitions: Any, has_headers: bool = False) -> list[Tool]:
+    return tools_of("shop", definitions, called, has_headers=has_headers)
+
+
+def test_annotations_are_not_believed() -> None:
+    hints = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+    [tool] = made({"name": "a", "inputSchema": OBJECT, "annotations": hints})
+    assert (tool.approval, tool.repeatable) == ("ask", False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        5,
+        None,
+        {},
+        {"name": "", "inputSchema": OBJECT},
+        {"name": 5, "inputSchema": OBJECT},
+        {"name": "a"},
+        {"name": "a", "inputSchema": None},
+        {"name": "a", "inputSchema": {"type": "array"}},
+        {"name": "a", "inputSchema": {**OBJECT, "description": "x" * 100_000}},
+        {"name": "b\x1b[1m", "inputSchema": []},
+    ],
+    ids=lambda wrong: repr(wrong)[:40],
+)
+def test_one_that_cannot_be_used_is_left_out(wrong: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert [tool.name for tool in made(wrong, {"name": "c", "inputSchema": OBJECT})] == ["c"]
+    assert "is left out: " in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_two_of_one_name_are_one(caplog: pytest.LogCaptureFixture) -> None:
+    names = [{"name": name, "inputSchema": OBJECT} for name in ("a.b", "a b", "a_b")]
+    with caplog.at_level(logging.WARNING):
+        [tool] = made(*names)
+    assert tool.run({}, None).text == "a.b {}"  # type: ignore[arg-type,union-attr]  # ours
+    assert caplog.text.count("there is another one that is called a_b here") == 2
+
+
+def test_there_are_not_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = made(*({"name": f"t{n}", "inputSchema": OBJECT} for n in range(MOST_TOOLS + 1)))
+    assert len(found) == MOST_TOOLS
+    assert "the rest is left out" in caplog.text
+
+
+def test_descriptions_are_short_and_can_be_seen() -> None:
+    text = "Look.\n\x1b[31m\u202ehidden\U000e0041" + "x" * 5000
+    [tool] = made({"name": "a", "description": text, "inputSchema": OBJECT})
+    assert tool.description.startswith("Look.\n [31m hidden x")
+    assert tool.description.endswith("(cut here)")
+    assert len(tool.description) == MOST_DESCRIPTION
+    [titled] = made({"name": "a", "title": "A title", "description": " ", "inputSchema": OBJECT})
+    assert titled.description == "A title"
+    [named] = made({"name": "a.b", "description": 5, "inputSchema": OBJECT})
+    assert named.description == "a.b"
+
+
+@given(st.text(min_size=1), st.integers(20, 62))
+def test_any_name_becomes_one_that_a_tool_can_have(name: str, most: int) -> None:
+    usable = usable_name(name, most)
+    assert len(usable) <= most
+    assert Tool(usable, "it", lambda arguments, run: None).name == usable
+    assert usable_name(name, most) == usable
+
+
+def test_names_that_are_good_stay() -> None:
+    assert usable_name("getUser_2-x", 20) == "getUser_2-x"
+    assert usable_name("2fast", 20) == "_2fast"
+    long = [usable_name(f"{'x' * 30}{end}", 20) for end in "ab"]
+    assert long[0] != long[1]
+
+
+MARKED = {
+    "type": "object",
+    "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "x-mcp-header": {"type": "string"},
+        "deep": {
+            "type": "object",
+            "properties": {"count": {"type": "integer", "x-mcp-header": "Count"}},
+        },
+        "sure": {"type": "boolean", "x-mcp-header": "Sure"},
+    },
+}
+
+
+def test_marked_arguments_go_into_headers() -> None:
+    places = mirrored.places(MARKED)
+    assert places == {
+        "mcp-param-region": ("region",),
+        "mcp-param-count": ("deep", "count"),
+        "mcp-param-sure": ("sure",),
+    }
+    arguments = {"region": "us", "deep": {"count": 3.0}, "sure": False}
+    assert mirrored.values(places, arguments) == {
+        "mcp-param-region": "us",
+        "mcp-param-count": "3",
+        "mcp-param-sure": "false",
+    }
+    assert mirrored.values(places, {"region": None, "deep": 5}) == {}
+    with pytest.raises(InvalidData, match="fits no header"):
+        mirrored.values(places, {"deep": {"count": 2**53}})
+    [tool] = made({"name": "a", "inputSchema": MARKED}, has_headers=True)
+    output: Any = tool.run({"region": "us"}, None)  # type: ignore[arg-type]  # nobody asks it
+    assert output.text == "a {'mcp-param-region': 'us'}"
+    [plain] = made({"name": "a", "inputSchema": MARKED})
+    output = plain.run({"region": "us"}, None)  # type: ignore[arg-type]  # nobody asks it
+    assert output.text == "a {}"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a": {"type": "string", "x-mcp-header": ""}},
+        {"a": {"type": "string", "x-mcp-header": "a b"}},
+        {"a": {"type": "string", "x-mcp-header": "a\r\nb"}},
+        {"a": {"type": "string", "x-mcp-header": 5}},
+        {"a": {"type": "number", "x-mcp-header": "A"}},
+        {"a": {"type": ["string"], "x-mcp-header": "A"}},
+        {"a": {"x-mcp-header": "A"}},
+        {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
+        {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
+        {
+            "a": {"type": "string", "x-mcp-header": "A"},
+            "b": {"type": "string", "x-mcp-header": "a"},
+        },
+    ],
+    ids=repr,
+)
+def test_marks_that_cannot_be_leave_a_tool_out(properties: Any) -> None:
+    definition = {"name": "a", "inputSchema": {**OBJECT, "properties": properties}}
+    assert made(definition, has_headers=True) == []
+    assert len(made(definition)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [
+        ("us-west1", "us-west1"),
+        ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+        (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+        ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+    ],
+)
+def test_headers_are_encoded_as_the_specification_shows(value: str, header: str) -> None:
+    assert header_value(value) == header
+
+
+def test_content_of_each_kind() -> None:
+    data = base64.b64encode(b"123").decode()
+    output = output_of(
+        {
+            "content": [
+                {"type": "text", "text": "a"},
+                {"type": "image", "data": data, "mimeType": "image/png"},
+                {"type": "image", "data": "no base64", "mimeType": "image/png"},
+                {"type": "audio", "data": data},
+                {"type": "resource_link", "uri": "u:\x1b", "name": "n"},
+                {"type": "resource", "resource": {"uri": "u", "blob": data}},
+                {"type": "resource", "resource": {"text": "t"}},
+                {"type": "hologram\x1b"},
+                {"type": "text", "text": 5},
+                5,
+            ],
+            "structuredContent": {"a": 1},
+            "isError": True,
+        }
+    )
+    assert output.error
+    assert output.content == (
+        Text("a"),
+        Image(b"123", "image/png"),
+        Text("(a picture without data)"),
+        Text("(a sound, of unknown type, 3 bytes)"),
+        Text("(a resource: u:, n)"),
+        Text("(a resource: u, 3 bytes)"),
+        Text("(a resource: without a name)\nt"),
+        Text("(content of a kind that is not known: hologram)"),
+        Text("(content of a kind that is not known: text)"),
+        Text("(content that is no object)"),
+    )
+
+
+def test_data_is_given_where_there_is_nothing_else() -> None:
+    assert output_of({"content": [], "structuredContent": {"a": [1]}}).text == '{"a":[1]}'
+    assert output_of({"structuredContent": None}).text == "null"
+    assert output_of({}) == ToolOutput()
+    assert not output_of({"isError": "yes"}).error
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KINDS = st.sampled_from(["text", "image", "audio", "resource_link", "resource", "other"])
+PART = st.fixed_dictionaries(
+    {"type": KINDS},
+    optional=dict.fromkeys(("text", "data", "mimeType", "uri", "name", "resource"), VALUES),
+)
+
+
+@given(st.dictionaries(st.text(), VALUES) | st.fixed_dictionaries({"content": st.lists(PART)}))
+def test_any_result_is_an_output_or_is_refused(result: dict[str, Any]) -> None:
+    try:
+        output = output_of(result)
+    except MalformedReply:
+        return
+    assert all(isinstance(part, (Text, Image)) for part in output.content)
+
+
+@given(st.lists(VALUES | st.fixed_dictionaries({"name": st.text(), "inputSchema": VALUES})))
+def test_any_definitions_are_tools_or_are_left_out(definitions: list[Any]) -> None:
+    for has_headers in (False, True):
+        for tool in made(*definitions, has_headers=has_headers):
+            assert tool.approval == "ask"

@@ -1,0 +1,458 @@
+"""Programs that do not do as the protocol says: what a model is told, and that nobody hangs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from genai_mcp.client import stdio
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+from genai_mcp.within import Within
+
+from genai_host import Config, Host
+from genai_host.errors import DeadlineExceeded, GenaiError, Unavailable
+from genai_host.testing import MadePlugin
+
+HEAD = """
+import json, os, signal, subprocess, sys, time
+
+def say(value):
+    sys.stdout.write((value if isinstance(value, str) else json.dumps(value)) + "\\n")
+    sys.stdout.flush()
+
+def answer(id, result):
+    say({"jsonrpc": "2.0", "id": id, "result": result})
+
+def text(id, text):
+    answer(id, {"content": [{"type": "text", "text": text}]})
+
+def refuse(id):
+    say({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}})
+
+CAPABLE = {"tools": {}}
+TOOLS = [{"name": "go", "inputSchema": {"type": "object"}}]
+
+def listed(message):
+    answer(message["id"], {"tools": TOOLS})
+
+def called(message):
+    text(message["id"], "done")
+
+def told(message):
+    pass
+
+def main():
+    for line in sys.stdin:
+        message = json.loads(line)
+        method = message.get("method")
+        if method == "initialize":
+            answer(message["id"], {"protocolVersion": "2025-06-18", "capabilities": CAPABLE,
+                                   "serverInfo": {"name": "odd", "version": "1"}})
+        elif method == "tools/list":
+            listed(message)
+        elif method == "tools/call":
+            called(message)
+        elif "id" in message and method:
+            refuse(message["id"])
+        else:
+            told(message)
+"""
+
+Program = Callable[..., McpSource]
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    """Makes sources of servers with such a program: `program("def called(message): ...")`."""
+    made = []
+
+    def make(code: str = "", *, end: str = "main()", probe: float = 60.0, **env: str) -> McpSource:
+        server = Server(
+            "odd", command=sys.executable, args=("-c", f"{HEAD}\n{code}\n{end}"), env=env
+        )
+        made.append(McpSource(server, probe))
+        return made[-1]
+
+    yield make
+    for source in made:
+        source.close()
+
+
+@pytest.fixture
+def hosted(make_host: MakeHost) -> Callable[[McpSource], Host]:
+    def make(source: McpSource) -> Host:
+        plugin = MadePlugin(tool_sources=[source])
+        return make_host(plugin=plugin, config=Config(approvals={"odd__*": "allow"}))
+
+    return make
+
+
+def called(source: McpSource, limits: Any = None) -> str:
+    """What its tool `go` gives."""
+    with Within(60, "the test", limits) as scope:
+        [tool] = [tool for tool in source.tools(scope) if tool.name == "go"]
+
+        class Run:
+            context: dict[str, Any] = {}
+            limits = scope
+
+        output: Any = tool.run({}, Run())
+        return str(output.text)
+
+
+def test_an_old_server(program: Program) -> None:
+    source = program()
+    assert called(source) == "done"
+    assert source.about() == ("odd 1", "2025-06-18")
+
+
+def test_an_old_server_that_does_not_answer_what_it_does_not_know(program: Program) -> None:
+    source = program("def refuse(id): pass", probe=0.5)
+    assert called(source) == "done"
+
+
+def test_one_that_refuses_the_version_that_it_speaks_is_asked_again(program: Program) -> None:
+    source = program(
+        """
+asked = []
+
+def refuse(id):
+    asked.append(id)
+    if len(asked) == 1:
+        data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
+        say({"jsonrpc": "2.0", "id": id,
+             "error": {"code": -32022, "message": "unsupported", "data": data}})
+    else:
+        answer(id, {"supportedVersions": ["2026-07-28"], "capabilities": CAPABLE})
+"""
+    )
+    assert called(source) == "done"
+    assert source.about() == ("", "2026-07-28")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'say("INFO: starting"); say(""); say("[]"); say("{}"); say("[" * 100000)',
+        "sys.stdout.buffer.write(bytes(range(256)) + b'\\n'); sys.stdout.flush()",
+        'answer(12345, {}); answer("x", {}); answer(True, {}); answer(None, {}); answer([], {})',
+        'say({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}})',
+        'say({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage"})',
+        'say({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "what?"}})',
+        'sys.stderr.write("x" * 1000000)',
+        'say([{"jsonrpc": "2.0", "method": "a"}, {"jsonrpc": "2.0", "id": "b", "result": 1}])',
+    ],
+    ids=["garbage", "bytes", "wrong ids", "notification", "request", "error", "stderr", "batch"],
+)
+def test_what_nobody_asked_for_troubles_nobody(program: Program, code: str) -> None:
+    source = program(f"def called(message):\n    {code}\n    text(message['id'], 'done')")
+    assert called(source) == "done"
+
+
+def test_what_it_asks_for_is_refused_but_pings(program: Program) -> None:
+    source = program("""
+def called(message):
+    say({"jsonrpc": "2.0", "id": "p", "method": "ping"})
+    say({"jsonrpc": "2.0", "id": "r", "method": "roots/list"})
+    pong, refusal = json.loads(sys.stdin.readline()), json.loads(sys.stdin.readline())
+    text(message["id"], f"{pong['result']} {refusal['error']['code']}")
+""")
+    assert called(source) == "{} -32601"
+
+
+def test_answers_may_come_in_any_order(
+    program: Program, background: Callable[..., Future[Any]]
+) -> None:
+    source = program("""
+waiting = []
+def called(message):
+    waiting.append(message["id"])
+    if len(waiting) == 3:
+        for id in reversed(waiting):
+            text(id, "done")
+""")
+    with Within(60, "listing") as limits:
+        source.tools(limits)
+    calls = [background(called, source) for _ in range(3)]
+    assert [call.result(60) for call in calls] == ["done"] * 3
+
+
+def test_an_endless_line_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "LARGEST", 1 << 20)
+    source = program("""
+def called(message):
+    while True:
+        sys.stdout.write("x" * 65536)
+""")
+    with pytest.raises(Unavailable, match="a line of it is longer than 1048576 bytes"):
+        called(source)
+
+
+def test_a_flood_ends_it(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "MOST_UNASKED", 1000)
+    source = program("""
+def called(message):
+    while True:
+        say({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+""")
+    with pytest.raises(Unavailable, match="it floods its output"):
+        called(source)
+
+
+def test_one_that_ends_amid_a_call_is_started_anew(
+    program: Program, hosted: Callable[[McpSource], Host], tmp_path: Path
+) -> None:
+    source = program(
+        """
+def called(message):
+    if os.path.exists(os.environ["MARK"]):
+        return text(message["id"], "done")
+    open(os.environ["MARK"], "w").close()
+    sys.stderr.write("first\\n\\x1b[31mno more memory\\n")
+    sys.exit(3)
+""",
+        MARK=str(tmp_path / "mark"),
+    )
+    host = hosted(source)
+    output = host.call_tool("odd__go")
+    assert output.error
+    assert "odd has ended with exit code 3; it said: first / [31mno more memory" in output.text
+    assert host.call_tool("odd__go").text == "done"
+
+
+def test_one_that_is_killed_while_idle_is_started_anew(
+    program: Program, hosted: Callable[[McpSource], Host]
+) -> None:
+    source = program("def called(message): text(message['id'], str(os.getpid()))")
+    host = hosted(source)
+    first = int(host.call_tool("odd__go").text)
+    readers = [each for each in threading.enumerate() if each.name == "odd _read"]
+    os.kill(first, signal.SIGKILL)
+    for reader in readers:
+        reader.join(60)
+    second = int(host.call_tool("odd__go").text)
+    assert second != first
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("sys.exit('no configuration')", "odd has ended with exit code 1; it said: no conf"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "odd has ended by signal 9"),
+        ("os.close(1); time.sleep(600)", "odd has ended: it closed its output"),
+    ],
+    ids=["exit", "signal", "closed"],
+)
+def test_one_that_ends_at_once_is_told(
+    program: Program,
+    hosted: Callable[[McpSource], Host],
+    caplog: pytest.LogCaptureFixture,
+    end: str,
+    said: str,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert hosted(program(end=end)).tools() == {}
+    assert said in caplog.text
+
+
+def test_one_that_hangs_is_given_up_and_told_so(program: Program, tmp_path: Path) -> None:
+    source = program(
+        """
+def called(message):
+    open(os.environ["CALLED"], "w").close()
+def told(message):
+    if message["method"] == "notifications/cancelled":
+        open(os.environ["TOLD"], "w").close()
+        os.rename(os.environ["TOLD"], os.environ["CANCELLED"])
+""",
+        CALLED=str(tmp_path / "called"),
+        TOLD=str(tmp_path / "told"),
+        CANCELLED=str(tmp_path / "cancelled"),
+    )
+    with Within(60, "listing") as limits:
+        source.tools(limits)
+    with Within(0.5, "the call") as limits, pytest.raises(DeadlineExceeded, match="the call"):
+        called(source, limits)
+    wait_until((tmp_path / "cancelled").exists)
+
+
+def test_one_that_reads_nothing_keeps_nobody(program: Program) -> None:
+    source = program(end="time.sleep(600)", probe=0.1)
+    with Within(0.5, "it") as limits, pytest.raises(DeadlineExceeded):
+        source.tools(limits)
+    with Within(0.5, "it") as limits, pytest.raises(DeadlineExceeded):
+        source.tools(limits)
+
+
+def test_closing_ends_one_that_does_not_want_to(
+    program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(stdio, "GRACE", 0.2)
+    source = program(
+        """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+def called(message):
+    text(message["id"], f"{os.getpid()} {child.pid}")
+""",
+        end="main()\ntime.sleep(600)",
+    )
+    pids = [int(each) for each in called(source).split()]
+    source.close()
+    wait_until(lambda: not any(map(is_running, pids)))
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    """For what another process does, which cannot be waited for otherwise."""
+    until = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    """Not one that has ended and waits to be reaped, which nobody may do here."""
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def test_closing_ends_calls_under_way(
+    program: Program, background: Callable[..., Future[Any]], tmp_path: Path
+) -> None:
+    source = program(
+        "def called(message): open(os.environ['CALLED'], 'w').close()",
+        CALLED=str(tmp_path / "called"),
+    )
+    with Within(60, "listing") as limits:
+        source.tools(limits)
+    call = background(called, source)
+    wait_until((tmp_path / "called").exists)
+    threads = [each for each in threading.enumerate() if each.name.startswith("odd ")]
+    assert len(threads) == 3
+    source.close()
+    with pytest.raises(Unavailable, match="odd was closed"):
+        call.result(60)
+    assert not any(each.is_alive() for each in threads)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_one_that_is_gone_is_not_signalled(
+    program: Program, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    source = program("def called(message): text(message['id'], str(os.getpid()))")
+    pid = int(called(source))
+    readers = [each for each in threading.enumerate() if each.name == "odd _read"]
+    if dies:
+        os.kill(pid, signal.SIGKILL)
+        for reader in readers:
+            reader.join(60)
+    else:
+        source.close()
+    signalled: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, number: signalled.append(group))
+    source.close()
+    source.close()
+    assert signalled == []
+
+
+def test_it_gets_no_more_of_the_environment_than_it_needs(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("MINE", "mine")
+    source = program(
+        "def called(message): text(message['id'], json.dumps(dict(os.environ)))", GIVEN="${MINE}"
+    )
+    environment = called(source)
+    assert "secret" not in environment
+    assert '"GIVEN": "mine"' in environment
+    assert '"PATH"' in environment
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def listed(message): answer(message['id'], {'tools': {}})", "lists no tools"),
+        ("def listed(message): answer(message['id'], 5)", "answers with no object"),
+        ("def listed(message): refuse(message['id'])", r"refuses: no such method \(error -32601"),
+        ("def called(message): answer(message['id'], {'content': 5})", "content is no list"),
+        (
+            """
+def called(message):
+    asked = {"a": {"method": "elicitation/create"}}
+    answer(message["id"], {"resultType": "input_required", "inputRequests": asked})
+""",
+            "wants to know more, .* elicitation/create",
+        ),
+        (
+            "def called(message): answer(message['id'], {'resultType': 'task'})",
+            "in a way that is not known",
+        ),
+    ],
+)
+def test_answers_that_cannot_be(program: Program, code: str, said: str) -> None:
+    with pytest.raises(GenaiError, match=said):
+        called(program(code))
+
+
+def test_a_version_that_nobody_knows(program: Program) -> None:
+    source = program("""
+def answer(id, result):
+    if "protocolVersion" in result:
+        result["protocolVersion"] = "1999-01-01\\x1b[1m"
+    say({"jsonrpc": "2.0", "id": id, "result": result})
+""")
+    with pytest.raises(GenaiError, match=r"speaks version 1999-01-01 \[1m of MCP"):
+        called(source)
+
+
+def test_a_server_may_have_no_tools(program: Program) -> None:
+    with Within(60, "listing") as limits:
+        assert program("CAPABLE = {}").tools(limits) == []
+
+
+def test_lists_have_pages_but_not_for_ever(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = """
+def listed(message):
+    number = int((message.get("params") or {}).get("cursor") or "0")
+    tools = [{"name": f"go{number}", "inputSchema": {"type": "object"}}]
+    more = {"nextCursor": str(number + 1)} if number < LAST else {}
+    answer(message["id"], {"tools": tools, **more})
+"""
+    with Within(60, "listing") as limits:
+        assert len(program(f"LAST = 2\n{code}").tools(limits)) == 3
+        with caplog.at_level(logging.WARNING):
+            assert len(program(f"LAST = 1e9\n{code}").tools(limits)) == 100
+    assert "more than 100 pages" in caplog.text
+
+
+def test_an_old_server_announces_changes(
+    program: Program, hosted: Callable[[McpSource], Host]
+) -> None:
+    host = hosted(
+        program("""
+CAPABLE = {"tools": {"listChanged": True}}
+def called(message):
+    TOOLS.append({"name": "other", "inputSchema": {"type": "object"}})
+    say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    text(message["id"], "done")
+""")
+    )
+    assert list(host.tools()) == ["odd__go"]
+    host.call_tool("odd__go")
+    assert list(host.tools()) == ["odd__go", "odd__other"]

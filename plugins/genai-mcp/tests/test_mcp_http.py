@@ -1,0 +1,291 @@
+"""Services over HTTP that do not do as the protocol says."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from genai_mcp.client import http
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+from genai_mcp.within import Within
+
+from genai_host.errors import (
+    AuthenticationFailed,
+    DeadlineExceeded,
+    GenaiError,
+    IncompleteReply,
+    MalformedReply,
+    RequestRefused,
+    Unavailable,
+)
+from genai_host.testing.fake_service import (
+    CUT,
+    HANG,
+    FakeService,
+    Received,
+    Reply,
+    json_reply,
+    reply,
+    sse_reply,
+)
+
+Answer = Callable[[int, Received], Reply]
+TOOL = {
+    "name": "go",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"where": {"type": "string", "x-mcp-header": "Where"}},
+    },
+}
+
+
+def result(number: int, value: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "result": value}
+
+
+def text(number: int, said: str) -> dict[str, Any]:
+    return result(number, {"content": [{"type": "text", "text": said}]})
+
+
+def line(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+class Shop:
+    """A server of a few lines. A test says what it does otherwise.
+
+    is_old    whether it speaks 2025-11-25 alone
+    answers   by the method that is asked for
+    """
+
+    def __init__(self, is_old: bool) -> None:
+        self.is_old = is_old
+        self.sessions = 0
+        self.answers: dict[str, Answer] = {
+            "server/discover": self._discover,
+            "initialize": self._initialize,
+            "notifications/initialized": lambda number, request: reply(status=202),
+            "tools/list": lambda number, request: json_reply(result(number, {"tools": [TOOL]})),
+            "tools/call": lambda number, request: json_reply(text(number, "done")),
+        }
+
+    def __call__(self, request: Received) -> Reply:
+        if request.method != "POST":
+            return reply(status=405)
+        message = request.json()
+        answer = self.answers.get(message.get("method"))
+        return answer(message.get("id", 0), request) if answer else reply(status=202)
+
+    def _discover(self, number: int, request: Received) -> Reply:
+        if self.is_old:
+            return reply(b"<html>no such page", 404)
+        capable: dict[str, Any] = {"tools": {}}
+        return json_reply(
+            result(number, {"supportedVersions": ["2026-07-28"], "capabilities": capable})
+        )
+
+    def _initialize(self, number: int, request: Received) -> Reply:
+        self.sessions += 1
+        value = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        return sse_reply(
+            [line(result(number, value))], headers={"Mcp-Session-Id": f"s{self.sessions}"}
+        )
+
+
+@pytest.fixture(params=["new", "old"])
+def shop(request: pytest.FixtureRequest) -> Shop:
+    return Shop(request.param == "old")
+
+
+@pytest.fixture
+def service(shop: Shop) -> Iterator[FakeService]:
+    with FakeService(answer=shop) as made:
+        yield made
+
+
+@pytest.fixture
+def source(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[McpSource]:
+    monkeypatch.setenv("SHOP_TOKEN", "secret")
+    headers = {"Authorization": "Bearer ${SHOP_TOKEN}"}
+    made = McpSource(Server("shop", url=f"{service.url}/mcp", headers=headers))
+    yield made
+    made.close()
+
+
+def called(source: McpSource, seconds: float = 60, **arguments: Any) -> str:
+    with Within(60, "listing") as limits:
+        [tool] = source.tools(limits)
+    with Within(seconds, "the call") as limits:
+        given = limits
+
+        class Run:
+            context: dict[str, Any] = {}
+            limits = given
+
+        output: Any = tool.run(arguments, Run())
+        return str(output.text)
+
+
+def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> None:
+    assert called(source, where="Zürich") == "done"
+    *_, last = service.requests
+    assert last.headers["authorization"] == "Bearer secret"
+    assert last.headers["accept"] == "application/json, text/event-stream"
+    if shop.is_old:
+        assert last.headers["mcp-protocol-version"] == "2025-06-18"
+        assert last.headers["mcp-session-id"] == "s1"
+        assert "mcp-method" not in last.headers
+    else:
+        assert last.headers["mcp-protocol-version"] == "2026-07-28"
+        assert last.headers["mcp-method"] == "tools/call"
+        assert last.headers["mcp-name"] == "go"
+        assert last.headers["mcp-param-where"] == "=?base64?WsO8cmljaA==?="
+        own = last.json()["params"]["_meta"]
+        assert own["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+        assert own["io.modelcontextprotocol/clientCapabilities"] == {}
+    source.close()
+    deleted = [
+        each.headers["mcp-session-id"] for each in service.requests if each.method == "DELETE"
+    ]
+    assert deleted == (["s1"] if shop.is_old else [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
+        (lambda n, r: reply(b"\x1b[1mno", 400), RequestRefused, r"status 400: \[1mno"),
+        (lambda n, r: reply(b"", 503), Unavailable, "status 503: no reason"),
+        (lambda n, r: reply(b"<html>"), MalformedReply, "does not answer"),
+        (lambda n, r: reply(b"[" * 100_000), MalformedReply, "does not answer"),
+        (lambda n, r: json_reply(text(n + 1, "x")), MalformedReply, "answers what nobody asked"),
+        (lambda n, r: json_reply(text(n, "x")["result"]), MalformedReply, "does not answer"),
+        (lambda n, r: json_reply([]), MalformedReply, "answers what nobody asked"),
+        (lambda n, r: json_reply(result(n, None)), MalformedReply, "answers with no object"),
+        (lambda n, r: reply(status=202), MalformedReply, "does not answer"),
+        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), RequestRefused, "redir"),
+        (lambda n, r: sse_reply([b"hi"]), MalformedReply, "sends an event"),
+        (lambda n, r: sse_reply([line(text(n + 1, "x"))]), IncompleteReply, "before the answer"),
+        (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, ""),
+        (
+            lambda n, r: sse_reply([line({"jsonrpc": "2.0", "method": "x"})] * 50),
+            MalformedReply,
+            "floods",
+        ),
+        (
+            lambda n, r: json_reply(
+                {"jsonrpc": "2.0", "id": n, "error": {"code": -5, "message": "sold\nout"}}, 400
+            ),
+            RequestRefused,
+            r"shop refuses: sold out \(error -5\)",
+        ),
+    ],
+)
+def test_replies_that_cannot_be(
+    source: McpSource,
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Answer,
+    error: type[GenaiError],
+    said: str,
+) -> None:
+    monkeypatch.setattr(http, "MOST_EVENTS", 20)
+    shop.answers["tools/call"] = answer
+    with pytest.raises(error) as caught:
+        called(source)
+    if said:
+        caught.match(said)
+    assert "secret" not in str(caught.value)
+    shop.answers["tools/call"] = lambda number, request: json_reply(text(number, "done"))
+    assert called(source) == "done"
+
+
+@pytest.mark.parametrize("reply_to", [HANG, "events"], ids=["no head", "no events"])
+def test_one_that_hangs_is_given_up(
+    source: McpSource, service: FakeService, shop: Shop, reply_to: Any
+) -> None:
+    cancelled: queue.Queue[Any] = queue.Queue()
+
+    def cancel(number: int, request: Received) -> Reply:
+        cancelled.put(request.json()["params"])
+        return reply(status=202)
+
+    shop.answers["notifications/cancelled"] = cancel
+    hang = Reply([HANG]) if reply_to is HANG else sse_reply([b"", HANG])
+    shop.answers["tools/call"] = lambda number, request: hang
+    with pytest.raises(DeadlineExceeded, match="the call took longer"):
+        called(source, seconds=0.3)
+    if shop.is_old:
+        asked = [each for each in service.requests if b"tools/call" in each.body]
+        assert cancelled.get(timeout=60) == {"requestId": asked[-1].json()["id"]}
+
+
+def test_closing_ends_calls_under_way(
+    source: McpSource, shop: Shop, background: Callable[..., Future[Any]]
+) -> None:
+    asked = threading.Event()
+
+    def hang(number: int, request: Received) -> Reply:
+        asked.set()
+        return Reply([HANG])
+
+    shop.answers["tools/call"] = hang
+    call = background(called, source)
+    assert asked.wait(60)
+    source.close()
+    with pytest.raises(Unavailable, match="shop was closed"):
+        call.result(60)
+
+
+def test_events_come_before_the_answer(source: McpSource, shop: Shop) -> None:
+    asked = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+    told = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    lists = 0
+
+    def listed(number: int, request: Received) -> Reply:
+        nonlocal lists
+        lists += 1
+        return json_reply(result(number, {"tools": [TOOL], "ttlMs": 3_600_000}))
+
+    shop.answers["tools/list"] = listed
+    assert called(source) == "done"
+    assert called(source) == "done"
+    assert lists == 1
+    shop.answers["tools/call"] = lambda number, request: sse_reply(
+        [b"", line(asked), line(told), line(text(number, "streamed"))]
+    )
+    assert called(source) == "streamed"
+    assert called(source) == "streamed"
+    assert lists == 2
+
+
+def test_a_session_that_is_always_gone_is_told(
+    source: McpSource, service: FakeService, shop: Shop
+) -> None:
+    shop.answers["tools/call"] = lambda number, request: json_reply({"error": "gone"}, 404)
+    with pytest.raises(Unavailable if shop.is_old else RequestRefused):
+        called(source)
+    assert shop.sessions == (2 if shop.is_old else 0)
+
+
+def test_one_that_names_its_versions_is_asked_in_one_of_them(
+    source: McpSource, service: FakeService, shop: Shop
+) -> None:
+    def refuse(number: int, request: Received) -> Reply:
+        supported = ["2025-11-25"] if shop.is_old else ["2030-01-01"]
+        error = {"code": -32022, "message": "Unsupported", "data": {"supported": supported}}
+        return json_reply({"jsonrpc": "2.0", "id": number, "error": error}, 400)
+
+    shop.answers["server/discover"] = refuse
+    if shop.is_old:
+        assert called(source) == "done"
+        return
+    shop.answers["initialize"] = refuse
+    with pytest.raises(RequestRefused, match="Unsupported"):
+        called(source)

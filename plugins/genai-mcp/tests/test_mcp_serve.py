@@ -1,0 +1,364 @@
+"""`genai-host mcp serve` as a process, with the official client and with strangers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_service
+import mcp_types
+import pytest
+from genai_mcp.server.stdio import LARGEST
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from genai_host.testing import make_distribution
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+OWN = "io.modelcontextprotocol/"
+META = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+
+PLUGIN = """
+import os, subprocess, sys, threading
+from genai_host.api import Tool, hookimpl
+
+print("this is printed while it loads")
+
+def noisy(arguments, run):
+    print("this is printed by a tool")
+    os.write(1, b"this is written by one\\n")
+    subprocess.run([sys.executable, "-c", "print(input('this is printed by a program'))"])
+    return "done"
+
+def hang(arguments, run):
+    ended = threading.Event()
+    with run.limits.on_cancel(ended.set):
+        print("hangs", file=sys.stderr, flush=True)
+        ended.wait(100)
+    print("has ended", file=sys.stderr, flush=True)
+
+def large(arguments, run):
+    return "x" * 100_000
+
+@hookimpl
+def genai_tools():
+    yield Tool("noisy", "It prints.", noisy)
+    yield Tool("hang", "It takes very long.", hang)
+    yield Tool("large", "It says much.", large)
+    yield Tool("buy", "It asks.", lambda arguments, run: "bought", approval="ask")
+"""
+
+
+@pytest.fixture
+def environment(home: Path, tmp_path: Path) -> dict[str, str]:
+    folder = tmp_path / "site"
+    make_distribution(folder, "zz-noisy", files={"zz_noisy.py": PLUGIN})
+    file = tmp_path / "mcp.json"
+    shop = {"command": sys.executable, "args": [mcp_service.__file__]}
+    file.write_text(json.dumps({"mcpServers": {"shop": shop}}), encoding="utf-8")
+    return {
+        **os.environ,
+        "GENAI_HOST_HOME": str(home),
+        "GENAI_MCP": str(file),
+        "PYTHONPATH": str(folder),
+        "PYTHONUNBUFFERED": "1",  # what is printed is not held back
+    }
+
+
+def arguments(*options: str) -> list[str]:
+    return ["-m", "genai_host", "mcp", "serve", *options]
+
+
+class Process:
+    """A client that writes lines, and reads them."""
+
+    def __init__(self, environment: Mapping[str, str], *options: str) -> None:
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments(*options)],
+            env=environment,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+        )
+        self.errors: queue.Queue[str] = queue.Queue()
+        self._reading = threading.Thread(target=self._read_errors, daemon=True)
+        self._reading.start()
+
+    def write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def say(self, id: Any, method: str, **params: Any) -> None:
+        params = {"_meta": META, **params}
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        self.write(json.dumps(message).encode())
+
+    def hear(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def wait_for_error(self, text: str) -> None:
+        while text not in self.errors.get(timeout=60):
+            pass
+
+    def end(self) -> int:
+        """Close its input; the exit code."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+    def all_errors(self) -> str:
+        """What it has said until its end."""
+        self._reading.join(60)
+        return "".join(self.errors.queue)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as errors:
+            for line in errors:
+                self.errors.put(line.decode())
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(*options: str) -> Process:
+        started.append(Process(environment, *options))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.process.kill()
+        each.process.wait(60)
+        for stream in (each.process.stdin, each.process.stdout):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):  # it ended before it had read all
+                stream.close()
+
+
+def with_client(
+    environment: Mapping[str, str],
+    mode: Any,
+    use: Callable[[Client], Awaitable[None]],
+    *options: str,
+    **more: Any,
+) -> None:
+    """Use the official client; `mode` is as it calls the eras of the protocol."""
+    server = StdioServerParameters(
+        command=sys.executable, args=arguments(*options), env=dict(environment)
+    )
+
+    async def run() -> None:
+        with anyio.fail_after(100):
+            async with Client(stdio_client(server), mode=mode, **more) as client:
+                await use(client)
+
+    anyio.run(run)
+
+
+MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+def test_the_official_client_is_served(
+    environment: dict[str, str], mode: str, version: str
+) -> None:
+    async def use(client: Client) -> None:
+        assert client.protocol_version == version
+        assert client.server_info is None or client.server_info.name == "genai-host"
+        listed = await client.list_tools()
+        names = [each.name for each in listed.tools]
+        assert {"ask_chat", "ask_agent", "noisy", "shop__add", "calculate"} <= set(names)
+        news: list[str | None] = []
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            news.append(message)
+
+        asked = await client.call_tool("ask_chat", {"message": "hi"}, progress_callback=heard)
+        assert asked.content == [mcp_types.TextContent(type="text", text="hi")]
+        assert news == ["prompt of main to mock@mock"]
+        picture = await client.call_tool("shop__look", {})
+        [image] = picture.content
+        assert isinstance(image, mcp_types.ImageContent)
+        assert image.mime_type == "image/png"
+        failed = await client.call_tool("shop__fail", {})
+        assert failed.is_error
+        wrong = await client.call_tool("ask_chat", {})
+        assert wrong.is_error
+        noisy = await client.call_tool("noisy", {})
+        assert noisy.content == [mcp_types.TextContent(type="text", text="done")]
+        large = await client.call_tool("large", {})
+        assert large.content == [mcp_types.TextContent(type="text", text="x" * 100_000)]
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(client.call_tool, "ask_chat", {"message": "hi"})
+
+    with_client(environment, mode, use, "--model", "mock", "--approve", "shop__*")
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+@pytest.mark.parametrize("action", ["accept", "decline"])
+def test_the_official_client_asks_its_user(
+    environment: dict[str, str], mode: str, version: str, action: Any
+) -> None:
+    asked = []
+
+    async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
+        asked.append(params.message)
+        content = {"allow": True} if action == "accept" else None
+        return mcp_types.ElicitResult(action=action, content=content)
+
+    async def use(client: Client) -> None:
+        result = await client.call_tool("buy", {})
+        [part] = result.content
+        assert isinstance(part, mcp_types.TextContent)
+        assert result.is_error == (action == "decline")
+        assert part.text == ("bought" if action == "accept" else part.text)
+        assert "May the tool buy run" in asked[0]
+
+    with_client(environment, mode, use, "--no-features", elicitation_callback=decide)
+
+
+def test_what_it_cannot_ask_is_refused(environment: dict[str, str]) -> None:
+    async def use(client: Client) -> None:
+        result = await client.call_tool("buy", {})
+        assert result.is_error
+        assert "--approve buy" in str(result.content)
+        listed = await client.list_tools()
+        assert [each.name for each in listed.tools] == ["ask_chat", "buy"]
+
+    with_client(environment, "legacy", use, "--tool", "buy", "--feature", "chat")
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+def test_the_official_client_cancels(
+    environment: dict[str, str], mode: str, version: str, tmp_path: Path
+) -> None:
+    async def use(client: Client) -> None:
+        with anyio.move_on_after(1) as scope:  # not timed: however late, it is cancelled then
+            await client.call_tool("hang", {})
+        assert scope.cancelled_caught
+        result = await client.call_tool("ask_chat", {"message": "hi"})
+        assert not result.is_error
+
+    with_client(environment, mode, use, "--model", "mock")
+
+
+class TestStrangers:
+    def test_nothing_but_messages_is_on_standard_output(
+        self, start: Callable[..., Process]
+    ) -> None:
+        process = start("--no-features")
+        process.say("a", "tools/call", name="noisy")
+        answer = process.hear()
+        assert (answer["id"], answer["result"]["isError"]) == ("a", False)
+        assert process.end() == 0
+        assert process.process.stdout is not None
+        assert process.process.stdout.read() == b""
+        said = process.all_errors()
+        for each in ("while it loads", "printed by a tool", "written by one"):
+            assert each in said
+
+    def test_garbage_is_answered_and_survived(self, start: Callable[..., Process]) -> None:
+        process = start()
+        lines = {
+            b"garbage": -32700,
+            b"\xff\xfe": -32700,
+            b"[" * 10_000: -32700,
+            b"5": -32600,
+            b"{}": -32600,
+            b"[]": -32600,
+            b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]': -32600,
+            b'{"jsonrpc": "2.0", "id": 1, "method": 5}': -32600,
+            b'{"jsonrpc": "2.0", "id": [], "method": "ping"}': -32600,
+            b'{"jsonrpc": "2.0", "id": null, "method": "ping"}': -32600,
+            b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}': -32600,
+            b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}': -32602,
+        }
+        for line, code in lines.items():
+            process.write(line)
+            answer = process.hear()
+            assert answer["error"]["code"] == code, line
+            assert answer["id"] == (1 if b'"id": 1' in line and line[:1] == b"{" else None)
+        process.write(b"")
+        process.write(b'{"jsonrpc": "2.0", "id": "x", "result": {}}')
+        process.write(b'{"jsonrpc": "2.0", "method": "notifications/x"}')
+        process.write(b'{"jsonrpc": "2.0", "id": 2, "method": "ping"}\r')
+        assert process.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        assert process.end() == 0
+
+    def test_batches_are_of_one_version(self, start: Callable[..., Process]) -> None:
+        process = start()
+        opening = {"protocolVersion": "2025-03-26", "capabilities": {}}
+        process.say(1, "initialize", **opening, _meta={})
+        assert process.hear()["result"]["protocolVersion"] == "2025-03-26"
+        ping = {"jsonrpc": "2.0", "method": "ping"}
+        process.write(json.dumps([{**ping, "id": 2}, {**ping, "id": 3}]).encode())
+        assert [process.hear()["id"], process.hear()["id"]] == [2, 3]
+
+    def test_a_line_without_an_end_ends_it(self, start: Callable[..., Process]) -> None:
+        process = start()
+        assert process.process.stdin is not None
+        with pytest.raises(BrokenPipeError):
+            for _ in range(100):
+                process.process.stdin.write(b"x" * (LARGEST // 4))
+        assert process.process.wait(60) == 0
+        assert process.hear()["error"]["code"] == -32600
+
+    def test_a_client_that_does_not_read_ends_it(self, start: Callable[..., Process]) -> None:
+        process = start()
+        line = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 1000
+        assert process.process.stdin is not None
+        with pytest.raises(BrokenPipeError):
+            for _ in range(10_000):
+                process.process.stdin.write(line)
+        assert process.process.wait(60) == 0
+
+    def test_a_client_that_does_not_read_keeps_no_more_calls_than_may_be(
+        self, start: Callable[..., Process]
+    ) -> None:
+        process = start()
+        for number in range(200):
+            process.say(number, "tools/call", name="large")
+        heard = sorted(process.hear()["id"] for _ in range(200))
+        assert heard == list(range(200))
+        assert process.end() == 0
+
+    def test_calls_end_with_its_input(self, start: Callable[..., Process]) -> None:
+        process = start()
+        process.say(1, "tools/call", name="hang")
+        process.wait_for_error("hangs")
+        assert process.end() == 0
+        process.wait_for_error("has ended")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+    @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
+    def test_signals_end_it(self, start: Callable[..., Process], number: str) -> None:
+        process = start()
+        process.say(1, "tools/call", name="hang")
+        process.wait_for_error("hangs")
+        process.process.send_signal(getattr(signal, number))
+        assert process.process.wait(60) == 128 + getattr(signal, number)
+        process.wait_for_error("has ended")
+        assert process.process.stdout is not None
+        assert process.process.stdout.read() == b""
+
+    def test_a_client_that_is_gone_ends_it(self, start: Callable[..., Process]) -> None:
+        process = start()
+        assert process.process.stdout is not None
+        process.process.stdout.close()
+        process.say(1, "server/discover")
+        assert process.end() == 0

@@ -1,0 +1,428 @@
+"""The server over HTTP: with the official client, and with strangers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import anyio
+import genai_mcp
+import mcp_types
+import pytest
+from attrs import frozen
+from fixtures import MakeHost
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+from genai_mcp.server import http as server_http
+from genai_mcp.within import Within
+from mcp import Client
+from mcp_service import PIXEL
+
+from genai_host.api import (
+    Answer,
+    Feature,
+    Image,
+    NoSettings,
+    Progress,
+    Story,
+    Tool,
+    ToolRun,
+    Turn,
+)
+from genai_host.testing import MadePlugin, RouteServer
+
+NEW, OLD = "2026-07-28", "2025-11-25"
+OWN = "io.modelcontextprotocol/"
+HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+}
+MARKED = {
+    "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+    }
+}
+MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
+
+
+@frozen
+class Place:
+    """A served host, and what happens at it."""
+
+    url: str
+    happened: queue.Queue[str]
+    go: threading.Event
+
+
+@pytest.fixture
+def place(make_host: MakeHost) -> Iterator[Place]:
+    happened: queue.Queue[str] = queue.Queue()
+    go = threading.Event()
+
+    def hang(arguments: Mapping[str, Any], run: ToolRun) -> str:
+        ended = threading.Event()
+        with run.limits.on_cancel(ended.set):
+            happened.put("begun")
+            ended.wait(60)
+        happened.put("ended")
+        return "never"
+
+    def wait(arguments: Mapping[str, Any], run: ToolRun) -> str:
+        happened.put("begun")
+        go.wait(60)
+        happened.put("done")
+        return "done"
+
+    def tell(turn: Turn[NoSettings]) -> Story:
+        yield Progress("one")
+        yield Progress("two")
+        return Answer("done")
+
+    tools = [
+        Tool("hang", "It takes very long.", hang),
+        Tool("wait", "It waits.", wait),
+        Tool("look", "A picture.", lambda *_: Image(PIXEL)),
+        Tool("buy", "It asks.", lambda *_: "bought", approval="ask"),
+        Tool("mark", "It is routed.", lambda arguments, run: str(arguments), MARKED),
+    ]
+    own = MadePlugin(tools=tools, features=[Feature("tell", NoSettings, tell, roles={})])
+    host = make_host(own=own, mcp=genai_mcp)
+    with RouteServer(host) as server:
+        yield Place(f"{server.url}/mcp", happened, go)
+        go.set()
+
+
+def with_client(url: str, mode: Any, use: Callable[[Client], Any], **more: Any) -> None:
+    async def run() -> None:
+        with anyio.fail_after(60):
+            async with Client(url, mode=mode, **more) as client:
+                await use(client)
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+def test_the_official_client_is_served(place: Place, mode: str, version: str) -> None:
+    async def use(client: Client) -> None:
+        assert client.protocol_version == version
+        names = [each.name for each in (await client.list_tools()).tools]
+        assert names[:3] == ["ask_chat", "ask_chat-model", "ask_tell"]
+        news: list[str | None] = []
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            news.append(message)
+
+        told = await client.call_tool("ask_tell", {"message": "hi"}, progress_callback=heard)
+        assert told.content == [mcp_types.TextContent(type="text", text="done")]
+        assert news == ["one", "two"]
+        [image] = (await client.call_tool("look", {})).content
+        assert isinstance(image, mcp_types.ImageContent)
+        marked = await client.call_tool("mark", {"region": "é", "count": 3})
+        assert marked.content == [
+            mcp_types.TextContent(type="text", text="{'region': 'é', 'count': 3}")
+        ]
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(client.call_tool, "ask_tell", {"message": "hi"})
+
+    with_client(place.url, mode, use)
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+def test_the_official_client_asks_its_user(place: Place, mode: str, version: str) -> None:
+    async def decide(context: Any, params: Any) -> mcp_types.ElicitResult:
+        assert "May the tool buy run" in params.message
+        return mcp_types.ElicitResult(action="accept", content={"allow": True})
+
+    async def use(client: Client) -> None:
+        result = await client.call_tool("buy", {})
+        assert result.content == [mcp_types.TextContent(type="text", text="bought")]
+
+    with_client(place.url, mode, use, elicitation_callback=decide)
+
+
+@pytest.mark.parametrize(("mode", "version"), MODES)
+def test_the_official_client_cancels(place: Place, mode: str, version: str) -> None:
+    async def use(client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "hang", {})
+            assert await anyio.to_thread.run_sync(lambda: place.happened.get(timeout=60)) == "begun"
+            tasks.cancel_scope.cancel()
+        assert await anyio.to_thread.run_sync(lambda: place.happened.get(timeout=60)) == "ended"
+
+    with_client(place.url, mode, use)
+
+
+def test_our_own_client_is_served(place: Place) -> None:
+    source = McpSource(Server("own", url=place.url))
+    try:
+        with Within(60, "asking") as limits:
+            tools = {each.name: each for each in source.tools(limits)}
+            assert source.about()[1] == NEW
+            assert {"look", "mark", "ask_tell"} <= set(tools)
+            run: Any = type("Run", (), {"limits": limits})
+            output: Any = tools["mark"].run({"region": " a ", "count": 2}, run)
+            assert output.text == "{'region': ' a ', 'count': 2}"
+    finally:
+        source.close()
+
+
+class Raw:
+    """A client that sends what it likes."""
+
+    def __init__(self, url: str) -> None:
+        self.address = url.removeprefix("http://").removesuffix("/mcp")
+
+    def send(
+        self, body: Any, headers: Mapping[str, str] | None = None, method: str = "POST"
+    ) -> tuple[int, Any, Mapping[str, str]]:
+        """Status, JSON of the reply, or of the last of its events, and its headers."""
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        try:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            given = {**HEADERS, **(headers or {})}
+            connection.request(method, "/mcp", data, {n: v for n, v in given.items() if v})
+            reply = connection.getresponse()
+            read = reply.read()
+            kind = reply.headers.get("content-type", "")
+            if kind == "text/event-stream":
+                read = read.strip().split(b"data: ")[-1]
+            return reply.status, json.loads(read) if read else None, dict(reply.headers.items())
+        finally:
+            connection.close()
+
+    def alone(
+        self, method: str, headers: Mapping[str, str] | None = None, meta: Any = None, **params: Any
+    ) -> tuple[int, Any]:
+        """A request of 2026-07-28, with the headers that it needs."""
+        own = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+        params["_meta"] = own if meta is None else meta
+        usual = {"mcp-protocol-version": NEW, "mcp-method": method}
+        if isinstance(params.get("name"), str):
+            usual["mcp-name"] = params["name"]
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        status, answer, _ = self.send(message, {**usual, **(headers or {})})
+        return status, answer
+
+    def opened(self, version: str = OLD) -> dict[str, str]:
+        """Open a session; the headers that belong to it."""
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+        status, answer, headers = self.send(message)
+        assert status == 200
+        assert answer["result"]["protocolVersion"] == version
+        return {"mcp-session-id": headers["mcp-session-id"], "mcp-protocol-version": version}
+
+
+def request(method: str, id: Any = 1, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+class TestSessions:
+    @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
+    def test_they_are_opened_and_ended(self, place: Place, version: str) -> None:
+        raw = Raw(place.url)
+        headers = raw.opened(version)
+        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert raw.send(told, headers)[:2] == (202, None)
+        status, answer, _ = raw.send(request("tools/list", 2), headers)
+        assert status == 200
+        assert len(answer["result"]["tools"]) == 8
+        assert raw.send(b"", headers, "DELETE")[0] == 204
+        assert raw.send(request("tools/list", 3), headers)[0] == 404
+        assert raw.send(b"", headers, "DELETE")[0] == 404
+
+    def test_one_is_needed(self, place: Place) -> None:
+        raw = Raw(place.url)
+        status, answer, _ = raw.send(request("tools/list", "a"))
+        assert (status, answer["error"]["code"], answer["id"]) == (400, -32600, "a")
+        headers = raw.opened()
+        wrong = {**headers, "mcp-session-id": "other"}
+        assert raw.send(request("tools/list"), wrong)[0] == 404
+        status, answer, _ = raw.send(
+            request("tools/list"), {**headers, "mcp-protocol-version": "2031-01-01"}
+        )
+        assert (status, answer["error"]["code"]) == (400, -32022)
+
+    def test_one_that_is_refused_is_none(self, place: Place) -> None:
+        status, answer, headers = Raw(place.url).send(request("initialize"))
+        assert (status, answer["error"]["code"]) == (200, -32602)
+        assert "mcp-session-id" not in headers
+
+    def test_there_are_not_too_many(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(server_http, "MOST_SESSIONS", 2)
+        raw = Raw(place.url)
+        one, two = raw.opened(), raw.opened()
+        assert raw.send(request("ping"), one)[0] == 200  # it was used last
+        three = raw.opened()
+        assert [raw.send(request("ping"), each)[0] for each in (one, two, three)] == [200, 404, 200]
+
+    def test_there_is_no_stream_of_its_own(self, place: Place) -> None:
+        raw = Raw(place.url)
+        status, _, headers = raw.send(b"", {"accept": "text/event-stream"}, "GET")
+        assert status == 405
+        assert headers["allow"] == "DELETE, POST"
+
+    def test_batches_are_of_one_version(self, place: Place) -> None:
+        raw = Raw(place.url)
+        batch = [request("ping", 1), request("ping", 2)]
+        status, answer, headers = raw.send(batch, raw.opened("2025-03-26"))
+        assert (status, headers["content-type"]) == (200, "text/event-stream")
+        assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        assert raw.send(batch, raw.opened("2025-06-18"))[0] == 400
+        assert raw.send([], raw.opened("2025-03-26"))[0] == 400
+        assert raw.send(batch)[0] == 400
+
+    def test_a_client_that_goes_has_not_cancelled(self, place: Place) -> None:
+        raw = Raw(place.url)
+        leave(raw, request("tools/call", 2, name="wait"), raw.opened(), place)
+        place.go.set()
+        assert place.happened.get(timeout=60) == "done"
+
+
+class TestStandingAlone:
+    def test_a_request_is_answered(self, place: Place) -> None:
+        raw = Raw(place.url)
+        status, answer = raw.alone("tools/call", name="ask_tell", arguments={"message": "hi"})
+        assert status == 200
+        assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
+
+    def test_errors_have_a_status(self, place: Place) -> None:
+        raw = Raw(place.url)
+        assert raw.alone("ping")[0] == 404
+        assert raw.alone("initialize")[0] == 404
+        status, answer = raw.alone("tools/call", name="missing")
+        assert (status, answer["error"]["code"]) == (400, -32602)
+        status, answer = raw.alone("tools/call", name="buy")
+        assert (status, answer["error"]["code"]) == (400, -32021)
+        assert answer["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
+
+    def test_the_version_is_one_that_is_spoken(self, place: Place) -> None:
+        raw = Raw(place.url)
+        other = {f"{OWN}protocolVersion": "2027-01-01", f"{OWN}clientCapabilities": {}}
+        headers = {"mcp-protocol-version": "2027-01-01"}
+        status, answer = raw.alone("tools/list", headers, other)
+        assert (status, answer["error"]["code"]) == (400, -32022)
+        status, answer = raw.alone("tools/list", headers, {})
+        assert (status, answer["error"]["code"]) == (400, -32602)
+        status, answer = raw.alone("tools/list", meta={})
+        assert (status, answer["error"]["code"]) == (400, -32602)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"mcp-protocol-version": ""},
+            {"mcp-protocol-version": OLD},
+            {"mcp-method": ""},
+            {"mcp-method": "tools/list"},
+            {"mcp-method": "Tools/Call"},
+            {"mcp-name": ""},
+            {"mcp-name": "look"},
+            {"mcp-name": "=?base64?****?="},
+            {"mcp-name": "mark\xe9"},
+            {"mcp-param-region": "us"},
+            {"mcp-param-region": "eu", "mcp-param-count": "4"},
+            {"mcp-param-region": "eu", "mcp-param-count": ""},
+            {"mcp-param-region": "eu", "mcp-param-count": "x"},
+        ],
+        ids=str,
+    )
+    def test_headers_say_what_the_body_says(self, place: Place, headers: Any) -> None:
+        raw = Raw(place.url)
+        call: Any = {"name": "mark", "arguments": {"region": "eu", "count": 3}}
+        right = {"mcp-param-region": "eu", "mcp-param-count": "3"}
+        assert raw.alone("tools/call", right, **call)[0] == 200
+        encoded = {
+            "mcp-name": f"=?base64?{b64encode(b'mark').decode()}?=",
+            "mcp-param-region": f"  =?base64?{b64encode(b'eu').decode()}?= ",
+            "mcp-param-count": "3.0",
+        }
+        assert raw.alone("tools/call", encoded, **call)[0] == 200
+        status, answer = raw.alone("tools/call", {**right, **headers}, **call)
+        assert (status, answer["error"]["code"]) == (400, -32020)
+
+    def test_a_header_says_nothing_that_the_body_does_not(self, place: Place) -> None:
+        raw = Raw(place.url)
+        call: Any = {"name": "mark", "arguments": {"region": None}}
+        assert raw.alone("tools/call", **call)[0] == 200
+        assert raw.alone("tools/call", {"mcp-param-region": "eu"}, **call)[0] == 400
+
+    def test_a_client_that_goes_has_cancelled(self, place: Place) -> None:
+        own = {f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}}
+        headers = {"mcp-protocol-version": NEW, "mcp-method": "tools/call", "mcp-name": "hang"}
+        leave(Raw(place.url), request("tools/call", name="hang", _meta=own), headers, place)
+        assert place.happened.get(timeout=60) == "ended"
+
+    def test_what_else_is_told_is_taken(self, place: Place) -> None:
+        raw = Raw(place.url)
+        told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        assert raw.send(told, {"mcp-protocol-version": NEW})[:2] == (202, None)
+
+
+def leave(raw: Raw, message: Any, headers: Mapping[str, str], place: Place) -> None:
+    """Ask for something, and go once it has begun."""
+    connection = http.client.HTTPConnection(raw.address, timeout=60)
+    connection.request("POST", "/mcp", json.dumps(message).encode(), {**HEADERS, **headers})
+    assert place.happened.get(timeout=60) == "begun"
+    connection.close()
+
+
+class TestStrangers:
+    @pytest.mark.parametrize(
+        ("headers", "status"),
+        [
+            ({"origin": "http://evil.example"}, 403),
+            ({"origin": "null"}, 403),
+            ({"origin": "http://[::1"}, 403),
+            ({"origin": "http://localhost.evil.example"}, 403),
+            ({"origin": "http://localhost:5173"}, 404),
+            ({"origin": "http://127.0.0.1"}, 404),
+            ({"origin": "https://[::1]:99"}, 404),
+            ({"content-type": "text/plain"}, 415),
+            ({"content-type": ""}, 415),
+            ({"content-type": "application/json; charset=utf-8"}, 404),
+            ({"accept": "application/json"}, 406),
+            ({"accept": "text/event-stream"}, 406),
+            ({"accept": "*/*"}, 404),
+        ],
+        ids=str,
+    )
+    def test_who_may_come_in(self, place: Place, headers: Any, status: int) -> None:
+        raw = Raw(place.url)
+        assert raw.alone("ping", headers)[0] == status
+        if status == 403:
+            assert raw.send(b"", {**raw.opened(), **headers}, "DELETE")[0] == 403
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            (b"", -32700),
+            (b"\xff", -32700),
+            (b"[" * 100_000, -32700),
+            (b"5", -32600),
+            (b"{}", -32600),
+            (b'{"jsonrpc": "2.0", "method": 5}', -32600),
+            (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', -32600),
+            (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', -32600),
+            (b'{"jsonrpc": "2.0", "method": "notifications/x"}', -32600),
+            (b"[]", -32600),
+        ],
+        ids=lambda value: repr(value)[:40],
+    )
+    def test_garbage_is_refused(self, place: Place, body: bytes, code: int) -> None:
+        status, answer, _ = Raw(place.url).send(body)
+        assert (status, answer["error"]["code"]) == (400, code)
+
+    def test_a_body_is_bounded(self, place: Place) -> None:
+        connection = http.client.HTTPConnection(Raw(place.url).address, timeout=60)
+        connection.putrequest("POST", "/mcp")
+        connection.putheader("content-length", str(2**40))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+        connection.close()

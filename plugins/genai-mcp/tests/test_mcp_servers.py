@@ -1,0 +1,153 @@
+"""The file with the servers, and what is wrong in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import genai_mcp
+import pytest
+from fixtures import MakeHost
+from genai_mcp.client.servers import Server, filled, read_servers
+
+from genai_host.errors import ConfigurationError
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    folder = home / "config"
+    folder.mkdir(parents=True)
+    return folder / "mcp.json"
+
+
+def write(file: Path, **servers: Any) -> None:
+    file.write_text(json.dumps({"mcpServers": servers}, indent=2), encoding="utf-8")
+
+
+def test_there_need_be_none() -> None:
+    assert read_servers() == []
+
+
+def test_both_transports(file: Path) -> None:
+    write(
+        file,
+        git={"command": "uvx", "args": ["a", "b"], "env": {"KEY": "k"}, "cwd": "/tmp"},
+        shop={"type": "http", "url": "https://shop.example/mcp", "headers": {"X-Key": "k"}},
+        off={"command": "x", "disabled": True},
+    )
+    git, shop = read_servers()
+    assert git == Server("git", command="uvx", args=("a", "b"), env={"KEY": "k"}, cwd="/tmp")
+    assert shop == Server("shop", url="https://shop.example/mcp", headers={"X-Key": "k"})
+    assert (git.transport, shop.transport) == ("stdio", "http")
+    assert "'k'" not in repr([git, shop])
+
+
+def test_the_environment_may_name_another_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.json"
+    monkeypatch.setenv("GENAI_MCP", str(other))
+    with pytest.raises(ConfigurationError, match="there is no such file"):
+        read_servers()
+    write(other, git={"command": "x"})
+    assert [server.name for server in read_servers()] == ["git"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "line"),
+    [
+        (b'{\n  "mcpServers": {\n    "a": }\n}', "it is not JSON", 3),
+        (b'{\n"mcpServers": "\xff"}', "it is not UTF-8", 2),
+        (b"[" * 100_000, "it is n", None),
+        (b"[]", "mcpServers", 1),
+        (b'{"servers": {}}', "mcpServers", 1),
+        (b" " * (1 << 20) + b" ", "more than", None),
+    ],
+    ids=["syntax", "utf-8", "deep", "list", "other", "large"],
+)
+def test_a_file_that_is_wrong_breaks_nothing_else(
+    file: Path,
+    make_host: MakeHost,
+    caplog: pytest.LogCaptureFixture,
+    content: bytes,
+    said: str,
+    line: int | None,
+) -> None:
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        read_servers()
+    assert caught.value.file == str(file)
+    assert caught.value.line == line or line is None
+    host = make_host(mcp=genai_mcp)
+    with caplog.at_level(logging.WARNING):
+        assert host.tools() == {}
+    assert f"{file}{f':{line}' if line else ''}" in caplog.text
+    assert said in caplog.text
+    assert host.open("chat", model="mock").say("hi").text
+
+
+def test_a_file_that_cannot_be_read(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_servers()
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ([], "is no object"),
+        ({}, "either a command or a url"),
+        ({"command": "x", "url": "http://x"}, "either a command or a url"),
+        ({"command": ["x"]}, "either a command or a url"),
+        ({"command": "x\0y"}, "either a command or a url"),
+        ({"command": "x", "args": "-v"}, "the args of bad"),
+        ({"command": "x", "args": [1]}, "the args of bad"),
+        ({"command": "x", "cwd": 5}, "the cwd of bad"),
+        ({"command": "x", "env": {"A": 1}}, "the env of bad"),
+        ({"url": "http://x", "headers": ["a"]}, "the headers of bad"),
+        ({"url": "http://x", "type": "sse"}, "given up"),
+        ({"url": "http://x", "type": "stdio"}, "does not fit"),
+        ({"command": "x", "type": "http"}, "does not fit"),
+        ({"command": "x", "type": 5}, "does not fit"),
+    ],
+    ids=repr,
+)
+def test_a_server_that_is_wrong_has_a_fault(file: Path, entry: Any, said: str) -> None:
+    write(file, good={"command": "x"}, bad=entry)
+    good, bad = read_servers()
+    assert good.fault is None
+    assert bad.name == "bad"
+    assert bad.fault is not None
+    assert said in str(bad.fault)
+    assert bad.fault.line == file.read_text().split('"bad"')[0].count("\n") + 1
+
+
+def test_a_name_that_none_can_have_is_told(file: Path) -> None:
+    write(
+        file,
+        **{"My Server": {"command": "x"}, "my-server": {"command": "x"}, "1": {"command": "x"}},
+        **{"": {"command": "x"}, "\x1b[1m": {"command": "x"}},
+    )
+    servers = read_servers()
+    assert [each.name for each in servers] == [
+        "my-server",
+        "my-server-2",
+        "server-1",
+        "server",
+        "server-1m",
+    ]
+    assert "'My Server' is no name" in str(servers[0].fault)
+    assert "as 'my-server'" in str(servers[0].fault)
+    assert "\x1b" not in str(servers[4].fault)
+
+
+def test_values_may_come_from_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "secret")
+    monkeypatch.setenv("EMPTY", "")
+    server = Server("shop")
+    assert filled(server, "Bearer ${SHOP_TOKEN}!") == "Bearer secret!"
+    assert filled(server, "${EMPTY:-other}, ${NOT_THERE:-}, $HOME, ${}") == "other, , $HOME, ${}"
+    with pytest.raises(ConfigurationError, match="shop: the environment has no NOT_THERE"):
+        filled(server, "${SHOP_TOKEN} ${NOT_THERE}")
