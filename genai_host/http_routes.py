@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -22,7 +23,7 @@ from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
 from genai_host.telling import shown
 
-Handler = Callable[[RouteRequest, Host], RouteReply]
+Handler = Callable[[RouteRequest], RouteReply]
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ class HttpRoutes:
         self._host = host
         self._routes = [_Pattern(route) for route in host.registry.http_routes.values()]
         self._handlers: dict[str, Handler] = {}
+        self._lock = threading.Lock()
+        self._made: dict[type, Any] = {}
 
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""
@@ -49,7 +52,7 @@ class HttpRoutes:
         if len(request.body) > route.size:
             return failure(413, "too_large", f"at most {route.size} bytes are taken here")
         try:
-            reply = self._handler(route)(evolve(request, parameters=parameters), self._host)
+            reply = self._handler(route)(evolve(request, parameters=parameters))
             if not isinstance(reply, RouteReply):
                 raise TypeError(f"{route.load} gave {shown(reply)}, which is no RouteReply")
         except GenaiError as error:
@@ -58,6 +61,20 @@ class HttpRoutes:
             _log.exception("the route %s failed", route.key)
             return failure(500, "internal", "this failed; the log of the server says why")
         return reply
+
+    def close(self) -> None:
+        """Close what was made for routes, as far as it can be."""
+        with self._lock:
+            made = list(self._made.values())
+            self._made.clear()
+            self._handlers.clear()
+        for each in made:
+            close = getattr(each, "close", None)
+            try:
+                if close is not None:
+                    close()
+            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
+                _log.warning("%s failed to close", type(each).__name__, exc_info=True)
 
     def _found(self, method: str, path: str) -> tuple[HttpRoute, Mapping[str, str]] | RouteReply:
         fitting = [
@@ -80,13 +97,22 @@ class HttpRoutes:
         return pattern.route, parameters
 
     def _handler(self, route: HttpRoute) -> Handler:
-        if route.key not in self._handlers:  # each of several threads may: they are alike
-            module, _, name = route.load.partition(":")
-            found: Any = importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-            self._handlers[route.key] = found
+        if route.key not in self._handlers:
+            with self._lock:
+                self._handlers[route.key] = self._loaded(route)
         return self._handlers[route.key]
+
+    def _loaded(self, route: HttpRoute) -> Handler:
+        module, _, name = route.load.partition(":")
+        found: Any = importlib.import_module(module)
+        made = None
+        for part in name.split("."):
+            found = getattr(found, part)
+            if isinstance(found, type):
+                if found not in self._made:
+                    self._made[found] = found(self._host)
+                found = made = self._made[found]
+        return found if made is not None else lambda request: found(request, self._host)
 
 
 class _Pattern:

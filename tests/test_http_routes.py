@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -64,6 +65,27 @@ def other(request: RouteRequest, host: Host) -> RouteReply:
 
 def read(request: RouteRequest, host: Host) -> RouteReply:
     return json_reply(request.json())
+
+
+class Counter:
+    """Counts the requests of one host."""
+
+    made = 0
+
+    def __init__(self, host: Host) -> None:
+        Counter.made += 1
+        self.host = host
+        self.count = 0
+
+    def add(self, request: RouteRequest) -> RouteReply:
+        self.count += 1
+        return json_reply(self.count)
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply([self.count, self.host is not None])
+
+    def close(self) -> None:
+        raise RuntimeError("a fault, which is logged")
 
 
 def missing(request: RouteRequest, host: Host) -> RouteReply:
@@ -177,6 +199,22 @@ def test_a_body_that_is_too_large_is_not_read(make_host: MakeHost) -> None:
     routes = routes_of(make_host, route("POST", "/shop", size=3))
     assert routes.answer(asked("POST", "/shop", body=b"abc")).status == 200
     assert routes.answer(asked("POST", "/shop", body=b"abcd")).status == 413
+
+
+def test_what_is_kept_between_requests_is_in_one_object_for_each_host(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = (route("POST", "/count", "Counter.add"), route("GET", "/count", "Counter.show"))
+    before = Counter.made
+    first, second = routes_of(make_host, *paths), routes_of(make_host, *paths)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: first.answer(asked("POST", "/count")), range(20)))
+    assert first.answer(asked("GET", "/count")).body == b"[20,true]"
+    assert second.answer(asked("GET", "/count")).body == b"[0,true]"
+    assert Counter.made == before + 2
+    first.close()
+    assert "Counter failed to close" in caplog.text
+    assert first.answer(asked("GET", "/count")).body == b"[0,true]"  # as at the beginning
 
 
 def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixture) -> None:

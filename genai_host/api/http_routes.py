@@ -136,8 +136,11 @@ class HttpRoute:
     method   GET, POST, PUT, PATCH or DELETE
     path     as `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that
              fit, the one with more that is not in braces is taken
-    load     a function from `RouteRequest` and `Host` to `RouteReply`, as
-             `package.module:name`; imported when it is first asked
+    load     what answers, as `package.module:name`, imported when it is first asked: a
+             function of a `RouteRequest` and the `host` that gives a `RouteReply`. What is to
+             be kept between requests is in an object: `package.module:Class.method` is a
+             method, of a `RouteRequest`, of the one object that is made with the host for all
+             routes of that class, and that is closed if it has a `close`
     size     bytes of a body that it takes
     """
 

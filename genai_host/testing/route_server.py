@@ -46,6 +46,7 @@ class RouteServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        self._server.routes.close()
 
 
 class _Server(ThreadingHTTPServer):

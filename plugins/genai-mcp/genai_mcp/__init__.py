@@ -55,5 +55,5 @@ def genai_commands() -> Iterable[Command]:
 
 @hookimpl
 def genai_http_routes() -> Iterable[HttpRoute]:
-    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:post", size=4 << 20)
-    yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:delete")
+    yield HttpRoute("POST", "/mcp", "genai_mcp.server.http:Endpoint.post", size=4 << 20)
+    yield HttpRoute("DELETE", "/mcp", "genai_mcp.server.http:Endpoint.delete")

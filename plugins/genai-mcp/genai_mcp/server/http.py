@@ -1,7 +1,7 @@
 """The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
 
-    post → Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
-                         → Session.receive → Exchange → one message as JSON, several as events
+    Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
+                  → Session.receive → Exchange → one message as JSON, several as events
 
 Who serves the host has let the client in. What differs between the versions: up to
 2025-11-25 there is a session, which the client names and may end; later each request stands
@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import secrets
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -55,36 +54,11 @@ _STATUS = {
 }
 
 
-class _Endpoints:
-    """The endpoint of each host, as long as that lives: a route is given nothing else."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._made: weakref.WeakKeyDictionary[Host, Endpoint] = weakref.WeakKeyDictionary()
-
-    def of(self, host: Host) -> Endpoint:
-        with self._lock:
-            if host not in self._made:
-                self._made[host] = Endpoint(Service(Offer(weakref.proxy(host))))
-            return self._made[host]
-
-
-_endpoints = _Endpoints()
-
-
-def post(request: RouteRequest, host: Host) -> RouteReply:
-    return _endpoints.of(host).post(request)
-
-
-def delete(request: RouteRequest, host: Host) -> RouteReply:
-    return _endpoints.of(host).delete(request)
-
-
 class Endpoint:
-    """May be used from many threads."""
+    """Of one host. May be used from many threads."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, host: Host) -> None:
+        self._service = Service(Offer(host))
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
@@ -117,6 +91,14 @@ class Endpoint:
             return _error(404, INVALID_REQUEST, "there is no such session")
         session.close()
         return RouteReply(status=204)
+
+    def close(self) -> None:
+        with self._lock:
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
+        for session in sessions:
+            session.close()
+        self._service.close()
 
     def _alone(self, request: RouteRequest, message: Request) -> RouteReply:
         """A request that stands for itself."""
