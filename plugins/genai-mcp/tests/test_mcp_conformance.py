@@ -1,0 +1,33 @@
+"""The tools of a server, by the suite that strangers' sources run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import mcp_service
+from genai_mcp.client.servers import Server
+from genai_mcp.client.source import McpSource
+
+from genai_host.api import ToolSource, hookimpl
+from genai_host.testing.suites import ToolSourceSuite
+
+
+class _OneServer:
+    """The plugin as it is where one server is named, over stdio: a source of its own each
+    time."""
+
+    @hookimpl
+    def genai_tool_sources(self) -> Iterable[ToolSource]:
+        command = (str(Path(mcp_service.__file__)),)
+        yield McpSource(Server("shop", command=sys.executable, args=command))
+
+
+class TestAServer(ToolSourceSuite):
+    plugin = _OneServer()
+    source = "shop"
+    samples = {"add": [({"a": 1, "b": 2}, "3")], "dotted_name_1": [({}, "dotted")]}
+
+    def unusable_source(self) -> ToolSource:
+        return McpSource(Server("shop", command=sys.executable, args=("-c", "raise SystemExit(1)")))
