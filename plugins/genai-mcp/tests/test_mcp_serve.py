@@ -169,7 +169,7 @@ def with_client(
     anyio.run(run)
 
 
-MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
+MODES = [("legacy", OLD), ("auto", NEW)]
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
