@@ -17,6 +17,8 @@ from typing import Any
 import pexpect
 import pytest
 
+from genai_host.testing import make_distribution
+
 _RUN = [sys.executable, "-m", "genai_host"]
 _HEAVY = (
     "attr pluggy importlib_metadata requests rich cattrs jsonschema regex msgspec tomlkit "
@@ -50,6 +52,26 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_SETTLED
     )
+
+
+_LOUD = """
+from genai_host.api import hookimpl
+
+print("loud")
+
+@hookimpl
+def genai_tools():
+    print("louder")
+    return []
+"""
+
+
+def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_distribution(tmp_path, "zz-loud", files={"zz_loud.py": _LOUD})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = genai_host("features", "--json")
+    assert json.loads(done.stdout)
+    assert "loud\nlouder\n" in done.stderr
 
 
 class TestImports:

@@ -356,6 +356,11 @@ class TestStrangers:
         assert process.process.stdout is not None
         assert process.process.stdout.read() == b""
 
+    def test_a_feature_that_is_not_there_is_told(self, start: Callable[..., Process]) -> None:
+        process = start("--feature", "caht")
+        assert process.process.wait(60) == 1
+        assert "there is no feature 'caht'" in process.all_errors()
+
     def test_a_client_that_is_gone_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()
         assert process.process.stdout is not None

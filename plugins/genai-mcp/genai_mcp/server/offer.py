@@ -224,6 +224,7 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
 
 
 def _question(tool: str, arguments: Mapping[str, Any]) -> Question:
+    tool = one_line(tool)
     shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
     refusal = f"{tool} runs only if a human approves of it, and this client has no way to ask"
     return Question(
