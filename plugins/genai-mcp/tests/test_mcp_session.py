@@ -225,7 +225,9 @@ class TestTools:
     ) -> None:
         marked = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
         host = make_host(own=MadePlugin(tools=[Tool("a", "x", repeat, marked)]), chat=None)
-        assert Talk(service_of(host), NEW).ask("tools/list")["tools"] == []
+        talk = Talk(service_of(host), NEW)
+        assert talk.ask("tools/list")["tools"] == []
+        assert talk.call("a")["message"] == "Unknown tool: a"
         assert "the tool a is not offered: the x-mcp-header A is on what is no" in caplog.text
 
     def test_a_tool_comes_before_a_feature_of_its_name(
