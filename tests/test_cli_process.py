@@ -54,6 +54,26 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+_LOUD = """
+from genai_host.api import hookimpl
+
+print("loud")
+
+@hookimpl
+def genai_tools():
+    print("louder")
+    return []
+"""
+
+
+def test_what_plugins_print_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_distribution(tmp_path, "zz-loud", files={"zz_loud.py": _LOUD})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = genai_host("features", "--json")
+    assert json.loads(done.stdout)
+    assert "loud\nlouder\n" in done.stderr
+
+
 class TestImports:
     """Looking is quick because it imports next to nothing."""
 

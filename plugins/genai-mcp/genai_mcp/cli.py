@@ -87,6 +87,9 @@ def serve_command(
 
     reader, writer = _own_streams()
     host = ctx.obj.host
+    for name in features:
+        if not name.endswith("*"):
+            host.feature(name)  # or it is said that there is none
     if record:
         host.store = ctx.obj.store
     choice = Choice(
@@ -163,7 +166,8 @@ def _own_streams() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    sys.stdout.flush()  # what plugins have printed while they were loaded
+    if sys.stdout is not None:
+        sys.stdout.flush()  # what was printed before
     if sys.platform == "win32":
         import msvcrt
 

@@ -169,7 +169,7 @@ def with_client(
     anyio.run(run)
 
 
-MODES = [("legacy", OLD), ("auto", NEW), (NEW, NEW)]
+MODES = [("legacy", OLD), ("auto", NEW)]
 
 
 @pytest.mark.parametrize(("mode", "version"), MODES)
@@ -355,6 +355,11 @@ class TestStrangers:
         process.wait_for_error("has ended")
         assert process.process.stdout is not None
         assert process.process.stdout.read() == b""
+
+    def test_a_feature_that_is_not_there_is_told(self, start: Callable[..., Process]) -> None:
+        process = start("--feature", "caht")
+        assert process.process.wait(60) == 1
+        assert "there is no feature 'caht'" in process.all_errors()
 
     def test_a_client_that_is_gone_ends_it(self, start: Callable[..., Process]) -> None:
         process = start()

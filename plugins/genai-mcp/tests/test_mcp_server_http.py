@@ -19,21 +19,29 @@ from fixtures import MakeHost
 from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
+from genai_mcp.server.http import Endpoint
+from genai_mcp.server.offer import Offer
+from genai_mcp.server.service import Service
 from genai_mcp.within import Within
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client
 from mcp_service import PIXEL
 
+from genai_host import Config, Given, Host
 from genai_host.api import (
     Answer,
     Feature,
     Image,
     NoSettings,
     Progress,
+    RouteRequest,
     Story,
     Tool,
     ToolRun,
     Turn,
 )
+from genai_host.cancellation import Cancellation
 from genai_host.testing import MadePlugin, RouteServer
 
 NEW, OLD = "2026-07-28", "2025-11-25"
@@ -426,3 +434,50 @@ class TestStrangers:
         connection.endheaders()
         assert connection.getresponse().status == 413
         connection.close()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    with Host(config=Config(), discovery=Given({})) as host:
+        yield Endpoint(Service(Offer(host)))
+
+
+METHODS = ["initialize", "ping", "tools/list", "server/discover", "subscriptions/listen", "x"]
+HEADERS_GIVEN = st.dictionaries(
+    st.sampled_from(
+        ["mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id", "origin", "accept"]
+    ),
+    st.sampled_from([NEW, OLD, "2025-03-26", "*/*", "http://localhost", *METHODS]) | st.text(),
+)
+MESSAGES = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0")},
+    optional={
+        "id": st.integers() | st.text() | st.none(),
+        "method": st.sampled_from(METHODS),
+        "params": st.dictionaries(
+            st.sampled_from(["_meta", "protocolVersion", "capabilities", "name"]),
+            st.just({f"{OWN}protocolVersion": NEW, f"{OWN}clientCapabilities": {}})
+            | st.just(OLD)
+            | st.just({}),
+        ),
+        "result": st.just({}),
+    },
+)
+
+
+@given(MESSAGES | st.lists(MESSAGES, max_size=3), HEADERS_GIVEN)
+def test_each_message_is_answered_or_taken(endpoint: Endpoint, body: Any, headers: Any) -> None:
+    data = json.dumps(body).encode()
+    for session in ("", *list(endpoint._sessions)[-1:]):
+        request = RouteRequest(
+            "POST",
+            "/mcp",
+            headers={"content-type": "application/json", "mcp-session-id": session, **headers},
+            body=data,
+            limits=Cancellation(),
+        )
+        reply = endpoint.post(request)
+        sent = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+        assert reply.status in (200, 202, 400, 403, 404, 406)
+        assert bool(sent) == (reply.status != 202)
+        assert not sent or b'"jsonrpc":"2.0"' in sent

@@ -101,9 +101,10 @@ class Offer:
     def tool(self, name: str) -> Offered | None:
         """One of them; None if there is none of that name."""
         if _is_among(name, self._choice.tools):
-            for tool in self._host.offered_tools():
-                if tool.name == name:
-                    return _of_tool(tool)
+            found = (_of_tool(each) for each in self._host.offered_tools() if each.name == name)
+            offered = next(found, None)
+            if offered is not None:
+                return offered
         feature = self._host.registry.features.get(name.removeprefix(ASK))
         if feature is None or name == feature.name:
             return None
@@ -224,6 +225,7 @@ def _described(name: str, feature: Feature[Any]) -> dict[str, Any]:
 
 
 def _question(tool: str, arguments: Mapping[str, Any]) -> Question:
+    tool = one_line(tool)
     shown = clean(json.dumps(arguments, ensure_ascii=False, indent=2), _MOST_ASKED)
     refusal = f"{tool} runs only if a human approves of it, and this client has no way to ask"
     return Question(

@@ -1,0 +1,321 @@
+"""Calls that a human is asked about, and calls that are cancelled."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import genai_feature_agent
+import pytest
+from fixtures import MakeHost
+from genai_mcp import rpc
+from genai_mcp.server import asking as asking_module
+from genai_mcp.server import work
+from genai_vendor_mock.script import Reply
+from mcp_talk import NEW, OLD, Talk, as_sent, service_of, text, tool, version
+
+from genai_host import Host
+from genai_host.api import (
+    Answer,
+    Feature,
+    NoSettings,
+    Progress,
+    Story,
+    ToolCall,
+    ToolRun,
+    Turn,
+    Wait,
+)
+from genai_host.testing import MadePlugin
+
+__all__ = ["version"]
+
+ALLOWED = {"action": "accept", "content": {"allow": True}}
+Background = Callable[..., "Future[Any]"]
+
+
+class Hanging:
+    """A tool that works until its call is ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+        with run.limits.on_cancel(self.ended.set):
+            self.begun.set()
+            self.ended.wait(60)
+        return "never"
+
+
+class TestCancelling:
+    def test_a_tool_ends(self, make_host: MakeHost, version: str, background: Background) -> None:
+        hanging = Hanging()
+        host = make_host(own=MadePlugin(tools=[tool("hang", hanging)]))
+        talk = Talk(service_of(host), version)
+        exchange = talk.begin("tools/call", name="hang")
+        sent = background(lambda: list(exchange))
+        assert hanging.begun.wait(30)
+        talk.tell("notifications/cancelled", requestId=7)
+        talk.tell("notifications/cancelled", requestId=[])
+        talk.tell("notifications/cancelled")
+        assert not hanging.ended.is_set()
+        talk.tell("notifications/cancelled", requestId=exchange.request.id)
+        assert hanging.ended.wait(30)
+        assert sent.result(30) == []  # nothing is sent for it any more
+        assert len(talk.ask("tools/list")["tools"]) == 3
+
+    def test_a_feature_ends(self, scripted: MakeHost, version: str, background: Background) -> None:
+        host = scripted(Reply("late", fault="hang"))
+        talk = Talk(service_of(host, model="mock"), version)
+        call: Any = {"name": "ask_chat", "arguments": {"message": "hi"}}
+        exchange = talk.begin("tools/call", **call)
+        sent = background(lambda: list(exchange))
+        provider: Any = host.instances["mock"].provider
+        while not provider.requests:
+            assert not sent.done()
+        talk.tell("notifications/cancelled", requestId=exchange.request.id)
+        assert sent.result(30) == []
+
+    def test_it_may_come_before_the_call_begins(self, host: Host, version: str) -> None:
+        talk = Talk(service_of(host, model="mock"), version)
+        exchange = talk.begin("tools/call", name="ask_chat", arguments={"message": "hi"})
+        talk.tell("notifications/cancelled", requestId=exchange.request.id)
+        assert list(exchange) == []
+
+    def test_closing_the_session_ends_all(
+        self, make_host: MakeHost, version: str, background: Background
+    ) -> None:
+        hanging = Hanging()
+        host = make_host(own=MadePlugin(tools=[tool("hang", hanging)]))
+        talk = Talk(service_of(host), version)
+        exchange = talk.begin("tools/call", name="hang")
+        sent = background(lambda: list(exchange))
+        assert hanging.begun.wait(30)
+        talk.session.close()
+        assert sent.result(30) == []
+        assert talk.ask("tools/list")["message"] == "the session is closed"
+
+    def test_who_goes_away_amid_the_news_ends_the_call(
+        self, make_host: MakeHost, version: str
+    ) -> None:
+        ended = threading.Event()
+
+        def respond(turn: Turn[NoSettings]) -> Story:
+            try:
+                yield Progress("one")
+                yield Progress("two")
+            finally:
+                ended.set()
+            return Answer("done")
+
+        host = make_host(own=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        service = service_of(host)
+        talk = Talk(service, version)
+        call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
+        sent: Any = iter(talk.begin("tools/call", {"progressToken": 1}, **call))
+        next(sent)
+        assert not ended.is_set()
+        sent.close()
+        assert ended.is_set()
+        assert service.places.acquire(blocking=False)
+
+
+class TestApproval:
+    """Tools that ask for approval."""
+
+    @pytest.fixture
+    def asking(self, make_host: MakeHost) -> Host:
+        return make_host(own=MadePlugin(tools=[tool("buy", approval="ask")]))
+
+    def test_some_are_approved_beforehand(self, asking: Host, version: str) -> None:
+        talk = Talk(service_of(asking, approved=["b*"]), version, {"elicitation": {}})
+        assert text(talk.call("buy", say="x")) == "x"
+
+    @pytest.mark.parametrize("capabilities", [{}, {"elicitation": {"url": {}}}, {"elicitation": 1}])
+    def test_a_client_that_cannot_ask_is_refused(self, asking: Host, capabilities: Any) -> None:
+        error = Talk(service_of(asking), NEW, capabilities).call("buy")
+        assert error["code"] == -32021
+        assert error["data"] == {"requiredCapabilities": {"elicitation": {}}}
+        assert "--approve buy" in error["message"]
+        result = Talk(service_of(asking), OLD, capabilities).call("buy")
+        assert result["isError"] is True
+        assert "--approve buy" in text(result)
+
+    def test_one_of_an_old_version_cannot(self, asking: Host) -> None:
+        result = Talk(service_of(asking), "2025-03-26", {"elicitation": {}}).call("buy")
+        assert "no way to ask" in text(result)
+
+    @pytest.mark.parametrize("capabilities", [{"elicitation": {}}, {"elicitation": {"form": {}}}])
+    def test_a_human_is_asked(self, asking: Host, capabilities: Any) -> None:
+        talk = Talk(service_of(asking), NEW, capabilities)
+        asked = talk.call("buy", say="x\x1b[1m")
+        assert asked["resultType"] == "input_required"
+        request = asked["inputRequests"]["approval"]
+        assert request["method"] == "elicitation/create"
+        assert request["params"]["message"].startswith("May the tool buy run, with these arg")
+        assert "\x1b" not in request["params"]["message"]
+        call: Any = {"name": "buy", "arguments": {"say": "x\x1b[1m"}}
+        call["requestState"] = asked["requestState"]
+        again = talk.ask("tools/call", **call)  # without an answer
+        assert again["inputRequests"] == asked["inputRequests"]
+        call["requestState"] = again["requestState"]
+        assert text(talk.ask("tools/call", **call, inputResponses={"approval": ALLOWED}))
+        used_up = talk.ask("tools/call", **call, inputResponses={"approval": ALLOWED})
+        assert used_up["code"] == rpc.INVALID_PARAMS
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            None,
+            5,
+            {},
+            {"action": "decline"},
+            {"action": "cancel"},
+            {"action": "accept"},
+            {"action": "accept", "content": {"allow": "true"}},
+            {"action": "accept", "content": {"allow": 1}},
+            {"action": "decline", "content": {"allow": True}},
+        ],
+        ids=str,
+    )
+    def test_what_is_no_yes_is_a_no(self, asking: Host, given: Any, background: Background) -> None:
+        capabilities: Any = {"elicitation": {}}
+        talk = Talk(service_of(asking), NEW, capabilities)
+        state = talk.call("buy")["requestState"]
+        call = {"name": "buy", "requestState": state, "inputResponses": {"approval": given}}
+        result = talk.ask("tools/call", **call)
+        assert result["isError"] is True
+        assert "said no" in text(result)
+        old = Talk(service_of(asking), OLD, capabilities)
+        sent = as_sent(old.begin("tools/call", name="buy"))
+        asked = next(sent)
+        rest = background(lambda: list(sent))
+        old.session.receive(rpc.Answer(asked["id"], given))
+        [answer] = rest.result(30)
+        assert "said no" in text(answer["result"])
+
+    def test_a_state_is_for_what_was_asked(self, asking: Host) -> None:
+        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
+        state = talk.call("buy", say="a")["requestState"]
+        yes = {"inputResponses": {"approval": ALLOWED}}
+        for wrong in (
+            {"name": "buy", "arguments": {"say": "b"}, "requestState": state},
+            {"name": "ask_chat", "arguments": {"say": "a"}, "requestState": state},
+            {"name": "buy", "arguments": {"say": "a"}, "requestState": state + "x"},
+            {"name": "buy", "arguments": {"say": "a"}, "requestState": 5},
+        ):
+            assert talk.ask("tools/call", **wrong, **yes)["code"] == rpc.INVALID_PARAMS
+        right: Any = {"name": "buy", "arguments": {"say": "a"}, "requestState": state}
+        assert text(talk.ask("tools/call", **right, **yes)) == "a"
+
+    def test_answers_alone_approve_of_nothing(self, asking: Host) -> None:
+        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
+        responses = {"approval": ALLOWED}
+        asked = talk.ask("tools/call", name="buy", inputResponses=responses)
+        assert asked["resultType"] == "input_required"
+
+    def test_calls_do_not_wait_for_ever(
+        self, asking: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(work, "MOST_KEPT", 2)
+        talk = Talk(service_of(asking), NEW, {"elicitation": {}})
+        states = [talk.call("buy")["requestState"] for _ in range(3)]
+        yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}
+        answers = [talk.ask("tools/call", **yes, requestState=each) for each in states]
+        assert [each.get("code") for each in answers] == [rpc.INVALID_PARAMS, None, None]
+        monkeypatch.setattr(work, "KEPT_SECONDS", -1.0)
+        state = talk.call("buy")["requestState"]
+        assert talk.ask("tools/call", **yes, requestState=state)["code"] == rpc.INVALID_PARAMS
+
+    def test_a_human_is_asked_while_an_old_client_waits(
+        self, asking: Host, background: Background
+    ) -> None:
+        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
+        sent = as_sent(talk.begin("tools/call", name="buy", arguments={"say": "x"}))
+        asked = next(sent)
+        assert asked["method"] == "elicitation/create"
+        assert asked["params"]["requestedSchema"]["required"] == ["allow"]
+        rest = background(lambda: list(sent))
+        talk.session.receive(rpc.Answer("other", ALLOWED))
+        talk.session.receive(rpc.Answer(None, error=rpc.RpcError(-1, "no")))
+        talk.session.receive(rpc.Answer(asked["id"], ALLOWED))
+        [answer] = rest.result(30)
+        assert text(answer["result"]) == "x"
+
+    def test_it_may_be_cancelled_then(self, asking: Host, background: Background) -> None:
+        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
+        exchange = talk.begin("tools/call", name="buy")
+        sent = as_sent(exchange)
+        asked = next(sent)
+        rest = background(lambda: list(sent))
+        talk.tell("notifications/cancelled", requestId=exchange.request.id)
+        [cancelled] = rest.result(30)
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"] == {"requestId": asked["id"]}
+
+    def test_a_human_takes_no_longer_than_that(
+        self, asking: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(asking_module, "SECONDS", 0.0)
+        talk = Talk(service_of(asking), OLD, {"elicitation": {}})
+        asked, cancelled, answer = as_sent(talk.begin("tools/call", name="buy"))
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"] == {"requestId": asked["id"]}
+        assert "said no" in text(answer["result"])
+
+    def agent(self, scripted: MakeHost) -> Host:
+        calls = [ToolCall("1", "buy", {"say": "x"}), ToolCall("2", "buy", {"say": "y"})]
+        plugins = {
+            "agent": genai_feature_agent,
+            "own": MadePlugin(tools=[tool("buy", approval="ask")]),
+        }
+        return scripted(Reply(tool_calls=calls), "done", plugins=plugins)
+
+    def test_the_tools_of_an_agent_ask_as_well(self, scripted: MakeHost) -> None:
+        host = self.agent(scripted)
+        talk = Talk(service_of(host, model="mock"), NEW, {"elicitation": {}})
+        call: Any = {"name": "ask_agent", "arguments": {"message": "hi"}}
+        first = talk.ask("tools/call", **call)
+        assert '"say": "x"' in first["inputRequests"]["approval"]["params"]["message"]
+        yes = {"inputResponses": {"approval": ALLOWED}}
+        second = talk.ask("tools/call", **call, **yes, requestState=first["requestState"])
+        assert '"say": "y"' in second["inputRequests"]["approval"]["params"]["message"]
+        result = talk.ask(
+            "tools/call",
+            **call,
+            inputResponses={"approval": 0},
+            requestState=second["requestState"],
+        )
+        assert text(result).startswith("done")
+        provider: Any = host.instances["mock"].provider
+        said = json.dumps(provider.requests[-1])
+        assert '"x"' in said
+        assert "human" in said  # who did not want the other one
+
+    def test_and_are_approved_beforehand(self, scripted: MakeHost, version: str) -> None:
+        talk = Talk(service_of(self.agent(scripted), model="mock", approved=["buy"]), version)
+        result = talk.call("ask_agent", message="hi")
+        assert text(result).startswith("done")
+        assert result["structuredContent"]["reactions"][0]["message"] == "done"
+
+    def test_what_else_a_feature_waits_for_is_not_given(
+        self, make_host: MakeHost, version: str
+    ) -> None:
+        waits: list[Wait[Any]] = [Wait("weather"), Wait("approval", {"calls": 5}), Wait("approval")]
+        features = []
+        for number, wait in enumerate(waits):
+
+            def respond(turn: Turn[NoSettings], wait: Wait[Any] = wait) -> Story:
+                yield from wait
+                return Answer("done")
+
+            features.append(Feature(f"f{number}", NoSettings, respond, roles={}))
+        host = make_host(own=MadePlugin(features=features))
+        talk = Talk(service_of(host), version, {"elicitation": {}})
+        for number in range(len(waits)):
+            result = talk.call(f"ask_f{number}", message="hi")
+            assert result["isError"] is True
+            assert "which nobody here can give" in text(result)
