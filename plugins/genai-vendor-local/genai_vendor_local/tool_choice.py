@@ -16,12 +16,14 @@ took the arguments from the question instead in 12 of 38 cases, and before in 7.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from genai_host.errors import RequestRefused
 from genai_vendor_local.examples import Examples
 
+_LONGEST_ESCAPE = 13  # as of a pair of surrogates, and one more
 _OF_TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 
 
@@ -57,12 +59,14 @@ class ToolChoice:
 
     def delta(self, text: str) -> dict[str, Any]:
         """The reply as OpenAI's form has it: what the model wrote, as a tool call or
-        as an answer. What was cut is given as it is."""
+        as an answer. Of an answer that was cut there is what came of it; a call that was
+        is given as it is."""
         try:
             chosen = json.loads(text)
             tool = chosen["tool"]
         except (ValueError, LookupError, TypeError):
-            return {"content": text}
+            answer = self._cut_answer(text)
+            return {"content": text if answer is None else answer}
         if tool == self._none:
             answer = chosen.get("answer", "")
             as_json = "response_format" in self._body or not isinstance(answer, str)
@@ -75,6 +79,20 @@ class ToolChoice:
                 {"index": 0, "id": f"call_{before}", "type": "function", "function": function}
             ]
         }
+
+    def _cut_answer(self, text: str) -> str | None:
+        """What came of an answer in words; None if it is none."""
+        head = re.match(rf'\s*{{\s*"tool"\s*:\s*"{self._none}"\s*,\s*"answer"\s*:\s*"', text)
+        if head is None or "response_format" in self._body:
+            return None
+        said = text[head.end() :]
+        for end in range(len(said), max(-1, len(said) - _LONGEST_ESCAPE), -1):
+            try:
+                whole = str(json.loads(f'"{said[:end]}"'))
+                return whole[:-1] if "\ud800" <= whole[-1:] < "\udc00" else whole  # half a pair
+            except ValueError:  # it was cut within an escape, or after what ends the text
+                continue
+        return None
 
     def _schema(self) -> dict[str, Any]:
         """A branch for each tool that may be chosen, and one for none of them."""

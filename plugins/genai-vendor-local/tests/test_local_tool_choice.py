@@ -125,8 +125,21 @@ def test_an_answer_becomes_the_text_of_the_message(answer: str, choice: str | No
     assert message.tool_calls == ()
 
 
+@given(answer=st.text(), data=st.data(), ascii=st.booleans())
+def test_of_an_answer_that_was_cut_there_is_what_came(
+    answer: str, data: st.DataObject, ascii: bool
+) -> None:
+    text = json.dumps({"tool": "none", "answer": answer}, ensure_ascii=ascii)
+    begin = len(json.dumps({"tool": "none", "answer": ""})) - 2
+    cut = data.draw(st.integers(begin, len(text) - 1))
+    came = ToolChoice(body_of()).delta(text[:cut])["content"]
+    assert answer.startswith(came)
+    assert len(json.dumps(came, ensure_ascii=ascii)) >= cut - begin - 11  # but for half a sign
+    came.encode()  # it has no half of a pair
+
+
 @given(drawn=tools_and_calls(), data=st.data())
-def test_what_was_cut_is_given_as_it_is(
+def test_a_call_that_was_cut_is_given_as_it_is(
     drawn: tuple[list[ToolSchema], str, dict[str, Any]], data: st.DataObject
 ) -> None:
     tools, name, arguments = drawn
