@@ -6,16 +6,14 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
-import copy
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from genai_host.agent import Agent
 from genai_host.api import (
-    Approval,
     Clock,
     Codec,
     CountTokens,
@@ -30,15 +28,12 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
-    ToolSet,
-    ToolSource,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
 from genai_host.cancellation import Cancellation
 from genai_host.clock import SystemClock
-from genai_host.config import Config, SetConfig, read_config
-from genai_host.config.keys import hint_for
+from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
@@ -49,6 +44,7 @@ from genai_host.keys import Keys
 from genai_host.names import what_there_is
 from genai_host.observers import Observers
 from genai_host.once import once
+from genai_host.plugin_tools import PluginTools
 from genai_host.prices import Prices, installed_prices
 from genai_host.rates import Rates
 from genai_host.record import Changed, Opened, Record, Recorder, new_tag
@@ -58,9 +54,6 @@ from genai_host.resolution import Catalog
 from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
-from genai_host.telling import nearest, said
-from genai_host.tool_sets import OpenedSet, warn_unknown
-from genai_host.tool_sources import BETWEEN, fits, may_have
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -165,7 +158,7 @@ class Host:
             state=state,
             began=self.clock.now().isoformat(timespec="seconds"),
             tag=new_tag(),
-            tools=self._tool_names(tools),
+            tools=self._tools.names(tools),
         )
         return self._converse(
             chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
@@ -223,7 +216,7 @@ class Host:
                 self._routing.models_for(feature, model, provider, models or {}, now.models),
                 {name: value for name, value in joined.items() if value is not None},
                 {**now.settings, **(settings or {})},
-                now.tools if tools is None else self._tool_names(tools),
+                now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else Record(entries)
         return self._converse(feature, began, lambda: (recorder, None), caps, changed, returns)
@@ -253,38 +246,13 @@ class Host:
         return usual_codec() if parts == PARTS else Codec(parts)
 
     @once
+    def _tools(self) -> PluginTools:
+        return PluginTools(self.registry, self.config, self.keys, self.clock, self.codec)
+
+    @property
     def toolbox(self) -> Toolbox:
-        """The tools of all plugins, each with the approval that the user wants for it."""
-        registry, approvals = self.registry, self.config.approvals
-        warn_unknown(self.config, registry.tool_sets)
-        return Toolbox(
-            registry.tools,
-            self.clock,
-            self.codec,
-            [self._tool_source(each) for each in registry.tool_sources.values()],
-            {name: cast(Approval, approval) for name, approval in approvals.items()},
-            registry.reactions,
-        )
-
-    def _tool_names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
-        """Raises `ConfigurationError` for what can be the name of no tool. Whether a source
-        has it is not asked."""
-        if given is None:
-            return None
-        names = (given,) if isinstance(given, str) else tuple(given)
-        registry = self.registry
-        for name in names:
-            declared = any(fits(each, (name,)) for each in registry.tools)
-            if not declared and not any(may_have(each, (name,)) for each in registry.tool_sources):
-                known = [*registry.tools, *(f"{each}{BETWEEN}*" for each in registry.tool_sources)]
-                raise ConfigurationError(f"there is no tool {name!r}", hint=hint_for(name, known))
-        return names
-
-    def _tool_source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:
-        if isinstance(declared, ToolSource):
-            return declared
-        config = self.config.tools.get(declared.name, SetConfig())
-        return OpenedSet(declared, config, self.keys, self.config.file)
+        """What calls the tools of all plugins."""
+        return self._tools.toolbox
 
     def tools(self) -> dict[str, Tool]:
         """The tools that models may ask for, by name, each with the approval that the user
@@ -298,21 +266,7 @@ class Host:
 
     def tool(self, name: str) -> Tool:
         """One of the tools. Raises `ConfigurationError` if there is none."""
-        tools = self.tools()
-        if name not in tools:
-            fault = self.toolbox.fault(name)
-            if isinstance(fault, ConfigurationError):
-                error = copy.copy(fault)
-                error.args = (f"there is no tool {name!r}: {fault}",)
-                raise error from fault
-            if fault is not None:
-                raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}") from fault
-            near = nearest(name, tools)
-            known = f"there are: {', '.join(tools) or 'none'}"
-            raise ConfigurationError(
-                f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
-            )
-        return tools[name]
+        return self._tools.named(name, self._closing)
 
     def call_tool(
         self,
@@ -335,10 +289,8 @@ class Host:
         """
         call = ToolCall("call", name, arguments or {})
         with Cancellation(self._closing) as until:
-            ended: AbstractContextManager[object] = nullcontext()
-            if limits is not None:
-                ended = limits.on_cancel(until.cancel)
-            with ended:
+            ending = nullcontext() if limits is None else limits.on_cancel(until.cancel)
+            with ending:
                 return self.toolbox.call(call, context or {}, until, approved=approved)
 
     @once
@@ -409,7 +361,7 @@ class Host:
             conversation.close()
         if "instances" in vars(self):
             self.instances.close()
-        if "toolbox" in vars(self):
+        if "_tools" in vars(self):
             self.toolbox.close()
         if self._own_clock is not None:
             self._own_clock.close()
