@@ -263,7 +263,10 @@ class TestTexts:
         output = called(box(named("t", lambda *_: ["a\ud800b", "\U0001f600"])))
         assert output.text == "a\ufffdb\n\U0001f600"
 
-    def test_those_in_a_failure_as_well(self) -> None:
+    def test_those_in_a_failure_as_well(self, caplog: pytest.LogCaptureFixture) -> None:
+        # what is logged has them, and would be in the report of this test
+        caplog.set_level("CRITICAL", logger="genai_host.toolbox")
+
         def fail(*_: Any) -> None:
             raise ValueError("a\udfffb")
 
