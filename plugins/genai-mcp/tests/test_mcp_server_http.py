@@ -20,8 +20,6 @@ from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 from genai_mcp.server import http as server_http
 from genai_mcp.server.http import Endpoint
-from genai_mcp.server.offer import Offer
-from genai_mcp.server.service import Service
 from genai_mcp.within import Within
 from hypothesis import given
 from hypothesis import strategies as st
@@ -439,7 +437,7 @@ class TestStrangers:
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
     with Host(config=Config(), discovery=Given({})) as host:
-        yield Endpoint(Service(Offer(host)))
+        yield Endpoint(host)
 
 
 METHODS = ["initialize", "ping", "tools/list", "server/discover", "subscriptions/listen", "x"]
