@@ -242,6 +242,16 @@ def spawn(processes: Processes) -> Iterator[Callable[..., Any]]:
         child.close(force=True)
 
 
+def interrupt(child: Any, expected: str) -> None:
+    """Press Ctrl-C, until it is heard: what comes just before Python's `input` waits for a key
+    is not looked at before there is one."""
+    for _ in range(6):
+        child.sendintr()
+        if child.expect([expected, pexpect.TIMEOUT], timeout=10) == 0:
+            return
+    raise AssertionError(f"no {expected}, but {child.before!r}")
+
+
 class TestTerminal:
     def test_it_is_asked_right_there(self, spawn: Any, processes: Processes) -> None:
         child = spawn("ask", "-f", "agent", "-m", "fake", "go")
@@ -264,8 +274,7 @@ class TestTerminal:
         child.expect("May it run")
         child.sendline("y")
         child.expect("May it run")
-        child.sendintr()
-        child.expect("resume [0-9a-z-]+ --yes")
+        interrupt(child, "resume [0-9a-z-]+ --yes")
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 3
@@ -302,8 +311,7 @@ class TestTerminal:
         child.expect(_PROMPT)
         child.send("/resume\r")
         child.expect("May it run")
-        child.sendintr()
-        child.expect("/resume asks you")
+        interrupt(child, "/resume asks you")
         child.expect(_PROMPT)
         child.send("/resume\r")
         for _ in range(2):

@@ -143,7 +143,7 @@ class TestText:
 
     def test_it_is_below_an_answer_that_was_waited_for(self, terminal: Terminal) -> None:
         code, out, _ = terminal("ask", "-f", "waits", "hi")
-        assert (code, out) == (1, "")
+        assert (code, out) == (3, "")
         assert terminal("conversations", "resume", "last", "1") == (0, "done\n" + SHOWN, PICTURES)
 
     def test_an_agent_shows_it_after_an_approval(self, terminal: Terminal, script: Any) -> None:

@@ -250,7 +250,7 @@ class TestListing:
         for _ in range(MOST_DEPTH + 5):
             folder = folder / "d"
         folder.mkdir(parents=True)
-        text = call("list_files", deep=True, pattern="d").text
+        text = call("files__list_files", deep=True, pattern="d").text
         assert text.count("\n") == MOST_DEPTH
         assert text.endswith("(there are more than can be looked at: name a folder)")
 
