@@ -66,11 +66,11 @@ def test_what_takes_too_much_memory_is_told(
     host: Host, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
     monkeypatch.setattr(apart, "MOST_MEMORY", 64 * 2**20)
-    output = host.call_tool("query_sql", {"sql": sql})
+    output = host.call_tool("data__query_sql", {"sql": sql})
     assert output.error
     assert "takes too much memory" in output.text
     assert "things" in output.text
-    told = host.call_tool("query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
+    told = host.call_tool("data__query_sql", {"sql": "SELECT sum(i) AS n FROM things"}).text
     assert told == "n\n3\n(1 row)"
 
 
@@ -92,5 +92,5 @@ def test_one_long_step_ends_with_its_call(
 
 def test_a_process_that_is_ended_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "_MAIN", "import os; os._exit(9)")
-    output = host.call_tool("query_sql", {"sql": "SELECT 1"})
+    output = host.call_tool("data__query_sql", {"sql": "SELECT 1"})
     assert "the query takes too much memory, or time" in output.text
