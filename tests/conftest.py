@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from fixtures import host, make_host, weights
 from support import Terminal
 
 __all__ = ["host", "make_host", "script", "terminal", "weights"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> Iterator[None]:
+    """A shell starts what runs in its background with SIGINT ignored, and that is
+    inherited; a handler is not, so that what is started here can be interrupted."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -28,15 +28,6 @@ _SETTLED = os.path.abspath(os.sep)  # on `sys.path`, and nobody writes there
 _posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def interruptible() -> Iterator[None]:
-    """A shell starts what runs in its background with SIGINT ignored, and that is
-    inherited; a handler is not, so that what is started here can be interrupted."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def genai_host(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*_RUN, *arguments],
