@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import boto3
@@ -162,7 +163,7 @@ def sent_by_both(
 
     def speak_by_sdk() -> None:
         if streamed:
-            list(client.converse_stream(modelId=way.id, **fields)["stream"])
+            _read(client.converse_stream(modelId=way.id, **fields))
         else:
             client.converse(modelId=way.id, **fields)
 
@@ -308,7 +309,7 @@ def test_both_read_the_same(sides: BedrockSides, streamed: bool) -> None:
     if streamed:
         sides.sent(replies, lambda: list(conversation.stream("go")))
         theirs: list[Any] = []
-        sides.sent(replies, lambda: theirs.extend(client.converse_stream(**fields)["stream"]))
+        sides.sent(replies, lambda: theirs.extend(_read(client.converse_stream(**fields))))
         content, reason, usage = _joined(theirs)
     else:
         sides.sent(replies, lambda: conversation.say("go"))
@@ -368,7 +369,7 @@ def test_both_are_told_of_an_exception_amid_a_stream(sides: BedrockSides) -> Non
     with pytest.raises(EventStreamError, match=r"throttlingException.*slow down"):
         sides.sent(
             replies,
-            lambda: list(client.converse_stream(modelId=way.id, messages=messages)["stream"]),
+            lambda: _read(client.converse_stream(modelId=way.id, messages=messages)),
         )
 
 
@@ -389,3 +390,9 @@ def test_no_header_is_listed_in_vain(sides: BedrockSides) -> None:
     """But for the moment, which may be the same."""
     listed = {"accept-encoding", "user-agent", *SIGNED} - {"x-amz-date"}
     assert headers_in_vain(*sent_by_both(sides, WAYS[1], "plain", False), listed) == []
+
+
+def _read(reply: Any) -> list[Any]:
+    """All events of a stream, which botocore leaves open where one of them is an error."""
+    with closing(reply["stream"]) as stream:
+        return list(stream)
