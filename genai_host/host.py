@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal
 
 from genai_host.agent import Agent
 from genai_host.api import (
     Clock,
     Codec,
+    Completion,
     CountTokens,
+    Delta,
+    Embed,
     Feature,
     Limits,
     Message,
+    Moderate,
     OfferedTool,
     Operation,
     Prompt,
@@ -28,6 +32,8 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
+    Vectors,
+    Verdict,
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
@@ -121,6 +127,7 @@ class Host:
         caps: Caps | None = None,
         returns: Any = None,
         tools: Iterable[str] | None = None,
+        owner: str | None = None,
     ) -> Conversation:
         """Open a conversation.
 
@@ -141,6 +148,7 @@ class Host:
                      no other will be of it. It is not on record
         tools        the only ones that it may use: names, and beginnings of names as
                      `git__*`; None for all. Those that are denied stay so
+        owner        whose it is in the store; None for whose the store is
 
         Raises `NoRoute` if nothing can run a model, `InvalidParameter` and
         `ConfigurationError` for what is unknown or wrong. A store that fails keeps
@@ -161,7 +169,11 @@ class Host:
             tools=self._tools.names(tools),
         )
         return self._converse(
-            chosen, retell([opened]), lambda: self._recorder(record, opened), caps, returns=returns
+            chosen,
+            retell([opened]),
+            lambda: self._recorder(record, opened, owner),
+            caps,
+            returns=returns,
         )
 
     def reopen(
@@ -194,11 +206,13 @@ class Host:
         caps: Caps | None = None,
         returns: Any = None,
         tools: Iterable[str] | None = None,
+        owner: str | None = None,
     ) -> Conversation:
         """A conversation from the store, as its last entry left it; see `reopen`.
 
         id       or the beginning of it, if no other begins so
         record   False for a copy in memory: the one in the store stays as it is
+        owner    whose it is; None for whose the store is. That of another is not found
 
         The others are as `open` takes them: what is given holds from here on, and all
         else stays. A parameter that is None is removed.
@@ -206,7 +220,7 @@ class Host:
         Raises `NotFound`; `StoreError` if it cannot be read; `ConfigurationError` if there
         is no store; and what `open` does.
         """
-        kept, entries = self._kept().record(id, self.codec)
+        kept, entries = self.kept(owner).record(id, self.codec)
         began = retell(entries)
         feature, now = self.feature(began.opened.feature), began.opened
         changed = None
@@ -224,7 +238,16 @@ class Host:
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
         `Store.conversations`."""
-        return self._kept().conversations(limit=limit, after=after)
+        return self.kept().conversations(limit=limit, after=after)
+
+    def kept(self, owner: str | None = None) -> Store:
+        """The store, as one of its owners sees it; None for whose it is. Raises
+        `ConfigurationError` if there is none."""
+        if self.store is None:
+            raise ConfigurationError(
+                "this host keeps no conversations", hint="give it a store: Host(store=Store())"
+            )
+        return self.store if owner is None else self.store.of(owner)
 
     @once
     def plugins(self) -> Plugins:
@@ -288,10 +311,8 @@ class Host:
         closed, which ends the call as well.
         """
         call = ToolCall("call", name, arguments or {})
-        with Cancellation(self._closing) as until:
-            ending = nullcontext() if limits is None else limits.on_cancel(until.cancel)
-            with ending:
-                return self.toolbox.call(call, context or {}, until, approved=approved)
+        with self._until(limits) as until:
+            return self.toolbox.call(call, context or {}, until, approved=approved)
 
     @once
     def instances(self) -> Instances:
@@ -334,6 +355,7 @@ class Host:
         parameters: Mapping[str, Any] | None = None,
         tools: Sequence[ToolSchema] = (),
         schema: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
     ) -> TokenCount:
         """How many tokens a model would be given, by the service that runs it; nobody
         answers.
@@ -341,6 +363,7 @@ class Host:
         messages          what was said, oldest first; a string is the user's
         model, provider   as for `open`
         tools, schema     as for a `Prompt`
+        limits            end the call when they end, with `Cancelled`
 
         Raises `NoRoute` where no service counts tokens for that model, and
         `InvalidParameter` and `UnsupportedPart` as a call would.
@@ -348,8 +371,67 @@ class Host:
         said = [Message("user", messages)] if isinstance(messages, str) else messages
         prompt = Prompt(said, tools=tools, schema=schema)
         agent = self._agent("main", "chat", model, parameters or {}, provider)
-        with Cancellation(self._closing) as cancellation:
-            return agent.count_tokens(CountTokens(prompt), cancellation)
+        with self._until(limits) as until:
+            return agent.count_tokens(CountTokens(prompt), until)
+
+    def prompt(
+        self,
+        prompt: Prompt,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        in_pieces: bool = True,
+        limits: Limits | None = None,
+    ) -> Generator[Delta, None, Completion]:
+        """Ask a model once: the pieces of its answer as they come, then the whole. There is
+        neither a feature nor a record, and tools that it asks for are the caller's to run.
+
+        model, provider   as for `open`
+        in_pieces         whether the service is asked for pieces at all
+        limits            end the call when they end, with `Cancelled`
+
+        Closing the generator ends the call. Raises what went wrong, as `GenaiError`.
+        """
+        agent = self._agent("main", "chat", model, {}, provider)
+        with self._until(limits) as until:
+            return (yield from agent.stream(prompt, until, in_pieces=in_pieces))
+
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        purpose: Literal["query", "document"] = "document",
+        limits: Limits | None = None,
+    ) -> Vectors:
+        """Turn texts into vectors, one each, in order; see `prompt`."""
+        agent = self._agent("embed", "embed", model, parameters or {}, provider)
+        with self._until(limits) as until:
+            return agent.embed(Embed(texts, purpose=purpose), until)
+
+    def moderate(
+        self,
+        text: str,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        limits: Limits | None = None,
+    ) -> Verdict:
+        """Have a text judged by the rules of a service; see `prompt`."""
+        agent = self._agent("moderate", "moderate", model, {}, provider)
+        with self._until(limits) as until:
+            return agent.moderate(Moderate(text), until)
+
+    @contextmanager
+    def _until(self, limits: Limits | None) -> Iterator[Cancellation]:
+        """What ends when the host is closed, and when the caller's limits end."""
+        with (
+            Cancellation(self._closing) as until,
+            nullcontext() if limits is None else limits.on_cancel(until.cancel),
+        ):
+            yield until
 
     def close(self) -> None:
         """Close all conversations and providers. What is under way is cancelled."""
@@ -395,27 +477,20 @@ class Host:
             ) from None
 
     def _recorder(
-        self, wanted: Recorder | bool, opened: Opened
+        self, wanted: Recorder | bool, opened: Opened, owner: str | None
     ) -> tuple[Recorder | None, StoreError | None]:
         """Where a new conversation is recorded, and why it is not."""
         if wanted is False:
             return None, None
         if wanted is True and self.store is not None:
             try:
-                return self.store.create(opened, self.codec), None
+                return self.kept(owner).create(opened, self.codec), None
             except StoreError as error:
                 warn_unrecorded(error)
                 return Record([opened]), error
         recorder = Record() if wanted is True else wanted
         recorder.append(opened)
         return recorder, None
-
-    def _kept(self) -> Store:
-        if self.store is None:
-            raise ConfigurationError(
-                "this host keeps no conversations", hint="give it a store: Host(store=Store())"
-            )
-        return self.store
 
     def _converse(
         self,

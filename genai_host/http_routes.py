@@ -1,8 +1,8 @@
-"""The routes that plugins answer over HTTP: which of them a request is for, and its reply.
+"""What is answered over HTTP: the route that a request is for, and its reply.
 
-    HttpRoutes.answer → _found → _handler (imported once) → the plugin's function
+    HttpRoutes.answer → _found → _handler (imported once) → the function of the route
 
-Nothing is raised: what goes wrong is a reply as well, in the form
+Nothing is raised: what goes wrong is a reply as well, in the form that the API has for it, or
 
     {"error": {"code": "invalid_data", "message": "...", "hint": "...", "path": "$.message"}}
 """
@@ -11,28 +11,57 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from attrs import evolve
 
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply, status_of
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest, json_reply
+from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.telling import shown
 
 Handler = Callable[[RouteRequest], RouteReply]
+Form = Callable[[str, Mapping[str, str], Problem], RouteReply]
+"""A problem as a reply, of a path and the headers of a request."""
 
 _log = logging.getLogger(__name__)
 
 
-class HttpRoutes:
-    """Of one host. May be used from many threads."""
+def problem_reply(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
+    """A problem in the form of routes that have no other."""
+    error = {
+        "code": problem.code,
+        "message": problem.message,
+        **({"hint": problem.hint} if problem.hint else {}),
+        **({"path": problem.path} if problem.path else {}),
+    }
+    return json_reply({"error": error}, problem.status, with_retry_after(problem))
 
-    def __init__(self, host: Host) -> None:
+
+def with_retry_after(problem: Problem) -> dict[str, str]:
+    """The headers of the reply to a problem: whole seconds, as RFC 9110 has it."""
+    if problem.retry_after is None:
+        return dict(problem.headers)
+    return {**problem.headers, "retry-after": str(math.ceil(problem.retry_after))}
+
+
+class HttpRoutes:
+    """Of one host. May be used from many threads.
+
+    own    routes of whoever serves it, which come before those of plugins
+    form   how problems are told
+    """
+
+    def __init__(
+        self, host: Host, own: Iterable[HttpRoute] = (), form: Form = problem_reply
+    ) -> None:
         self._host = host
+        self._form = form
+        self._own = [_Pattern(route) for route in own]
         self._routes = [_Pattern(route) for route in host.registry.http_routes.values()]
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
@@ -41,25 +70,31 @@ class HttpRoutes:
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""
         found = self._found(method, path)
-        return found[0].size if isinstance(found, tuple) else 0
+        return 0 if isinstance(found, Problem) else found[0].size
 
     def answer(self, request: RouteRequest) -> RouteReply:
         """The reply to a request, its `parameters` still empty."""
+        reply = self._answered(request)
+        if isinstance(reply, Problem):
+            return self._form(request.path, request.headers, reply)
+        return reply
+
+    def _answered(self, request: RouteRequest) -> RouteReply | Problem:
         found = self._found(request.method, request.path)
-        if isinstance(found, RouteReply):
+        if isinstance(found, Problem):
             return found
         route, parameters = found
         if len(request.body) > route.size:
-            return failure(413, "too_large", f"at most {route.size} bytes are taken here")
+            return Problem(413, "too_large", f"at most {route.size} bytes are taken here")
         try:
             reply = self._handler(route)(evolve(request, parameters=parameters))
             if not isinstance(reply, RouteReply):
                 raise TypeError(f"{route.load} gave {shown(reply)}, which is no RouteReply")
         except GenaiError as error:
-            return error_reply(error)
+            return Problem.of(error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("the route %s failed", route.key)
-            return failure(500, "internal", "this failed; the log of the server says why")
+            return Problem(500, "internal", "this failed; the log of the server says why")
         return reply
 
     def close(self) -> None:
@@ -76,23 +111,14 @@ class HttpRoutes:
             except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
                 _log.warning("%s failed to close", type(each).__name__, exc_info=True)
 
-    def _found(self, method: str, path: str) -> tuple[HttpRoute, Mapping[str, str]] | RouteReply:
-        fitting = [
-            (pattern, parameters)
-            for pattern in self._routes
-            if (parameters := pattern.match(path)) is not None
-        ]
+    def _found(self, method: str, path: str) -> tuple[HttpRoute, Mapping[str, str]] | Problem:
+        fitting = _fitting(self._own, path) or _fitting(self._routes, path)
         if not fitting:
-            return failure(404, "not_found", "there is nothing here")
-        methods = sorted({pattern.route.method for pattern, _ in fitting})
+            return Problem(404, "not_found", "there is nothing here")
         able = [each for each in fitting if each[0].route.method == method]
         if not able:
-            return failure(
-                405,
-                "method_not_allowed",
-                f"use {', '.join(methods)}",
-                {"allow": ", ".join(methods)},
-            )
+            methods = ", ".join(sorted({pattern.route.method for pattern, _ in fitting}))
+            return Problem(405, "method_not_allowed", f"use {methods}", headers={"allow": methods})
         pattern, parameters = max(able, key=lambda each: each[0].rank)
         return pattern.route, parameters
 
@@ -140,22 +166,12 @@ class _Pattern:
         return parameters
 
 
-def error_reply(error: GenaiError) -> RouteReply:
-    """An error as a reply, with its next step, and for data the place in it."""
-    path = error.path if isinstance(error, InvalidData) else ""
-    return failure(status_of(error), error.code, error.message, hint=error.hint, path=path)
-
-
-def failure(
-    status: int,
-    code: str,
-    message: str,
-    headers: Mapping[str, str] | None = None,
-    **more: str,
-) -> RouteReply:
-    """The reply for what went wrong; of what more there is to say, empty texts are left out."""
-    error = {"code": code, "message": message, **{name: more[name] for name in more if more[name]}}
-    return json_reply({"error": error}, status, headers)
+def _fitting(patterns: Iterable[_Pattern], path: str) -> list[tuple[_Pattern, Mapping[str, str]]]:
+    return [
+        (pattern, parameters)
+        for pattern in patterns
+        if (parameters := pattern.match(path)) is not None
+    ]
 
 
 def _segments(path: str) -> Sequence[str]:

@@ -70,6 +70,7 @@ from genai_host.api.http import Framing, Http, HttpRequest
 from genai_host.api.http_provider import HttpProvider, http_provider
 from genai_host.api.http_routes import (
     HttpRoute,
+    Problem,
     RouteReply,
     RouteRequest,
     json_reply,
@@ -175,6 +176,7 @@ __all__ = [
     "Opaque",
     "Operation",
     "Part",
+    "Problem",
     "Progress",
     "Prompt",
     "Provider",

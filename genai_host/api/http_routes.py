@@ -76,6 +76,40 @@ def _is_path(value: Any) -> bool:
 
 
 @frozen
+class Problem:
+    """What went wrong with a request, free of the form that an API has for it.
+
+    status        of the reply
+    code          as that of an error of the host, `invalid_data`, or `not_found`,
+                  `method_not_allowed`, `too_large`, `internal` ...
+    hint          the next step; empty if there is none
+    path          where in the body, as `$.message`; empty if it is about no place in it
+    retry_after   seconds after which it may be asked again; None if that is not known
+    headers       sent with the reply, as `allow`
+    """
+
+    status: int
+    code: str
+    message: str
+    hint: str = ""
+    path: str = ""
+    retry_after: float | None = None
+    headers: Mapping[str, str] = field(factory=dict)
+
+    @classmethod
+    def of(cls, error: GenaiError) -> Problem:
+        """The problem that an error of the host is."""
+        return cls(
+            status_of(error),
+            error.code,
+            error.message,
+            error.hint,
+            error.path if isinstance(error, InvalidData) else "",
+            error.retry_after if isinstance(error, ProviderError) else None,
+        )
+
+
+@frozen
 class RouteRequest:
     """What a client sent. Query, headers and body are not in its repr: they hold keys.
 
@@ -85,6 +119,8 @@ class RouteRequest:
     headers      by name in lower case; of names that come twice, joined by a comma
     body         as it came; at most as much as the route takes
     limits       end when the client has gone: for what takes long, as a tool's do
+    user         who asks, as the server knows them: whose conversations they may see; empty
+                 for whoever runs the server
     """
 
     method: str
@@ -94,6 +130,7 @@ class RouteRequest:
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
     limits: Limits = field(kw_only=True, repr=False)
+    user: str = field(default="", kw_only=True)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

@@ -57,6 +57,7 @@ class Config(NamedTuple):
     read_only   whether no command may change anything
     record      whether the command line keeps conversations
     store       where: a file, or the address of a database; empty for the usual file
+    record_served   whether what programs ask of models through the server is kept as well
     file        where it stands, for errors; empty if in no file
     """
 
@@ -74,6 +75,7 @@ class Config(NamedTuple):
     read_only: bool = False
     record: bool = True
     store: str = ""
+    record_served: bool = False
     file: str = ""
 
     def blocks(self, plugin: str, distribution: str) -> str:

@@ -8,6 +8,7 @@ with Store() as store, Host(store=store) as host:
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
@@ -59,7 +60,22 @@ class Store:
         self._opened = Database(_place_of(where), patience)
         self._presence = Presence(self._opened)
         self._owner = owner
+        self._others: dict[str, Store] = {}
         self._now = now
+
+    def of(self, owner: str) -> Store:
+        """The same store, as another owner of conversations sees it. It is closed with
+        this one."""
+        if owner == self._owner:
+            return self
+        with self._lock:
+            if owner not in self._others:
+                database, writer = self._database, self._writer  # one for all of them
+                theirs = copy.copy(self)
+                vars(theirs).update(_owner=owner, _database=database, _writer=writer)
+                vars(theirs).pop("_library", None)
+                self._others[owner] = theirs
+            return self._others[owner]
 
     @property
     def place(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,22 +19,32 @@ from urllib.parse import parse_qsl
 
 from typing_extensions import Self
 
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
 from genai_host.host import Host
-from genai_host.http_routes import HttpRoutes, failure
+from genai_host.http_routes import Form, HttpRoutes, problem_reply
 
 
 class RouteServer:
     """Answers on a free port of 127.0.0.1, a thread for each connection, until it is
     closed. The host stays open.
 
-    url   where, without a slash at the end
+    own, form   as `HttpRoutes` takes them
+    user        who asks
+    url         where, without a slash at the end
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(
+        self,
+        host: Host,
+        own: Iterable[HttpRoute] = (),
+        form: Form = problem_reply,
+        *,
+        user: str = "",
+    ) -> None:
         self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.routes = HttpRoutes(host)
+        self._server.routes = HttpRoutes(host, own, form)
+        self._server.user = user
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -51,6 +61,7 @@ class RouteServer:
 
 class _Server(ThreadingHTTPServer):
     routes: HttpRoutes
+    user: str
     daemon_threads = True
     block_on_close = False  # a client may keep its connection
     request_queue_size = 256
@@ -105,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
         refusal = self._refusal(self.server.routes.limit(self.command, path))
         if refusal is not None:
             self.close_connection = True
-            self._send(refusal)
+            self._send(problem_reply(path, {}, refusal))
             return
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         with self.server.watching(self.connection) as left:
@@ -118,18 +129,19 @@ class _Handler(BaseHTTPRequestHandler):
                 },
                 body=body,
                 limits=left,
+                user=self.server.user,
             )
             self._send(self.server.routes.answer(request))
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
 
-    def _refusal(self, most: int) -> RouteReply | None:
+    def _refusal(self, most: int) -> Problem | None:
         """Why the body is not read: it says beforehand how long it is, or it has no end."""
         length = self.headers.get("content-length") or "0"
         if "transfer-encoding" in self.headers or not length.isdecimal():
-            return failure(411, "length_required", "the length of the body is needed")
+            return Problem(411, "length_required", "the length of the body is needed")
         if int(length[:20]) > most:
-            return failure(413, "too_large", f"at most {most} bytes are taken here")
+            return Problem(413, "too_large", f"at most {most} bytes are taken here")
         return None
 
     def _send(self, reply: RouteReply) -> None:

@@ -1,0 +1,216 @@
+"""What the APIs of others ask for: an answer of a model, or of a feature as if it were one.
+
+    answer → _of_model → Host.prompt
+           → _of_feature → Host.open → Conversation.stream
+
+Each API reads its own requests into an `Asked`, and writes what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import (
+    Answer,
+    Completion,
+    Delta,
+    Message,
+    Prompt,
+    RouteReply,
+    RouteRequest,
+    ToolSchema,
+)
+from genai_host.errors import InvalidData, StoreError
+from genai_host.host import Host
+from genai_host.record import Opened, TurnEnded, TurnStarted, new_tag
+from genai_host.recording import warn_unrecorded
+
+FEATURE = "feature:"
+"""What a name begins with that stands for a feature and not for a model."""
+
+
+@frozen(kw_only=True)
+class Asked:
+    """One request, free of the form of its API.
+
+    model        a name as `Host.open` takes it, or `feature:NAME`; None for the usual one
+    messages     what was said, oldest first
+    tools        tools that the client runs itself
+    tool_choice  `auto`, `none`, `required` or the name of a tool; None leaves it to the model
+    schema       JSON Schema of the answer; None for free text
+    parameters   model parameters, by the host's names
+    in_pieces    whether the answer is wanted as it is written
+    """
+
+    model: str | None
+    messages: Sequence[Message] = field(converter=tuple)
+    tools: Sequence[ToolSchema] = ()
+    tool_choice: str | None = None
+    schema: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(factory=dict)
+    in_pieces: bool = False
+
+
+class Answering:
+    """An answer that has begun: iterate over its pieces, once; `completion` is the whole.
+
+    What fails before the first piece is raised where this is made, so that the reply can
+    still have the status of that. `close`, or closing the reply, ends the answer.
+    """
+
+    def __init__(self, answer: Generator[Delta, None, Completion]) -> None:
+        self._answer = answer
+        self._first: Delta | None = None
+        self._whole: Completion | None = None
+        try:
+            self._first = next(answer)
+        except StopIteration as end:
+            self._whole = end.value
+
+    def __iter__(self) -> Iterator[Delta]:
+        if self._first is not None:
+            yield self._first
+            self._whole = yield from self._answer
+
+    @property
+    def completion(self) -> Completion:
+        """The whole answer, once the pieces have ended."""
+        if self._whole is None:
+            raise RuntimeError("the pieces have not ended")
+        return self._whole
+
+    def close(self) -> None:
+        self._answer.close()
+
+
+def answer(host: Host, asked: Asked, request: RouteRequest) -> Answering:
+    """Ask, and wait for the first piece of the answer. The client going ends it.
+
+    Raises what a call raises, as `GenaiError`; `InvalidData` for what a feature is not
+    asked for.
+    """
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        return Answering(_of_feature(host, asked, request))
+    return Answering(_of_model(host, asked, request))
+
+
+def whole(host: Host, asked: Asked, request: RouteRequest) -> Completion:
+    """Ask, and wait for the whole answer; see `answer`."""
+    answering = answer(host, asked, request)
+    for _ in answering:
+        pass
+    return answering.completion
+
+
+def streamed(
+    answering: Answering,
+    write: Callable[[Answering], Iterator[bytes]],
+    kind: str = "text/event-stream",
+) -> RouteReply:
+    """A reply whose body is written as the answer comes.
+
+    write   the bytes of the answer: what fails on the way, it writes as well
+    kind    its media type
+    """
+    headers = {"content-type": kind, "cache-control": "no-store"}
+    return RouteReply(_Body(answering, write), headers=headers)
+
+
+class _Body:
+    """Closing it ends the answer, also where nobody has asked for the first bytes: a
+    generator that has not begun would not notice."""
+
+    def __init__(self, answering: Answering, write: Callable[[Answering], Iterator[bytes]]) -> None:
+        self._answering = answering
+        self._bytes = write(answering)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._bytes
+
+    def close(self) -> None:
+        close = getattr(self._bytes, "close", None)
+        if close is not None:
+            close()
+        self._answering.close()
+
+
+def _of_model(
+    host: Host, asked: Asked, request: RouteRequest
+) -> Generator[Delta, None, Completion]:
+    prompt = Prompt(
+        asked.messages,
+        tools=asked.tools,
+        tool_choice=asked.tool_choice,
+        schema=asked.schema,
+        parameters=asked.parameters,
+    )
+    completion = yield from host.prompt(
+        prompt, model=asked.model, in_pieces=asked.in_pieces, limits=request.limits
+    )
+    if host.config.record_served and host.store is not None:
+        try:
+            _keep(host, asked, completion, request.user)
+        except StoreError as error:  # which keeps nobody from an answer
+            warn_unrecorded(error)
+    return completion
+
+
+def _keep(host: Host, asked: Asked, completion: Completion, user: str) -> None:
+    """Put what was asked and answered into the store, as a conversation of one turn."""
+    feature = host.feature(host.config.feature)
+    route = completion.route
+    *before, message = asked.messages
+    record = host.kept(user).create(
+        Opened(
+            feature=feature.name,
+            version=feature.version,
+            models={"main": f"{route.model}@{route.provider}"} if route else {},
+            parameters=asked.parameters,
+            history=tuple(before),
+            began=host.clock.now().isoformat(timespec="seconds"),
+            tag=new_tag(),
+        ),
+        host.codec,
+    )
+    record.append(TurnStarted(0, message, feature.version, len(before)))
+    said = Answer(
+        completion.text,
+        data=completion.value,
+        adds=[message, completion.message],
+        usage=completion.usage,
+    )
+    record.append(TurnEnded(0, said))
+
+
+def _of_feature(
+    host: Host, asked: Asked, request: RouteRequest
+) -> Generator[Delta, None, Completion]:
+    """A feature has tools and models of its own: what it is given is what was said."""
+    name = (asked.model or "").removeprefix(FEATURE)
+    if asked.tools:
+        raise InvalidData(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
+    if not asked.messages or asked.messages[-1].role != "user":
+        raise InvalidData("the last message must be the user's", path="$.messages")
+    *before, message = asked.messages
+    conversation = host.open(
+        name,
+        history=before,
+        parameters=asked.parameters,
+        record=host.config.record_served,
+        owner=request.user,
+        returns=asked.schema,
+    )
+    shown: list[str] = []
+    with conversation, request.limits.on_cancel(conversation.close):
+        for event in conversation.stream(message):
+            if isinstance(event.data, Delta):
+                shown.append(event.data.text)
+                yield event.data
+            elif event.answer is not None:
+                said = event.answer
+    if not "".join(shown).endswith(said.summary):  # it was not shown as it was written
+        yield Delta(f"\n\n{said.summary}" if shown else said.summary)
+    return Completion(Message("assistant", said.summary), usage=said.usage, value=said.data)

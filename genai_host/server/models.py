@@ -1,0 +1,74 @@
+"""What may stand as `model` in a request to the APIs of others."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from genai_host.api import Operation
+from genai_host.errors import GenaiError, NotFound
+from genai_host.host import Host
+from genai_host.server.asking import FEATURE
+
+
+@frozen
+class ServedModel:
+    """
+    name         `model@provider`, `provider/id`, an alias, or `feature:NAME`
+    owner        the provider instance; `genai-host` for a feature
+    operation    what it is for
+    window       tokens that prompt and answer share; None if unknown
+    capabilities as `CAPABILITIES` names them
+    help         one line; may be empty
+    """
+
+    name: str
+    owner: str
+    operation: Operation = "chat"
+    window: int | None = None
+    capabilities: frozenset[str] = frozenset()
+    help: str = ""
+
+
+def served_models(host: Host) -> list[ServedModel]:
+    """Every route that runs, the first of each name; the aliases of those; the features."""
+    found: dict[str, ServedModel] = {}
+    for route in host.catalog.matrix():
+        if route.runs:
+            found.setdefault(
+                route.name,
+                ServedModel(
+                    route.name,
+                    route.provider,
+                    route.operation,
+                    route.window,
+                    route.capabilities,
+                ),
+            )
+    for alias in host.config.aliases:
+        try:
+            best = host.catalog.resolve(alias)[0]
+        except GenaiError:
+            continue  # it stands for nothing that runs
+        found.setdefault(
+            alias,
+            ServedModel(alias, best.provider, best.operation, best.window, best.capabilities),
+        )
+    for feature in host.registry.features.values():
+        name = f"{FEATURE}{feature.name}"
+        found[name] = ServedModel(name, "genai-host", help=feature.help)
+    return list(found.values())
+
+
+def served_model(host: Host, name: str) -> ServedModel:
+    """The one of a name; also of one that resolves and is not listed, as `smollm2`. Raises
+    `NotFound`."""
+    for each in served_models(host):
+        if each.name == name:
+            return each
+    for operation in ("chat", "embed", "moderate"):
+        try:
+            best = host.catalog.resolve(name, None, operation)[0]
+        except GenaiError:
+            continue
+        return ServedModel(name, best.provider, operation, best.window, best.capabilities)
+    raise NotFound(f"there is no model {name!r}", hint="GET /v1/models lists them")
