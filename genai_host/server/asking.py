@@ -8,7 +8,7 @@ Each API reads its own requests into an `Asked`, and writes what comes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -32,6 +32,10 @@ FEATURE = "feature:"
 """What a name begins with that stands for a feature and not for a model."""
 
 
+def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(messages)
+
+
 @frozen(kw_only=True)
 class Asked:
     """One request, free of the form of its API.
@@ -46,7 +50,7 @@ class Asked:
     """
 
     model: str | None
-    messages: Sequence[Message] = field(converter=tuple)
+    messages: Sequence[Message] = field(converter=_kept)
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
