@@ -11,10 +11,12 @@ import requests
 from attrs import frozen
 from fixtures import MakeHost
 
-from genai_host import Host
+from genai_host import Config, Host
 from genai_host.server.gemini.problems import problem_reply
 from genai_host.server.gemini.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 
 
 def user(*parts: Any) -> dict[str, Any]:
@@ -77,7 +79,7 @@ class Api:
 
 @contextmanager
 def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
-    host = make_host(fake=fake, **given)
+    host = make_host(fake=fake, **{"config": CONFIG, **given})
     with RouteServer(host, ROUTES, form=_form) as server, requests.Session() as client:
         yield Api(server.url, fake, host, client)
 

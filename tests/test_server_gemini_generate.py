@@ -206,7 +206,7 @@ class TestContents:
 
     def test_calls_and_results_without_ids(self, api: Api) -> None:
         names = ("look", "hear", "look")
-        calls = [{"functionCall": {"name": name}} for name in names]
+        calls: list[Any] = [{"functionCall": {"name": name}} for name in names]
         results = [
             {"functionResponse": {"name": name, "response": {"output": each}}}
             for name, each in [("look", "1"), ("look", "2"), ("hear", "3")]
