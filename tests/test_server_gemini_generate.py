@@ -192,8 +192,8 @@ class TestContents:
         )
 
     def test_calls_and_results_with_ids(self, api: Api) -> None:
-        calls = [{"functionCall": {"id": id, "name": "look", "args": {}}} for id in ("a", "b")]
-        results = [
+        calls = [{"functionCall": {"id": id, "name": "look", "args": {}}} for id in "ab"]
+        results: list[Any] = [
             {"functionResponse": {"id": id, "name": "look", "response": {"output": id}}}
             for id in ("b", "a")
         ]

@@ -10,9 +10,7 @@ import pytest
 from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
-from genai_host import Config
 from genai_host.api import ToolSchema
-from genai_host.config import InstanceConfig
 from genai_host.server.gemini.schemas import json_schema
 from genai_host.server.given import Given
 from genai_host.testing import FakeModel
@@ -104,25 +102,22 @@ class TestParameters:
         self, make_host: MakeHost
     ) -> None:
 
-        reply = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
-        with FakeService([json_reply(reply)]) as service:
-            settings = {"base_url": service.url, "api_key": "key"}
-            config = Config(providers={"google": InstanceConfig("gemini", settings=settings)})
-            with serving(make_host, FakeModel(), gemini=genai_vendor_gemini, config=config) as api:
-                body = {
-                    "contents": [HI],
-                    "generationConfig": {
-                        "thinkingConfig": {"includeThoughts": True, "thinkingLevel": "LOW"}
-                    },
-                    "safetySettings": [
-                        {"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}
-                    ],
-                }
-                name = "google/gemini-new"
-                assert api.call("generateContent", body, name).status_code == 200
+        said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
+        body: dict[str, Any] = {
+            "contents": [HI],
+            "generationConfig": {
+                "thinkingConfig": {"includeThoughts": True, "thinkingLevel": "LOW"}
+            },
+            "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        }
+        with FakeService([json_reply(said)]) as service:
+            monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+            with serving(make_host, FakeModel(), gemini=genai_vendor_gemini) as api:
+                reply = api.call("generateContent", body, "gemini/gemini-new")
+                assert reply.status_code == 200, reply.text
             (received,) = service.requests
-            assert received.json()["generationConfig"] == body["generationConfig"]
-            assert received.json()["safetySettings"] == body["safetySettings"]
+        assert received.json()["generationConfig"] == body["generationConfig"]
+        assert received.json()["safetySettings"] == body["safetySettings"]
 
 
 class TestSchemas:
