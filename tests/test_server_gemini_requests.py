@@ -99,10 +99,10 @@ class TestParameters:
         assert error["details"][0]["reason"] == "INVALID_PARAMETER"
 
     def test_those_of_thinking_and_safety_reach_a_model_that_takes_them(
-        self, make_host: MakeHost
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-
-        said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
+        monkeypatch.setenv("GEMINI_API_KEY", "key")
+said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
         body: dict[str, Any] = {
             "contents": [HI],
             "generationConfig": {
