@@ -102,7 +102,7 @@ class TestParameters:
         self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("GEMINI_API_KEY", "key")
-said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
+        said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
         body: dict[str, Any] = {
             "contents": [HI],
             "generationConfig": {

@@ -117,12 +117,11 @@ class Given:
 
     def bytes(self, name: str) -> bytes:
         """What is in base64, of either alphabet."""
-        text = self.text(name)
-        try:
-            plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
-            return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise self.wrong(name, "no base64") from error
+        return _bytes(self.text(name), self.at(name))
+
+    def bytes_at(self, name: str, number: int) -> bytes:
+        """The same, of one text of a list."""
+        return _bytes(self.texts(name)[number], f"{self.at(name)}[{number}]")
 
     def list(self, name: str) -> Sequence[Any]:
         """Empty if it is not there."""
@@ -170,6 +169,14 @@ class Given:
 
     def wrong(self, name: str, why: str) -> InvalidData:
         return InvalidData(f"{name}: {shown(self.raw(name))} is {why}", path=self.at(name))
+
+
+def _bytes(text: str, path: str) -> bytes:
+    try:
+        plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidData(f"{shown(text)} is no base64", path=path) from error
 
 
 _PLAIN_ALPHABET = str.maketrans("-_", "+/")
