@@ -115,15 +115,15 @@ class Given:
             raise self.wrong(name, "no number")
         return value  # type: ignore[no-any-return]  # it was looked at
 
-    def bytes(self, name: str) -> bytes:
+    def data(self, name: str) -> bytes:
         """What is in base64, of either alphabet."""
         return _bytes(self.text(name), self.at(name))
 
-    def bytes_at(self, name: str, number: int) -> bytes:
+    def data_at(self, name: str, number: int) -> bytes:
         """The same, of one text of a list."""
         return _bytes(self.texts(name)[number], f"{self.at(name)}[{number}]")
 
-    def list(self, name: str) -> Sequence[Any]:
+    def values(self, name: str) -> Sequence[Any]:
         """Empty if it is not there."""
         value = self.raw(name)
         if value is not None and not isinstance(value, list):
@@ -131,7 +131,7 @@ class Given:
         return value or ()
 
     def texts(self, name: str) -> Sequence[str]:
-        values = self.list(name)
+        values = self.values(name)
         for number, each in enumerate(values):
             if not isinstance(each, str):
                 raise InvalidData(f"{shown(each)} is no text", path=f"{self.at(name)}[{number}]")
@@ -144,7 +144,7 @@ class Given:
     def objects(self, name: str) -> Sequence[Given]:
         return [
             Given(each, f"{self.at(name)}[{number}]", camel=self._camel)
-            for number, each in enumerate(self.list(name))
+            for number, each in enumerate(self.values(name))
         ]
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:

@@ -17,6 +17,7 @@ from attrs import frozen
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
+from genai_host.server.able import able
 from genai_host.server.asking import FEATURE, Asked, answer, streamed, whole
 from genai_host.server.gemini import embedding
 from genai_host.server.gemini.configs import configured, safety
@@ -25,7 +26,6 @@ from genai_host.server.gemini.names import model_named
 from genai_host.server.gemini.replies import Writer
 from genai_host.server.gemini.tools import chosen, tools_in
 from genai_host.server.given import Given, body_of
-from genai_host.server.taken import parameters_taken
 
 _Method = Callable[[str, RouteRequest, Host], RouteReply]
 
@@ -87,7 +87,7 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteReply:
 
 
 def _read(body: Given, model: str, host: Host, *, in_pieces: bool) -> _Read:
-    taken = parameters_taken(host, model)
+    taken = able(host, model).parameters
     config = configured(body.object("generationConfig"), taken)
     tools, choice = chosen(body, tools_in(body))
     asked = Asked(

@@ -61,7 +61,7 @@ def configured(config: Given | None, taken: Mapping[str, Any]) -> Configured:
         return Configured()
     if config.whole("candidateCount") not in (None, 1):
         raise config.wrong("candidateCount", "more than one answer, which is not supported here")
-    if [each for each in config.list("responseModalities") if each not in ("TEXT", "text")]:
+    if [each for each in config.values("responseModalities") if each not in ("TEXT", "text")]:
         raise config.wrong("responseModalities", "not supported here: models answer in text")
     parameters: dict[str, Any] = {}
     for wire, name in _NUMBERS.items():

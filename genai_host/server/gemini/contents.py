@@ -165,7 +165,7 @@ def _name(given: Given) -> str:
 
 
 def _data(given: Given) -> Image | File:
-    media_type, data = given.text("mimeType"), given.bytes("data")
+    media_type, data = given.text("mimeType"), given.data("data")
     name = given.text("displayName")
     if not (data and media_type):
         raise InvalidData("inlineData has a mimeType and data", path=given.path)

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 from genai_host.api import RouteReply, RouteRequest, Usage, json_reply
 from genai_host.errors import InvalidData
 from genai_host.host import Host
+from genai_host.server.able import able
 from genai_host.server.gemini.contents import text_of
 from genai_host.server.given import Given, body_of
-from genai_host.server.taken import parameters_taken
 
 _MOST = 100
 """Texts at once, as many as the service of that API takes."""
@@ -73,7 +73,7 @@ def _embedded(
     wanted: Sequence[_Wanted], model: str, request: RouteRequest, host: Host
 ) -> tuple[list[Sequence[float]], Usage]:
     """What follows each other and is wanted alike is asked for at once."""
-    taken = parameters_taken(host, model, "embed")
+    taken = able(host, model, "embed").parameters
     vectors: list[Sequence[float]] = []
     usage = Usage()
     for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):

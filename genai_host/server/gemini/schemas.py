@@ -81,7 +81,7 @@ def _inner_by_name(given: Given, name: str, written: str) -> Any:
 
 
 def _enum(given: Given, name: str, written: str) -> Any:
-    return list(given.list(name))
+    return list(given.values(name))
 
 
 _READ: Mapping[str, Callable[[Given, str, str], Any]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
+from genai_host.server.able import able
 from genai_host.server.asking import Asked, answer
 from genai_host.server.given import Given, body_of
 from genai_host.server.ollama.messages import messages_in, tools_in
@@ -18,20 +19,19 @@ from genai_host.server.ollama.options import (
     thinking_in,
 )
 from genai_host.server.ollama.replies import Writer, as_message, written
-from genai_host.server.taken import parameters_taken
 
 
 def chat(request: RouteRequest, host: Host) -> RouteReply:
     """In pieces unless told otherwise."""
     body = body_of(request)
     sent, model = model_in(body)
-    taken = parameters_taken(host, model)
+    can = able(host, model)
     schema = schema_in(body)
-    thoughts, thinking = thinking_in(body, taken)
+    thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(body)
     messages = messages_in(body)
     tools = tools_in(body)
-    parameters = {**parameters_in(body, taken), **thinking}
+    parameters = {**parameters_in(body, can.parameters), **thinking}
     in_pieces = body.flag("stream") is not False
     writer = Writer(sent, thoughts, schema is not None, as_message, host.clock)
     if not messages:

@@ -10,11 +10,11 @@ from typing import Any
 from genai_host.api import RouteReply, RouteRequest, Vectors, json_reply
 from genai_host.errors import InvalidData
 from genai_host.host import Host
+from genai_host.server.able import able
 from genai_host.server.given import Given, body_of
 from genai_host.server.ollama.names import model_in
 from genai_host.server.ollama.options import OF_THE_MACHINE
 from genai_host.server.ollama.replies import nanoseconds
-from genai_host.server.taken import parameters_taken
 
 _MOST = 2048
 """Texts at once: services take about as many in one request."""
@@ -50,7 +50,7 @@ def embeddings(request: RouteRequest, host: Host) -> RouteReply:
 def _embedded(
     texts: list[str], body: Given, model: str, request: RouteRequest, host: Host
 ) -> Vectors:
-    taken = parameters_taken(host, model, "embed")
+    taken = able(host, model, "embed").parameters
     parameters: dict[str, Any] = {}
     options = body.object("options")
     if options is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from genai_host.api import Message, RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
+from genai_host.server.able import able
 from genai_host.server.asking import Asked, answer
 from genai_host.server.given import body_of
 from genai_host.server.ollama.chat import what_is_wanted
@@ -19,22 +20,21 @@ from genai_host.server.ollama.options import (
     thinking_in,
 )
 from genai_host.server.ollama.replies import Writer, as_response, written
-from genai_host.server.taken import parameters_taken
 
 
 def generate(request: RouteRequest, host: Host) -> RouteReply:
     """In pieces unless told otherwise."""
     body = body_of(request)
     sent, model = model_in(body)
-    taken = parameters_taken(host, model)
+    can = able(host, model)
     schema = schema_in(body)
-    thoughts, thinking = thinking_in(body, taken)
+    thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(
         body, "suffix", "template", "raw", "context", "width", "height", "steps"
     )
     system, prompt = body.text("system"), body.text("prompt")
     images = images_in(body)
-    parameters = {**parameters_in(body, taken), **thinking}
+    parameters = {**parameters_in(body, can.parameters), **thinking}
     in_pieces = body.flag("stream") is not False
     writer = Writer(sent, thoughts, schema is not None, as_response, host.clock)
     if not (prompt or images):

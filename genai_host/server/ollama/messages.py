@@ -36,7 +36,7 @@ def images_in(given: Given) -> list[Image]:
     """Pictures in base64. Raises `InvalidData`."""
     found = []
     for number in range(len(given.texts("images"))):
-        part = part_of(given.bytes_at("images", number))
+        part = part_of(given.data_at("images", number))
         if not isinstance(part, Image):
             path = f"{given.at('images')}[{number}]"
             raise InvalidData("this is no picture of a kind that is known here", path=path)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.errors import InvalidData
+from genai_host.server.able import Able
 from genai_host.server.given import Given
 from genai_host.server.offered import check_schema
 
@@ -54,8 +55,12 @@ def parameters_in(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
     found.update({name: options.whole(name) for name in _WHOLE_NUMBERS})
     usual = {**_NUMBERS, **_WHOLE_NUMBERS}
     given = {
-        name: value for name, value in found.items() if value is not None and value != usual[name]
+        name: value
+        for name, value in found.items()
+        if value is not None and (name in taken or value != usual[name])
     }
+    if given.get("top_k") == 0:  # which is no number of tokens to choose among
+        del given["top_k"]
     most = options.whole("num_predict")
     if most is not None and most >= 0:  # below, there is no limit
         given["max_tokens"] = most
@@ -68,14 +73,17 @@ def parameters_in(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def thinking_in(body: Given, taken: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
+def thinking_in(body: Given, can: Able) -> tuple[bool, dict[str, Any]]:
     """Whether what the model thinks is to be shown, and the parameters that tell it to think.
-    Raises `InvalidData`."""
+    Raises `InvalidData`, also if it does not think."""
     think = body.raw("think")
     if think is None:
         return True, {}
     if not isinstance(think, bool) and think not in _LEVELS:
         raise body.wrong("think", f"neither true nor false nor one of {', '.join(_LEVELS)}")
+    if think and "reasoning" not in can.capabilities:
+        raise InvalidData("this model does not support thinking", path=body.at("think"))
+    taken = can.parameters
     if "think" in taken:
         return think is not False, {"think": think}
     found: dict[str, Any] = {}

@@ -16,15 +16,10 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("POST", "/api/show", f"{_HERE}.models:show"),
     HttpRoute("GET", "/api/ps", f"{_HERE}.models:running"),
     HttpRoute("GET", "/api/version", f"{_HERE}.models:version"),
-    *(
-        HttpRoute(method, path, f"{_HERE}.models:elsewhere")
-        for method, path in (
-            ("POST", "/api/pull"),
-            ("POST", "/api/push"),
-            ("POST", "/api/create"),
-            ("POST", "/api/copy"),
-            ("DELETE", "/api/delete"),
-            ("POST", "/api/blobs/{digest}"),
-        )
-    ),
+    HttpRoute("POST", "/api/pull", f"{_HERE}.models:elsewhere"),
+    HttpRoute("POST", "/api/push", f"{_HERE}.models:elsewhere"),
+    HttpRoute("POST", "/api/create", f"{_HERE}.models:elsewhere"),
+    HttpRoute("POST", "/api/copy", f"{_HERE}.models:elsewhere"),
+    HttpRoute("DELETE", "/api/delete", f"{_HERE}.models:elsewhere"),
+    HttpRoute("POST", "/api/blobs/{digest}", f"{_HERE}.models:elsewhere"),
 )
