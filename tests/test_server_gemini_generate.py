@@ -255,6 +255,17 @@ class TestContents:
         api.generate(user("hi"), {"role": "model"}, user("well?"))
         assert [message.role for message in heard(api)] == ["user", "user"]
 
+    def test_a_stream_as_a_client_kept_it(self, api: Api) -> None:
+        thoughts = [{"text": each, "thought": True} for each in ("h", "m")]
+        pieces = [model(each) for each in (*thoughts, "hel", "lo", "")]
+        api.generate(user("hi"), *pieces, user("and"), user("now?"))
+        assert heard(api) == [
+            Message("user", "hi"),
+            Message("assistant", [Reasoning("hm"), Text("hello")]),
+            Message("user", "and"),
+            Message("user", "now?"),
+        ]
+
 
 class TestNames:
     @pytest.mark.parametrize(

@@ -43,8 +43,13 @@ def messages_in(body: Given) -> list[Message]:
     if not contents:
         raise InvalidData("contents is not specified", path=body.at("contents"))
     pairing = Pairing()
-    said = [message for each in contents for message in _messages(each, pairing)]
-    return [*_system(body), *said]
+    said: list[Message] = []
+    for each in contents:
+        for message in _messages(each, pairing):
+            if said and said[-1].role == message.role != "user":  # as a client keeps a stream
+                message = Message(message.role, [*said.pop().content, *message.content])
+            said.append(message)
+    return [*_system(body), *map(_joined, said)]
 
 
 def text_of(content: Given) -> str:
@@ -56,6 +61,22 @@ def text_of(content: Given) -> str:
         part.nothing_else()
     content.nothing_else()
     return "".join(texts)
+
+
+def _joined(message: Message) -> Message:
+    """What a model said in pieces is one text again."""
+    if message.role != "assistant":
+        return message
+    joined: list[Part] = []
+    for part in message.content:
+        last = joined[-1] if joined else None
+        if isinstance(part, Text) and isinstance(last, Text):
+            joined[-1] = Text(last.text + part.text)
+        elif isinstance(part, Reasoning) and isinstance(last, Reasoning):
+            joined[-1] = Reasoning(last.text + part.text)
+        else:
+            joined.append(part)
+    return Message("assistant", joined)
 
 
 def _system(body: Given) -> Iterator[Message]:
@@ -98,7 +119,7 @@ def _parts(given: Given, pairing: Pairing, model: bool) -> Iterator[Part]:
         if signature:
             yield Opaque(OWN, {"text": text, "thought": True, SIGNATURE: signature})
     elif kind == "text":
-        yield from [Text(text)] if text or not signature else []
+        yield from [Text(text)] if text or not (signature or model) else []
         if signature and model:
             yield Opaque(
                 OWN, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
