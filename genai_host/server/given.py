@@ -42,6 +42,7 @@ class Given:
 
     path    where it stands in the body, as `$.messages[0]`
     value   all of it
+    read    names of the fields that were looked at so far
 
     All that reads a field raises `InvalidData`, with the place, for what is no such thing.
     """
@@ -53,7 +54,7 @@ class Given:
         self.value: Mapping[str, Any] = value
         self._camel = camel
         self._names: dict[str, str] = {}  # as they were written
-        self._read: set[str] = set()
+        self.read: set[str] = set()
         for written, each in value.items():
             name = _in_camel_case(written) if camel else written
             if name in self._names:
@@ -74,7 +75,7 @@ class Given:
 
     def raw(self, name: str) -> Any:
         """Whatever it is; None if it is not there."""
-        self._read.add(name)
+        self.read.add(name)
         return self.value[self._names[name]] if name in self._names else None
 
     def text(self, name: str, usual: str = "") -> str:
@@ -117,11 +118,11 @@ class Given:
 
     def data(self, name: str) -> bytes:
         """What is in base64, of either alphabet."""
-        return _bytes(self.text(name), self.at(name))
+        return bytes_of(self.text(name), self.at(name))
 
     def data_at(self, name: str, number: int) -> bytes:
         """The same, of one text of a list."""
-        return _bytes(self.texts(name)[number], f"{self.at(name)}[{number}]")
+        return bytes_of(self.texts(name)[number], f"{self.at(name)}[{number}]")
 
     def values(self, name: str) -> Sequence[Any]:
         """Empty if it is not there."""
@@ -164,14 +165,15 @@ class Given:
     def nothing_else(self) -> None:
         """Raises `InvalidData` if there is a field that nobody read."""
         for name, written in self._names.items():
-            if name not in self._read:
+            if name not in self.read:
                 raise InvalidData(f"there is no field {shown(written)} here", path=self.path)
 
     def wrong(self, name: str, why: str) -> InvalidData:
         return InvalidData(f"{name}: {shown(self.raw(name))} is {why}", path=self.at(name))
 
 
-def _bytes(text: str, path: str) -> bytes:
+def bytes_of(text: str, path: str) -> bytes:
+    """What is in base64, of either alphabet. Raises `InvalidData`."""
     try:
         plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
