@@ -62,7 +62,7 @@ class TestTheReply:
 
     @pytest.mark.parametrize(
         ("finish", "reason"),
-        [("length", "length"), ("tool_calls", "stop"), ("content_filter", "stop")],
+        [("length", "length"), ("tool_calls", "stop"), ("content_filter", "content_filter")],
     )
     def test_why_it_ended(self, api: Api, finish: Any, reason: str) -> None:
         api.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from genai_host.api import Operation
 from genai_host.api.dialects import CAPABILITIES
-from genai_host.errors import NotFound
+from genai_host.errors import NoRoute, NotFound
 from genai_host.host import Host
 from genai_host.server.asking import FEATURE
 
@@ -33,5 +33,8 @@ def able(host: Host, model: str, operation: Operation = "chat") -> Able:
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
             raise NotFound(f"there is no model {model!r} for {operation}")
         return Able()
-    best = host.catalog.resolve(model, None, operation)[0]
+    try:
+        best = host.catalog.resolve(model, None, operation)[0]
+    except NoRoute:  # what it lacked may have come since
+        best = host.refresh().resolve(model, None, operation)[0]
     return Able(best.parameters, best.capabilities)

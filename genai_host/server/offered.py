@@ -36,10 +36,16 @@ def check_schema(schema: Mapping[str, Any], path: str) -> None:
         raise InvalidData(error.message, path=path + error.path.removeprefix("$")) from error
 
 
+_MOST = 512
+"""Tools of one request: checking each takes its time."""
+
+
 def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
-    """Raises `InvalidData` if two have one name."""
+    """Raises `InvalidData` if two have one name, or there are too many."""
     by_name: dict[str, ToolSchema] = {}
     for tool in tools:
+        if len(by_name) == _MOST:
+            raise InvalidData(f"there are more than {_MOST} tools", path=path)
         if tool.name in by_name:
             raise InvalidData(f"two tools are called {tool.name}", path=path)
         by_name[tool.name] = tool

@@ -209,7 +209,7 @@ def test_googles_own_tools_are_refused(side: Side) -> None:
         )
 
 
-class Trip(BaseModel):
+class Trip(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
     city: str
     days: int | None = None
     stops: list[str] = []

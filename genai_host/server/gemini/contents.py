@@ -7,6 +7,7 @@ to thought signatures.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from genai_host.api import (
     File,
@@ -22,7 +23,7 @@ from genai_host.api import (
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
 from genai_host.server.given import Given
-from genai_host.server.pairing import Pairing
+from genai_host.server.pairing import Pairing, together
 
 OWN = "gemini"
 """The dialect whose signatures these are."""
@@ -43,13 +44,8 @@ def messages_in(body: Given) -> list[Message]:
     if not contents:
         raise InvalidData("contents is not specified", path=body.at("contents"))
     pairing = Pairing()
-    said: list[Message] = []
-    for each in contents:
-        for message in _messages(each, pairing):
-            if said and said[-1].role == message.role != "user":  # as a client keeps a stream
-                message = Message(message.role, [*said.pop().content, *message.content])
-            said.append(message)
-    return [*_system(body), *map(_joined, said)]
+    said = [message for each in contents for message in _messages(each, pairing)]
+    return [*_system(body), *map(_joined, together(said, "tool", "assistant"))]
 
 
 def text_of(content: Given) -> str:
@@ -68,14 +64,14 @@ def _joined(message: Message) -> Message:
     if message.role != "assistant":
         return message
     joined: list[Part] = []
-    for part in message.content:
-        last = joined[-1] if joined else None
-        if isinstance(part, Text) and isinstance(last, Text):
-            joined[-1] = Text(last.text + part.text)
-        elif isinstance(part, Reasoning) and isinstance(last, Reasoning):
-            joined[-1] = Reasoning(last.text + part.text)
+    for kind, parts in groupby(message.content, key=type):
+        if kind is Text:
+            joined.append(Text("".join(part.text for part in parts if isinstance(part, Text))))
+        elif kind is Reasoning:
+            texts = [part.text for part in parts if isinstance(part, Reasoning)]
+            joined.append(Reasoning("".join(texts)))
         else:
-            joined.append(part)
+            joined += parts
     return Message("assistant", joined)
 
 

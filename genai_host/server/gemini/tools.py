@@ -5,7 +5,7 @@ Source: Gemini API reference, "Tool", "FunctionDeclaration", "FunctionCallingCon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import ToolSchema
@@ -26,7 +26,10 @@ _MODES: Mapping[str, str | None] = {
 
 def tools_in(body: Given) -> list[ToolSchema]:
     """Raises `InvalidData`, also for tools that Google's services run themselves."""
-    found = []
+    return each_once(_declared(body), body.at("tools"))
+
+
+def _declared(body: Given) -> Iterator[ToolSchema]:
     for tool in body.objects("tools"):
         for name, _ in tool.names():
             if name != _DECLARATIONS:
@@ -34,8 +37,7 @@ def tools_in(body: Given) -> list[ToolSchema]:
                     f"the tool {name} is not supported here: only {_DECLARATIONS} are",
                     path=tool.at(name),
                 )
-        found += [_tool(each) for each in tool.objects(_DECLARATIONS)]
-    return each_once(found, body.at("tools"))
+        yield from map(_tool, tool.objects(_DECLARATIONS))
 
 
 def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:

@@ -14,7 +14,7 @@ from genai_host.attachments import part_of
 from genai_host.errors import InvalidData
 from genai_host.server.given import Given
 from genai_host.server.offered import each_once, offered_tool
-from genai_host.server.pairing import Pairing
+from genai_host.server.pairing import Pairing, together
 
 _ROLES = ("system", "user", "assistant", "tool")
 
@@ -22,14 +22,8 @@ _ROLES = ("system", "user", "assistant", "tool")
 def messages_in(body: Given) -> list[Message]:
     """Oldest first; results that follow each other are one message. Raises `InvalidData`."""
     pairing = Pairing()
-    said: list[Message] = []
-    for given in body.objects("messages"):
-        message = _message(given, pairing)
-        if message.role == "tool" and said and said[-1].role == "tool":
-            said[-1] = Message("tool", [*said[-1].content, *message.content])
-        elif message.content:
-            said.append(message)
-    return said
+    said = [_message(given, pairing) for given in body.objects("messages")]
+    return together((message for message in said if message.content), "tool")
 
 
 def images_in(given: Given) -> list[Image]:
@@ -46,7 +40,7 @@ def images_in(given: Given) -> list[Image]:
 
 def tools_in(body: Given) -> list[ToolSchema]:
     """Raises `InvalidData`."""
-    return each_once([_tool(each) for each in body.objects("tools")], body.at("tools"))
+    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
 def _message(given: Given, pairing: Pairing) -> Message:

@@ -140,11 +140,12 @@ def _others(completion: Completion) -> _Wire:
 
 
 def _end(completion: Completion) -> _Wire:
-    """It has words for being done and for the limit, and nothing to say of other ends."""
+    """It has words for being done and for the limit; of other ends the host's is told, so
+    that nobody takes them for that."""
     total = nanoseconds(completion.seconds)
     return {
         "done": True,
-        "done_reason": "length" if completion.finish == "length" else "stop",
+        "done_reason": "stop" if completion.finish == "tool_calls" else completion.finish,
         "total_duration": total,
         "load_duration": 0,
         "prompt_eval_count": completion.usage.input,
