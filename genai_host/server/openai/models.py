@@ -9,7 +9,7 @@ from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
-from genai_host.server.models import ServedModel, served_model, served_models
+from genai_host.server.models import ServedModel, name_in, served_model, served_models
 
 
 def listed(request: RouteRequest, host: Host) -> RouteReply:
@@ -19,7 +19,7 @@ def listed(request: RouteRequest, host: Host) -> RouteReply:
 
 def one(request: RouteRequest, host: Host) -> RouteReply:
     """One, by its name. Raises `NotFound`."""
-    return json_reply(_wire(served_model(host, request.parameters["model"])))
+    return json_reply(_wire(served_model(host, name_in(request.parameters))))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:
