@@ -109,6 +109,11 @@ class Conversation:
         return self._cast.main.history
 
     @property
+    def turns(self) -> int:
+        """How many turns were begun: the number that the next one will have."""
+        return self._told.turns
+
+    @property
     def last_message(self) -> Message | None:
         """What the user said last, in a turn that can be said again, the last one once it
         has ended: it was answered, or it failed, and was not taken back."""
