@@ -85,3 +85,26 @@ class Allowance:
                     retry_after=math.ceil((1 - left) * 60 / self._most),
                 )
             )
+
+
+class Room:
+    """Bytes of all bodies that are held at once."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, size: int) -> None:
+        """Raises `Refused` where there is not so much."""
+        if size > self._left:
+            raise Refused(
+                Problem(
+                    429,
+                    "overloaded",
+                    "the server has no room for so much at once",
+                    retry_after=_RETRY,
+                )
+            )
+        self._left -= size
+
+    def give_back(self, size: int) -> None:
+        self._left += size

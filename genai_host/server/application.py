@@ -19,7 +19,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError, Interrupted
 from genai_host.host import Host
 from genai_host.http_routes import Found, HttpRoutes
-from genai_host.server.admission import Admission, Allowance
+from genai_host.server.admission import Admission, Allowance, Room
 from genai_host.server.exchange import Exchange, Message, Receive, Send
 from genai_host.server.forms import form
 from genai_host.server.guard import Guard
@@ -29,6 +29,7 @@ from genai_host.server.settings import ServerSettings
 from genai_host.server.workers import Workers
 
 _LAST = 1.0  # seconds in which those that are ended may say so
+_LEAST = 0.1  # where there is hurry
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Application:
         self._make_routes = make_routes
         self._asking = Admission(settings.at_once, settings.most_waiting)
         self._looking = Admission(settings.at_once, settings.most_waiting)
+        self.bodies = Room(settings.bodies)
         self._allowance = Allowance(settings.rate)
         self._under_way: set[Exchange] = set()
         self._idle = asyncio.Event()
@@ -127,15 +129,16 @@ class Application:
         if self.settings.log is not None:
             self.settings.log(exchange.line())
 
-    async def drain(self, hurry: asyncio.Event) -> None:
+    async def drain(self, hurry: asyncio.Event) -> bool:
         """Let requests go on for as long as the settings say, or until there is hurry; then
-        end them, and wait a second for what they say to that."""
+        end them, and wait a second for what they say to that. Whether all have ended."""
         self._is_draining = True
         await self._until_idle(self.settings.drain, hurry)
         stopped = Interrupted("the server is being stopped", hint="go on with it later")
         for exchange in list(self._under_way):
             exchange.interrupt(stopped)
-        await self._until_idle(_LAST, asyncio.Event())
+        await self._until_idle(_LEAST if hurry.is_set() else _LAST, asyncio.Event())
+        return not self._under_way
 
     async def _until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
         if not self._under_way:

@@ -70,15 +70,30 @@ class Connection(HttpToolsProtocol):
             self._came += len(data)
             self._await_head()
         try:
-            self.parser.feed_data(data)
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._stay(data[upgrade.args[0] :])
             if self._in_head and self._came > self.settings.head_size:
                 raise _TooLarge
-        except httptools.HttpParserUpgrade:
-            pass  # what it would be instead is not spoken here
         except httptools.HttpParserError as error:
-            self._refuse(error.__context__)
-        except _TooLarge as error:
-            self._refuse(error)
+            self._refuse(is_large=isinstance(error.__context__, _TooLarge))
+        except _TooLarge:
+            self._refuse(is_large=True)
+
+    def _stay(self, rest: bytes) -> None:
+        """With HTTP/1.1, though the client would rather speak another protocol: its request
+        is read anew, as if it had not said so, since its body would not be read else.
+
+        rest   what came after the head
+        """
+        head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
+        for name, value in self.headers:
+            if name not in (b"connection", b"upgrade", b"http2-settings"):
+                head += b"%b: %b\r\n" % (name, value)
+        self.parser = httptools.HttpRequestParser(self)
+        self._in_head = True
+        self.parser.feed_data(b"%bconnection: close\r\n\r\n%b" % (head, rest))
 
     # of the parser
 
@@ -93,23 +108,25 @@ class Connection(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + 4)
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         if not self.url.startswith(b"/"):
             raise ValueError("the target is no path")
+        if self.parser.should_upgrade():
+            return
         self._in_head = False
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
         extensions: Any = {CLOSE: self.transport.close}
         self.scope["extensions"] = extensions
-        if self.parser.should_upgrade():
-            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._in_head = True
         if self._linger_timer is not None:
             self._linger_timer.cancel()
@@ -172,15 +189,15 @@ class Connection(HttpToolsProtocol):
         if self._fields > self.settings.head_size:
             raise _TooLarge
 
-    def _refuse(self, cause: BaseException | None) -> None:
+    def _refuse(self, *, is_large: bool) -> None:
         """Whatever else comes is not understood any more."""
         self._is_deaf = True
         self._stop_awaiting_head()
-        if isinstance(cause, _TooEarly):
+        if self._in_head and self._is_busy():  # it is about what follows a request
             self.cycle.keep_alive = False
             return
         if not (self._is_busy() and self.cycle.response_started):
-            self.transport.write(_TOO_LARGE if isinstance(cause, _TooLarge) else _WRONG)
+            self.transport.write(_TOO_LARGE if is_large else _WRONG)
         self.transport.close()
         self._watch_sending()
 

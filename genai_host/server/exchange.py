@@ -61,6 +61,7 @@ class Exchange:
         self._outbox = Outbox(self._loop)
         self._turn: asyncio.Future[None] | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._held = 0
         self._has_begun = False
         self._is_over = False
 
@@ -78,6 +79,7 @@ class Exchange:
             self._outbox.close()
             if self._watch is not None:
                 self._watch.cancel()
+            self._application.bodies.give_back(self._held)
             self._application.log(self)
 
     def interrupt(self, error: GenaiError) -> None:
@@ -101,13 +103,12 @@ class Exchange:
             await self._send(RouteReply(status=204), application.guard.preflight(head))
             return
         self._more = application.guard.cors(head)
-        admitted = application.guard.admit(head)
-        self._user = admitted.user
+        self._user = application.guard.admit(head)
         health = await application.health.reply(head)
         if health is not None:
             await self._send(health, self._more)
             return
-        application.count(admitted.user, head.client)
+        application.count(self._user, head.client)
         method = "GET" if head.method == "HEAD" else head.method
         routes = await application.routes()
         found = routes.find(method, head.path)
@@ -120,7 +121,7 @@ class Exchange:
             headers=head.headers,
             body=body,
             limits=self._limits,
-            user=admitted.user,
+            user=self._user,
             root=application.settings.root_path,
         )
         try:
@@ -165,6 +166,8 @@ class Exchange:
             size += len(piece)
             if size > route.size:
                 raise _too_large(route)
+            self._application.bodies.take(len(piece))
+            self._held = size
             pieces.append(piece)
             if not message.get("more_body"):
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)

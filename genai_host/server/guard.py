@@ -11,30 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
-
-from attrs import frozen
 
 from genai_host.api import Problem
 from genai_host.server.heads import Head, Refused
 from genai_host.server.settings import ANY, ServerSettings, address_of, is_loopback
 
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _OPEN = ("/", "/page", "/health", "/ready")
 _OPEN_BELOW = "/page/"
 _OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
-
-
-@frozen
-class Admitted:
-    """
-    user    whose conversations they may see; empty for whoever runs the server
-    cors    headers of the reply that let a page of another origin read it
-    """
-
-    user: str
-    cors: Mapping[str, str]
 
 
 class Guard:
@@ -43,32 +32,41 @@ class Guard:
     def __init__(self, settings: ServerSettings) -> None:
         self._cors = frozenset(settings.cors)
         self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
-        self._hosts = frozenset((*settings.hosts, "localhost", _plain(settings.bind)))
+        self._hosts = frozenset(map(_plain, (*settings.hosts, settings.bind)))
         bound = address_of(settings.bind)
         # a name can be made to lead here, an address cannot
         self._takes_addresses = bound is not None and bound.is_unspecified
         self._takes_any = ANY in settings.hosts
 
-    def admit(self, head: Head) -> Admitted:
-        """Raises `Refused`."""
-        host = self._check_host(head)
-        cors = self._check_origin(head, host)
+    def admit(self, head: Head) -> str:
+        """The user who asks: whose conversations they may see; empty for whoever runs the
+        server. Raises `Refused`."""
+        self._check_origin(head, self._check_host(head))
         user = self._user(head)
         _check_media_type(head)
-        return Admitted(user, cors)
+        return user
 
     def cors(self, head: Head) -> dict[str, str]:
-        """What lets a page of another origin read a refusal; empty for one that may not."""
+        """The headers of any reply that let a page of another origin read it, if it may."""
+        if not self._cors:
+            return {}
         origin = head.headers.get("origin", "").lower()
-        return self._cors_headers(origin) if origin in self._cors else self._vary()
+        if origin not in self._cors:
+            return {"vary": "origin"}
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-expose-headers": "retry-after",
+            "cross-origin-resource-policy": "cross-origin",
+            "vary": "origin",
+        }
 
     def preflight(self, head: Head) -> dict[str, str]:
-        """The headers of the reply to a browser that asks for a page of another origin.
-        Raises `Refused`."""
-        cors = self._check_origin(head, self._check_host(head))
+        """The headers of the reply to a browser that asks for a page of another origin
+        whether that may send a request. Raises `Refused`."""
+        self._check_origin(head, self._check_host(head))
         wanted = head.headers.get("access-control-request-headers", "")
         return {
-            **cors,
+            **self.cors(head),
             "access-control-allow-methods": _METHODS,
             "access-control-allow-headers": ", ".join(_names(wanted)),
             "access-control-max-age": "600",
@@ -77,9 +75,10 @@ class Guard:
     def _check_host(self, head: Head) -> str:
         """The host that was asked for, with its port."""
         host = head.headers.get("host", "").lower()
-        name = _plain(_without_port(host))
-        if not name:
-            raise Refused(Problem(400, "bad_request", "the header host is missing"))
+        found = _HOST.fullmatch(host)
+        if found is None:
+            raise Refused(Problem(400, "bad_request", "the header host is missing, or is none"))
+        name = _plain(found[1])
         if not (
             self._takes_any
             or name in self._hosts
@@ -96,10 +95,10 @@ class Guard:
             )
         return host
 
-    def _check_origin(self, head: Head, host: str) -> dict[str, str]:
+    def _check_origin(self, head: Head, host: str) -> None:
         origin = head.headers.get("origin", "").lower()
-        if origin in self._cors and origin:
-            return self._cors_headers(origin)
+        if origin in self._cors:
+            return
         is_own = not origin or _is_same(origin, host, is_https=head.is_https)
         if not is_own or _is_foreign(head.headers, head.method):
             raise Refused(
@@ -110,18 +109,6 @@ class Guard:
                     hint="whoever runs it can allow one: genai-host serve --cors ORIGIN",
                 )
             )
-        return self._vary()
-
-    def _cors_headers(self, origin: str) -> dict[str, str]:
-        return {
-            "access-control-allow-origin": origin,
-            "access-control-expose-headers": "retry-after",
-            "cross-origin-resource-policy": "cross-origin",
-            **self._vary(),
-        }
-
-    def _vary(self) -> dict[str, str]:
-        return {"vary": "origin"} if self._cors else {}
 
     def _user(self, head: Head) -> str:
         if not self._tokens:
@@ -191,12 +178,6 @@ def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate"
     return not (method == "GET" and is_link and headers.get("sec-fetch-dest") == "document")
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
 
 
 def _plain(name: str) -> str:

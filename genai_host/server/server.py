@@ -129,7 +129,7 @@ class Server:
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._failure = error
         finally:
-            application.workers.close(_FLUSH)
+            application.workers.close(_FLUSH if server.all_ended else 0.0)
             for routes in made:
                 routes.close()
 
@@ -158,6 +158,7 @@ class _Uvicorn(uvicorn.Server):
             )
         )
         self.failure: BaseException | None = None
+        self.all_ended = True
         self._application = application
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -200,8 +201,8 @@ class _Uvicorn(uvicorn.Server):
         connections = self.server_state.connections
         for connection in list(connections):
             connection.shutdown()
-        await self._application.drain(self._hurry)
-        until = self._loop_time() + (0.0 if self._hurry.is_set() else _FLUSH)
+        self.all_ended = await self._application.drain(self._hurry)
+        until = self._loop_time() + (_FLUSH if self.all_ended else 0.0)
         while connections and self._loop_time() < until:
             await asyncio.sleep(0.01)
         for connection in list(connections):

@@ -41,6 +41,7 @@ class ServerSettings:
     waiting       requests that wait while so many are answered; None for twice as many
     rate          requests a minute of one user, or of one address without tokens; None for
                   no limit
+    bodies        bytes of all bodies that are held at once
     head_size     bytes of the head of a request
     head_seconds  in which it must be there
     body_seconds  in which the body must be there
@@ -61,6 +62,7 @@ class ServerSettings:
     at_once: int = 64
     waiting: int | None = None
     rate: int | None = None
+    bodies: int = 512 * 1024 * 1024
     head_size: int = 64 * 1024
     head_seconds: float = 10.0
     body_seconds: float = 30.0
@@ -133,7 +135,7 @@ def _check_names(settings: ServerSettings) -> None:
 def _check_numbers(settings: ServerSettings) -> None:
     if not 0 <= settings.port < 65536:
         raise ConfigurationError(f"there is no port {settings.port}", hint="from 0 to 65535")
-    for name in ("at_once", "rate", "head_size"):
+    for name in ("at_once", "rate", "bodies", "head_size"):
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"{name} is {value}, which lets nobody in")
