@@ -33,8 +33,8 @@ Node = Any
 """A text, or `[tag, attributes, nodes]`."""
 
 _TAGS = frozenset(
-    "p h1 h2 h3 h4 h5 h6 ul ol li blockquote hr br em strong s a code pre".split()
-    + "table thead tbody tr th td".split()
+    ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br")
+    + ("em", "strong", "s", "a", "code", "pre", "table", "thead", "tbody", "tr", "th", "td")
 )
 _MOST_NESTED = 60  # of blocks, and in each of them of what stands in a line
 _ABOVE = 2  # levels of headings that the page has itself
