@@ -4,8 +4,8 @@ import { h, plain, svg } from "./dom.js";
 
 export const KINDS = ["bar", "row", "line", "area", "pie", "scalar"];
 
-const WIDTH = 640;
 const HEIGHT = 300;
+const NARROW = "(max-width: 760px)";
 const COLOURS = 6; // classes `series-0` to `series-5`
 const MOST = { bar: 40, row: 40, pie: 8, line: 500, area: 500, scalar: 1 };
 
@@ -15,7 +15,8 @@ export function chart(data, kind, title) {
   const shown = points.rows.slice(0, MOST[kind]);
   if (!shown.length) return h("p", { class: "help" }, "There is nothing to draw.");
   const draw = { bar: bars, row: rows, line: lines, area: lines, pie, scalar }[kind];
-  const picture = draw({ ...points, rows: shown }, kind);
+  const wide = matchMedia(NARROW).matches ? 340 : 640; // so that letters stay as large as others
+  const picture = draw({ ...points, rows: shown }, wide, kind);
   picture.setAttribute("role", "img");
   picture.setAttribute("aria-label", told(title, kind, points, shown));
   const left = points.rows.length - shown.length;
@@ -87,7 +88,7 @@ const valuesOf = (rows) =>
 
 const clipped = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-function frame(scale, bottom) {
+function frame(scale, bottom, wide) {
   const left = 14 + 7 * Math.max(...scale.ticks.map((tick) => short(tick).length));
   const top = 12;
   const y = (value) =>
@@ -95,7 +96,7 @@ function frame(scale, bottom) {
   const grid = scale.ticks.flatMap((tick) => [
     svg("line", {
       x1: left,
-      x2: WIDTH - 8,
+      x2: wide - 8,
       y1: y(tick),
       y2: y(tick),
       class: tick === 0 ? "axis" : "grid",
@@ -115,12 +116,12 @@ function labels(shown, x, y, room) {
   );
 }
 
-function bars({ series, rows: shown }) {
+function bars({ series, rows: shown }, wide) {
   const scale = scaleOf(valuesOf(shown));
   const bottom = HEIGHT - 30;
-  const { left, y, grid } = frame(scale, bottom);
-  const room = (WIDTH - 8 - left) / shown.length;
-  const wide = Math.min(56, (room * 0.7) / series.length);
+  const { left, y, grid } = frame(scale, bottom, wide);
+  const room = (wide - 8 - left) / shown.length;
+  const thick = Math.min(56, (room * 0.7) / series.length);
   const at = (number) => left + room * (number + 0.5);
   const drawn = shown.flatMap((row, number) =>
     row.values.map((value, which) =>
@@ -129,8 +130,8 @@ function bars({ series, rows: shown }) {
         : svg(
             "rect",
             {
-              x: at(number) + (which - series.length / 2) * wide,
-              width: Math.max(1, wide - 2),
+              x: at(number) + (which - series.length / 2) * thick,
+              width: Math.max(1, thick - 2),
               y: Math.min(y(0), y(value)),
               height: Math.max(0.5, Math.abs(y(value) - y(0))),
               rx: 2,
@@ -140,16 +141,16 @@ function bars({ series, rows: shown }) {
           ),
     ),
   );
-  return canvas(HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
+  return canvas(wide, HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
 }
 
-function rows({ series, rows: shown }) {
+function rows({ series, rows: shown }, wide) {
   const scale = scaleOf(valuesOf(shown));
   const line = Math.max(22, 14 * series.length + 8);
   const height = line * shown.length + 30;
-  const left = Math.min(190, 16 + 7 * Math.max(...shown.map((row) => Math.min(24, row.label.length))));
+  const left = Math.min(wide * 0.35, 16 + 7 * Math.max(...shown.map((row) => Math.min(24, row.label.length))));
   const x = (value) =>
-    left + ((value - scale.from) / (scale.to - scale.from)) * (WIDTH - 24 - left);
+    left + ((value - scale.from) / (scale.to - scale.from)) * (wide - 24 - left);
   const grid = scale.ticks.flatMap((tick) => [
     svg("line", {
       x1: x(tick),
@@ -160,9 +161,10 @@ function rows({ series, rows: shown }) {
     }),
     svg("text", { x: x(tick), y: height - 8, class: "tick middle" }, short(tick)),
   ]);
-  const wide = (line - 8) / series.length;
+  const thick = (line - 8) / series.length;
+  const most = Math.floor((left - 12) / 7);
   const drawn = shown.flatMap((row, number) => [
-    svg("text", { x: left - 8, y: 6 + line * number + line / 2, class: "tick end" }, clipped(row.label, 24)),
+    svg("text", { x: left - 8, y: 6 + line * number + line / 2, class: "tick end" }, clipped(row.label, most)),
     ...row.values.map((value, which) =>
       value === null
         ? null
@@ -171,8 +173,8 @@ function rows({ series, rows: shown }) {
             {
               x: Math.min(x(0), x(value)),
               width: Math.max(0.5, Math.abs(x(value) - x(0))),
-              y: 6 + line * number + which * wide,
-              height: wide - 1,
+              y: 6 + line * number + which * thick,
+              height: thick - 1,
               rx: 2,
               class: `series-${which}`,
             },
@@ -180,14 +182,14 @@ function rows({ series, rows: shown }) {
           ),
     ),
   ]);
-  return canvas(height, grid, drawn);
+  return canvas(wide, height, grid, drawn);
 }
 
-function lines({ series, rows: shown }, kind) {
+function lines({ series, rows: shown }, wide, kind) {
   const scale = scaleOf(valuesOf(shown));
   const bottom = HEIGHT - 30;
-  const { left, y, grid } = frame(scale, bottom);
-  const room = (WIDTH - 24 - left) / Math.max(1, shown.length - 1);
+  const { left, y, grid } = frame(scale, bottom, wide);
+  const room = (wide - 24 - left) / Math.max(1, shown.length - 1);
   const at = (number) => left + 8 + room * number;
   const drawn = series.flatMap((_, which) => {
     const known = shown
@@ -204,13 +206,16 @@ function lines({ series, rows: shown }, kind) {
       ...dots.map(([x, height]) => svg("circle", { cx: x, cy: height, r: 3, class: `series-${which}` })),
     ];
   });
-  return canvas(HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
+  return canvas(wide, HEIGHT, grid, drawn, labels(shown, at, HEIGHT - 8, room));
 }
 
-function pie({ rows: shown }) {
+function pie({ rows: shown }, wide) {
   const parts = shown.map((row) => Math.max(0, row.values[0] ?? 0));
   const whole = parts.reduce((sum, each) => sum + each, 0) || 1;
-  const [x, y, radius] = [150, HEIGHT / 2, 130];
+  const isNarrow = wide < 500;
+  const radius = isNarrow ? 100 : 130;
+  const [x, y] = [isNarrow ? wide / 2 : 150, isNarrow ? 112 : HEIGHT / 2];
+  const [left, top] = isNarrow ? [24, 250] : [320, y - 14 * (parts.length - 1)];
   let angle = -Math.PI / 2;
   const point = (at) => `${(x + radius * Math.cos(at)).toFixed(2)} ${(y + radius * Math.sin(at)).toFixed(2)}`;
   const drawn = parts.flatMap((part, number) => {
@@ -225,31 +230,29 @@ function pie({ rows: shown }) {
             d: `M${x} ${y}L${point(from)}A${radius} ${radius} 0 ${share > 0.5 ? 1 : 0} 1 ${point(angle)}Z`,
             class: look,
           });
-    const line = 40 + number * 28;
+    const line = top + number * 28;
+    const text = `${clipped(shown[number].label, 22)}  ${short(parts[number])} (${Math.round(share * 100)} %)`;
     return [
       slice,
-      svg("rect", { x: 320, y: line - 11, width: 14, height: 14, rx: 2, class: look }),
-      svg(
-        "text",
-        { x: 344, y: line + 1, class: "tick" },
-        `${clipped(shown[number].label, 22)}  ${short(parts[number])} (${Math.round(share * 100)} %)`,
-      ),
+      svg("rect", { x: left, y: line - 7, width: 14, height: 14, rx: 2, class: look }),
+      svg("text", { x: left + 24, y: line + 4, class: "tick" }, text),
     ];
   });
-  return canvas(HEIGHT, [], drawn);
+  return canvas(wide, isNarrow ? top + 28 * parts.length : HEIGHT, [], drawn);
 }
 
-function scalar({ series, rows: shown }) {
+function scalar({ series, rows: shown }, wide) {
   const value = short(shown[0].values[0]);
   return canvas(
+    wide,
     110,
     [],
     [
-      svg("text", { x: WIDTH / 2, y: 62, class: "scalar middle" }, value),
-      svg("text", { x: WIDTH / 2, y: 92, class: "tick middle" }, plain(series[0] ?? "")),
+      svg("text", { x: wide / 2, y: 62, class: "scalar middle" }, value),
+      svg("text", { x: wide / 2, y: 92, class: "tick middle" }, plain(series[0] ?? "")),
     ],
   );
 }
 
-const canvas = (height, ...groups) =>
-  svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "drawing" }, ...groups.flat());
+const canvas = (wide, height, ...groups) =>
+  svg("svg", { viewBox: `0 0 ${wide} ${height}`, class: "drawing" }, ...groups.flat());

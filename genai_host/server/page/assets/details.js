@@ -1,6 +1,6 @@
 // What is behind an answer: prompts, calls of tools, what they used, cost and took.
 
-import { h, plain, shown } from "./dom.js";
+import { h, shown } from "./dom.js";
 import { codeBlock } from "./markdown.js";
 
 const number = new Intl.NumberFormat();
@@ -8,8 +8,7 @@ const number = new Intl.NumberFormat();
 /** "1.2 s · 345 tokens · $0.0021" */
 export function inShort(answer) {
   const parts = [];
-  if (answer.model) parts.push(plain(answer.model));
-  if (typeof answer.seconds === "number") parts.push(secondsText(answer.seconds));
+  if (answer.seconds >= 0.05) parts.push(secondsText(answer.seconds));
   const tokens = (answer.usage?.input ?? 0) + (answer.usage?.output ?? 0);
   if (tokens) parts.push(`${number.format(tokens)} tokens`);
   const cost = costText(answer.cost);
@@ -36,7 +35,7 @@ export function detailsOf(answer) {
 function facts(answer) {
   const usage = answer.usage ?? {};
   const rows = [
-    ["Took", typeof answer.seconds === "number" ? secondsText(answer.seconds) : ""],
+    ["Took", answer.seconds >= 0.05 ? secondsText(answer.seconds) : ""],
     ["Cost", costText(answer.cost) || (answer.cost?.unknown ? "not known" : "")],
     ["Tokens in", usage.input ? number.format(usage.input) : ""],
     ["of them cached", usage.cached_input ? number.format(usage.cached_input) : ""],
@@ -54,7 +53,7 @@ const pairs = (rows) =>
   );
 
 function detail({ kind, title, data }) {
-  const took = typeof data?.seconds === "number" ? secondsText(data.seconds) : "";
+  const took = data?.seconds >= 0.05 ? secondsText(data.seconds) : "";
   const failed = Boolean(data?.failed || data?.error);
   return h(
     "details",
@@ -74,14 +73,25 @@ function fields(data) {
   const simple = [];
   const large = [];
   for (const [name, value] of Object.entries(data)) {
-    if (value === null || value === "" || name === "reactions") continue;
+    if (value === null || name === "reactions") continue;
+    const text = inline(value);
+    if (text === "") continue;
     if (name === "added" && Array.isArray(value)) large.push(...value.map(message));
     else if (name === "answer" && value.role) large.push(message(value));
-    else if (typeof value === "object") large.push(block(name, JSON.stringify(value, null, 2), "json"));
-    else if (String(value).length > 80 || String(value).includes("\n")) large.push(block(name, String(value)));
-    else simple.push([name.replaceAll("_", " "), shown(value)]);
+    else if (text === null) large.push(block(name, JSON.stringify(value, null, 2), "json"));
+    else if (text.length > 160 || text.includes("\n")) large.push(block(name, text));
+    else simple.push([name.replaceAll("_", " "), shown(text)]);
   }
   return [simple.length ? pairs(simple) : null, ...large].filter(Boolean);
+}
+
+/** A value on one line; null for what has parts that have parts. */
+function inline(value) {
+  if (value === null || typeof value !== "object") return String(value);
+  const isPlain = Object.values(value).every((each) => each === null || typeof each !== "object");
+  if (!isPlain) return null;
+  if (Array.isArray(value)) return value.join(", ");
+  return Object.entries(value).map(([name, each]) => `${name.replaceAll("_", " ")} ${each}`).join(", ");
 }
 
 const block = (name, text, language) =>
@@ -104,6 +114,14 @@ function part(each) {
   if (each.type === "image" || each.type === "file") {
     const size = each.data ? `${Math.round((each.data.length * 3) / 4096)} kB` : each.url;
     return h("p", { class: "help" }, ...shown(`${each.type} ${each.media_type ?? ""} ${size}`));
+  }
+  if (each.type === "tool_call") {
+    const asked = each.malformed || JSON.stringify(each.arguments ?? {}, null, 2);
+    return block(`asks for ${each.name}`, asked, "json");
+  }
+  if (each.type === "tool_result") {
+    const text = (each.content ?? []).map((inner) => inner.text ?? `(${inner.type})`).join("\n");
+    return block(`${each.name || "tool"} ${each.error ? "failed" : "gave"}`, text, "text");
   }
   return codeBlock(JSON.stringify(each, null, 2), "json");
 }

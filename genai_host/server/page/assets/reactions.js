@@ -149,13 +149,10 @@ function toConfirm(what, address, yes) {
     }
   };
   return h(
-    "p",
-    { class: "reaction" },
-    h("span", { class: "label" }, what),
-    " ",
-    h("code", {}, ...shown(full)),
-    " ",
-    button(`${yes} …`, open),
+    "div",
+    { class: "reaction card" },
+    h("p", {}, h("span", { class: "label" }, what), " ", h("code", {}, ...shown(full))),
+    h("div", { class: "buttons start" }, button(`${yes} …`, open)),
   );
 }
 

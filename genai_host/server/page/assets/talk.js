@@ -338,10 +338,14 @@ export class Talk {
 
   followEnd() {
     this.isAtEnd = true;
-    this.transcript.addEventListener("scroll", () => {
+    let before = 0;
+    const scrolled = () => {
       const { scrollHeight, scrollTop, clientHeight } = this.transcript;
-      this.isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR;
-    }, { passive: true });
+      if (scrollHeight - scrollTop - clientHeight < NEAR) this.isAtEnd = true;
+      else if (scrollTop < before) this.isAtEnd = false; // and not because there is more now
+      before = scrollTop;
+    };
+    this.transcript.addEventListener("scroll", scrolled, { passive: true });
     new ResizeObserver(() => this.isAtEnd && this.toEnd()).observe(this.list);
   }
 
