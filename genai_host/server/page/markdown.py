@@ -32,10 +32,10 @@ MOST_LETTERS = 200_000
 Node = Any
 """A text, or `[tag, attributes, nodes]`."""
 
-_TAGS = frozenset(
-    ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br")
-    + ("em", "strong", "s", "a", "code", "pre", "table", "thead", "tbody", "tr", "th", "td")
-)
+_BLOCKS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote"))
+_IN_LINES = frozenset(("em", "strong", "s", "a"))
+_OF_TABLES = frozenset(("table", "thead", "tbody", "tr", "th", "td"))
+_TAGS = _BLOCKS | _IN_LINES | _OF_TABLES
 _MOST_NESTED = 60  # of blocks, and in each of them of what stands in a line
 _ABOVE = 2  # levels of headings that the page has itself
 _DEEPEST = 6

@@ -63,7 +63,9 @@ class Field {
     this.isSecret = Boolean(schema.writeOnly || schema.format === "password" || schema.secret);
     this.kind = kindOf(schema, this.isSecret);
     const id = newId("field");
-    const help = schema.description ?? "";
+    const help = [schema.description, this.kind === "lines" ? "one on each line" : ""]
+      .filter(Boolean)
+      .join("; ");
     const helpId = `${id}-help`;
     const mark = given === undefined && isRequired ? " (needed)" : "";
     this.control = this.controlOf({

@@ -66,6 +66,7 @@ export class Talk {
     const greeting = h("p", { class: "greeting" }, "What would you like to talk about?");
     this.welcome = h("div", { class: "welcome" }, greeting, this.chooser.element);
     this.list.append(this.welcome);
+    this.isAtEnd = false; // it is read from its beginning
     this.chooser.load();
   }
 
