@@ -110,7 +110,6 @@ class TestReactions:
             {"type": "message", "message": "Aside"},
             {"type": "writeback", "message": "row 3"},
             {"type": "unheard-of", "x": 1},
-            {"type": "table", "columns": 7},
         )
         after = there.turns.last.locator(".after")
         expect(after).to_contain_text('DELETE /api/v1/conversations {"a":1}')

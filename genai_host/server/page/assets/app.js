@@ -92,7 +92,7 @@ class App {
     if (talk.id) this.keep(talk);
     if (talk.isAtEnd) talk.toEnd();
     else talk.transcript.scrollTop = top;
-    document.title = talk.id ? `${talk.title.textContent} – genai-host` : "genai-host";
+    document.title = talk.id ? `${talk.title.textContent} - genai-host` : "genai-host";
     if (!this.narrow.matches) talk.composer.focus();
   }
 
@@ -103,8 +103,8 @@ class App {
   }
 
   newTalk() {
-    if (location.hash === "#/new" || location.hash === "") this.route();
-    else location.hash = "#/new";
+    if (location.hash !== "#/new") history.pushState(null, "", "#/new");
+    this.route();
   }
 
   // --- what conversations tell
@@ -133,14 +133,14 @@ class App {
     if (!talk) return;
     talk.row = { ...talk.row, title: row.title };
     talk.title.textContent = row.title;
-    if (this.current === talk) document.title = `${row.title} – genai-host`;
+    if (this.current === talk) document.title = `${row.title} - genai-host`;
   }
 
   removed(id) {
     const talk = this.talks.get(id);
     talk?.live?.stop.abort();
     this.talks.delete(id);
-    if (this.current && this.current === talk) location.hash = "#/new";
+    if (this.current && this.current === talk) this.newTalk();
   }
 
   // --- keys, and the drawer of a narrow page

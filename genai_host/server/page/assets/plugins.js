@@ -13,7 +13,7 @@ export function pluginsView(app) {
 
 /** A part of the page that is no conversation. */
 export function view(app, title, help, ...inner) {
-  document.title = `${title} – genai-host`;
+  document.title = `${title} - genai-host`;
   const menu = iconButton("menu", "Open the list of conversations", () => app.openMenu(), { class: "icon-button menu" });
   return h(
     "div",

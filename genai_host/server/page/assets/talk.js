@@ -94,7 +94,7 @@ export class Talk {
   update(row) {
     this.row = row;
     this.title.textContent = plain(row.title) || "Conversation";
-    document.title = `${this.title.textContent} – genai-host`;
+    document.title = `${this.title.textContent} - genai-host`;
     replace(this.settings, icon("sliders"), h("span", {}, ...shown(modelOf(row))));
     this.settings.title = "Model, provider and parameters";
     this.settings.setAttribute("aria-label", `Model, provider and parameters: ${plain(modelOf(row))}`);
@@ -331,6 +331,13 @@ export class Talk {
   // --- settings
 
   async change() {
+    try {
+      const now = await call("GET", `api/v1/conversations/${encodeURIComponent(this.id)}?limit=1`);
+      this.row = { ...this.row, ...now };
+    } catch (error) {
+      announce(error.message, true);
+      return;
+    }
     const row = await choose(this);
     if (row) this.update({ ...this.row, ...row, more: this.more, waiting: null });
   }
