@@ -49,7 +49,7 @@ from genai_host.errors import (
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = get_args(Method)
-_PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+_PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
 
 _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (InvalidData, 400),
