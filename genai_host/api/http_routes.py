@@ -27,6 +27,7 @@ from genai_host.errors import (
     DeadlineExceeded,
     GenaiError,
     GenerationError,
+    Interrupted,
     InvalidData,
     InvalidParameter,
     LimitExceeded,
@@ -55,6 +56,7 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (TurnWaiting, 409),
     (LimitExceeded, 422),
     (RateLimited, 429),
+    (Interrupted, 503),
     (Unavailable, 503),
     (DeadlineExceeded, 504),
     (ProviderError, 502),
@@ -121,6 +123,8 @@ class RouteRequest:
     limits       end when the client has gone: for what takes long, as a tool's do
     user         who asks, as the server knows them: whose conversations they may see; empty
                  for whoever runs the server
+    root         what stands before all paths where the server is behind a proxy, as `/host`:
+                 `path` is without it, links that are sent to a client need it
     """
 
     method: str
@@ -131,6 +135,7 @@ class RouteRequest:
     body: bytes = field(default=b"", repr=False)
     limits: Limits = field(kw_only=True, repr=False)
     user: str = field(default="", kw_only=True)
+    root: str = field(default="", kw_only=True)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

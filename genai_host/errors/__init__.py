@@ -24,6 +24,7 @@ GenaiError
 ├── FunctionFailed              a function called by a feature raised
 ├── LimitExceeded               round trips, steps, time or cost of a turn
 ├── Cancelled                   somebody cancelled it
+│   └── Interrupted             the process that did it was ended
 ├── ConversationBusy            a turn is under way already
 ├── ConversationClosed          the conversation was closed
 ├── TurnWaiting                 the turn waits for a result from outside
@@ -51,6 +52,7 @@ from genai_host.errors.conversation import (
     ConversationBusy,
     ConversationClosed,
     FunctionFailed,
+    Interrupted,
     LimitExceeded,
     NotFound,
     ReplayError,
@@ -102,6 +104,7 @@ __all__ = [
     "GenaiError",
     "GenerationError",
     "IncompleteReply",
+    "Interrupted",
     "InvalidData",
     "InvalidParameter",
     "LimitExceeded",
