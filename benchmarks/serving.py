@@ -19,11 +19,10 @@ def serve_command(port: int, url: str, folder: Path) -> tuple[Sequence[str], Map
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(
         f"""
-[aliases]
-"{MODEL}" = "service/{MODEL}"
 [providers.service]
 type = "openai-compatible"
 base_url = "{url}"
+models = {{ "{MODEL}" = "{MODEL}" }}
 """,
         encoding="utf-8",
     )
