@@ -22,8 +22,11 @@ from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
 from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
     Conflict,
     ConversationBusy,
+    ConversationClosed,
     DeadlineExceeded,
     GenaiError,
     GenerationError,
@@ -35,6 +38,8 @@ from genai_host.errors import (
     NotFound,
     ProviderError,
     RateLimited,
+    ReplayError,
+    StoreError,
     TurnWaiting,
     Unavailable,
     UnsupportedPart,
@@ -54,6 +59,12 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (Conflict, 409),
     (ConversationBusy, 409),
     (TurnWaiting, 409),
+    (ReplayError, 409),
+    (Interrupted, 503),
+    (Cancelled, 409),
+    (ConversationClosed, 503),
+    (StoreError, 503),
+    (ConfigurationError, 400),
     (LimitExceeded, 422),
     (RateLimited, 429),
     (Interrupted, 503),

@@ -23,7 +23,7 @@ from genai_host.api import (
     RouteRequest,
     ToolSchema,
 )
-from genai_host.errors import InvalidData, StoreError
+from genai_host.errors import InvalidData, NotFound, StoreError
 from genai_host.host import Host
 from genai_host.record import Opened, TurnEnded, TurnStarted, new_tag
 from genai_host.recording import warn_unrecorded
@@ -194,6 +194,8 @@ def _of_feature(
 ) -> Generator[Delta, None, Completion]:
     """A feature has tools and models of its own: what it is given is what was said."""
     name = (asked.model or "").removeprefix(FEATURE)
+    if name not in host.registry.features:
+        raise NotFound(f"there is no model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
         raise InvalidData(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
