@@ -9,16 +9,21 @@ from pathlib import Path
 MODEL = "gpt-4o-mini"
 
 
-def serve_command(port: int, url: str, folder: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+def serve_command(
+    port: int, url: str, folder: Path, at_once: int = 64
+) -> tuple[Sequence[str], Mapping[str, str]]:
     """The command, and what it needs in its environment; files are kept in the folder.
 
-    url   of the service, with its version
+    url       of the service, with its version
+    at_once   requests that are answered at once
     """
     home = folder / "home"
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(
         f"""
+[server]
+at_once = {at_once}
 [providers.service]
 type = "openai-compatible"
 base_url = "{url}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A thousand streams open at once on one process of the server.
+"""A thousand streams open at once on one process of the server, which is allowed so many.
 
     python benchmarks/streams.py [--streams 1000] [--chunks 20] [--pace 1.0]
 
@@ -84,7 +84,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="genai-host-") as folder, Service() as service:
         port, pace = free_port(), round(given.pace * 1e6)
         url = f"{service.url}/c{given.chunks}/p{pace}/v1"
-        command, environment = serve_command(port, url, Path(folder))
+        command, environment = serve_command(port, url, Path(folder), given.streams)
         server = Started(command, environment, Path(folder) / "log")
         try:
             asyncio.run(_measure(server, port, given.streams, given.chunks))
