@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 
 from bars import bar
 from processes import Started, busy_seconds, cpu_seconds, free_port, memory_kb
+from serve_command import MODEL, serve_command
 from service import ANSWER, Service
-from serving import MODEL, serve_command
 
 _PATH = "/v1/chat/completions"
 _HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer no-key-at-all"}

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from bars import bar
 from processes import Started, cpu_seconds, descriptors, free_port, memory_kb, threads
+from serve_command import MODEL, serve_command
 from service import Service
-from serving import MODEL, serve_command
 
 _PATIENCE = 60.0  # seconds until the server answers
 

@@ -271,7 +271,7 @@ class Exchange:
             for at in range(0, len(body) - _SLICE, _SLICE):
                 await self._send_piece(body[at : at + _SLICE], is_last=False)
             await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
-        elif body is not None:
+        elif not self._wants_body():  # a client takes the head for all, and asks on
             await self._send_piece(b"", is_last=True)
         else:
             await self._send_pieces()
