@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from genai_host.api import HttpRoute
 from genai_host.server import listing
+from genai_host.server.anthropic import routes as anthropic
 from genai_host.server.gemini import routes as gemini
 from genai_host.server.native import routes as native
 from genai_host.server.ollama import routes as ollama
 from genai_host.server.openai import routes as openai
 from genai_host.server.page import routes as page
 
-_APIS = (openai, listing, gemini, ollama, native, page)
+_APIS = (openai, listing, anthropic, gemini, ollama, native, page)
 
 
 def own_routes() -> list[HttpRoute]:
