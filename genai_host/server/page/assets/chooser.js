@@ -33,8 +33,8 @@ export class Chooser {
       placeholder: "provider/model-id",
       on: { change: () => this.chooseModel(this.other.value.trim(), true) },
     });
-    this.parameters = h("div", { class: "part" });
-    this.settings = h("div", { class: "part" });
+    this.parameters = h("fieldset", {});
+    this.settings = h("fieldset", {});
     this.problem = h("div", {});
     this.element = h(
       "div",
@@ -127,22 +127,23 @@ export class Chooser {
     const help = found?.help ? h("p", { class: "help" }, ...shown(found.help)) : null;
     this.settingsForm = new SchemaForm(found?.settings, this.row.settings);
     const some = this.settingsForm.fields.length;
+    this.settings.hidden = !some;
     replace(
       this.settings,
-      some ? h("h3", {}, "Settings of ", ...shown(name)) : null,
+      h("legend", {}, "Settings of ", ...shown(name)),
       help,
       some ? this.settingsForm.element : null,
     );
     replace(this.problem, why);
   }
 
-  /** Of the route that is taken; which one it is where nothing is chosen, the host knows. */
+  /** Of the model that is taken. Which one it is where nothing is chosen, the host knows. */
   async showParameters() {
     const model = this.model || this.usual();
     const asked = (this.asked = {});
     this.parametersForm = null;
     if (!model) {
-      replace(this.parameters);
+      replace(this.parameters, h("p", { class: "help" }, "Choose a model to set its parameters."));
       return;
     }
     const provider = this.provider ? `&provider=${encodeURIComponent(this.provider)}` : "";
@@ -158,14 +159,15 @@ export class Chooser {
     this.parametersForm = new SchemaForm(schema, this.row.parameters);
     replace(
       this.parameters,
-      this.parametersForm.fields.length ? h("h3", {}, "Parameters of ", ...shown(model)) : null,
+      h("legend", {}, "Parameters of ", ...shown(model)),
       this.parametersForm.element,
     );
   }
 
   usual() {
-    const only = this.provider ? this.routes.filter((each) => each.provider === this.provider) : this.routes;
-    return only[0]?.model ?? "";
+    const able = this.routes.filter((each) => !this.provider || each.provider === this.provider);
+    const models = unique(able.map((each) => each.model));
+    return models.length === 1 ? models[0] : "";
   }
 
   /** What `POST /conversations` takes. */

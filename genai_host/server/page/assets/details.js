@@ -109,7 +109,8 @@ function message({ role, content }) {
 
 function part(each) {
   if (each.type === "text" || each.type === "reasoning") {
-    return h("div", { class: "plain" }, ...shown(each.text));
+    const text = { class: "plain", tabindex: "0", role: "group", "aria-label": each.type };
+    return h("div", text, ...shown(each.text));
   }
   if (each.type === "image" || each.type === "file") {
     const size = each.data ? `${Math.round((each.data.length * 3) / 4096)} kB` : each.url;

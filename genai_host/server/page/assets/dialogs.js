@@ -51,6 +51,7 @@ export const prompt = (title, label, { value = "", type = "text", text = null, y
       autofocus: true,
       autocomplete: "off",
       maxlength: "4000",
+      on: { focus: () => field.select() },
     });
     const form = h(
       "form",

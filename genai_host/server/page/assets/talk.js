@@ -199,9 +199,10 @@ export class Talk {
     this.toEnd();
   }
 
-  /** Begin the conversation itself; whether it was. */
+  /** Begin the conversation itself; whether to go on. */
   async open(turn, message) {
-    this.live = { turn, stop: new AbortController() };
+    const stop = new AbortController();
+    this.live = { turn, stop };
     this.composer.busy(true);
     try {
       const row = await call("POST", "api/v1/conversations", this.chooser.choice());
@@ -209,7 +210,8 @@ export class Talk {
       this.update({ ...row, more: false, waiting: null });
       this.title.textContent = plain(row.title) || "Conversation";
       this.app.began(this);
-      return true;
+      if (stop.signal.aborted) turn.stopped(); // it has not been said yet
+      return !stop.signal.aborted;
     } catch (error) {
       turn.element.remove();
       this.turns.pop();
