@@ -29,7 +29,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, RateLimited, Unavailable
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import MadePlugin
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -259,7 +259,7 @@ SHOUT = MadePlugin(features=[Feature("shout", NoSettings, shouts)])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> None:
     with responses_api(make_host, shout=SHOUT) as api:
-        body = {"model": "feature:shout", "input": "hi"}
+        body: dict[str, Any] = {"model": "feature:shout", "input": "hi"}
         if stream:
             response = api.events(**body)[-1]["response"]
         else:
@@ -287,9 +287,7 @@ def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> Non
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_faults_of_the_service(
-    api: Api, fault: Any, status: int, code: str, stream: bool
-) -> None:
+def test_faults_of_the_service(api: Api, fault: Any, status: int, code: str, stream: bool) -> None:
     """Before the first piece of a stream they are replies as well."""
     api.fake.faults[0] = fault
     assert api.refused(stream=stream, status=status)["code"] == code

@@ -91,7 +91,7 @@ def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -
         output = ann.response(include=["reasoning.encrypted_content"])["output"]
         sealed = output[0]["encrypted_content"]
         for api, content in ((bob, sealed), (ann, sealed[:-8] + "AAAAAAA="), (ann, "gAAA")):
-            thought = {"type": "reasoning", "summary": [], "encrypted_content": content}
+            thought: Any = {"type": "reasoning", "summary": [], "encrypted_content": content}
             made_up = {**thought, "opaque": [{"dialect": "fake", "data": 1}]}
             api.response([user("hi"), made_up, output[1], user("so?")])
             assert [part.type for part in fake.prompts[-1].messages[1].content] == ["text"]

@@ -20,8 +20,8 @@ _SUMMARY = "reasoning_summary"
 def asked_of(host: Host, request: Request, items: Iterable[Item]) -> Asked:
     """Raises `InvalidData` for what cannot be asked, and `NoRoute` for an unknown model."""
     messages = messages_of(items, request.instructions)
-    if not any(message.role != "system" for message in messages) and not request.input:
-        raise MissingParameter("input is missing", path="$.input")
+    if len(messages) == (request.instructions is not None):
+        raise MissingParameter("there is nothing to answer", path="$.input")
     model = request.model
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
         raise InvalidData("what is said last must be the user's", path="$.input")
