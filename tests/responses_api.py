@@ -12,9 +12,11 @@ from attrs import frozen
 from fixtures import MakeHost
 
 from genai_host import Config, Host
+from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall
 from genai_host.server.openai.problems import problem_reply
 from genai_host.server.responses.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
+from genai_host.testing.fake_model import Heard
 
 CONFIG = Config(models={"chat": "fake"})
 CLOCK = {
@@ -23,6 +25,15 @@ CLOCK = {
     "description": "what time it is",
     "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
 }
+PIXEL = "data:image/png;base64,iVBORw=="
+CALL = ToolCall("c1", "clock", {"zone": "CET"})
+
+
+def calls_the_clock(heard: Heard) -> str | Completion:
+    if any(message.role == "tool" for message in heard.messages):
+        return "It is noon."
+    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    return Completion(Message("assistant", [*thought, CALL]), "tool_calls")
 
 
 def user(content: Any) -> dict[str, Any]:

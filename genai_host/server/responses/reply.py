@@ -65,7 +65,6 @@ class Reply:
             "store": self.request.store is not False,
             "top_logprobs": 0,
             "truncation": "disabled",
-            "usage": None,
             **self.request.told,
         }
 
