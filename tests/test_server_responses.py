@@ -228,6 +228,26 @@ def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
     assert (second["content"][0]["text"], second["phase"]) == ("c", "commentary")
 
 
+def test_pictures_that_the_model_makes(api: Api) -> None:
+    picture = Image(PNG, "image/png")
+    elsewhere = Image(url="https://a.example/b.png")
+    api.fake.answer = lambda heard: Completion(Message("assistant", ["so", picture, elsewhere]))
+    for output in (api.response()["output"], api.events()[-1]["response"]["output"]):
+        assert [item["type"] for item in output][1] == "image_generation_call"
+        assert base64.b64decode(output[1]["result"]) == PNG
+        api.response([user("hi"), *output, user("and?")])
+        heard = api.fake.prompts[-1].messages[1]
+        assert heard.content[1] == Image(PNG)
+
+
+def test_arguments_that_are_nested_too_deeply(api: Api) -> None:
+    for depth in (500, 100_000):
+        arguments = '{"a":' * depth + "1" + "}" * depth
+        call = {"type": "function_call", "call_id": "1", "name": "x", "arguments": arguments}
+        api.response([call, output_of("1")])
+        assert api.fake.prompts[-1].messages[0].tool_calls[0].malformed == arguments
+
+
 def test_the_usual_model_is_named(api: Api) -> None:
     assert api.ok("POST", "/responses", {"input": "hi"})["model"] == "fake@fake"
 

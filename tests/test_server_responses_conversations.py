@@ -131,6 +131,9 @@ def test_a_conversation_that_is_deleted_meanwhile(api: Api) -> None:
     api.fake.answer = lambda heard: (api.ok("DELETE", path), "so")[1]
     gone = {"conversation": path.rpartition("/")[2]}
     assert api.refused("two", status=404, **gone)["code"] == "conversation_not_found"
+    path = begun(api, "one")
+    last = api.events("two", conversation=path.rpartition("/")[2])[-1]
+    assert last["type"] == "response.failed"
 
 
 @pytest.mark.parametrize(

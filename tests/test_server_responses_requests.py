@@ -64,6 +64,8 @@ FILE = {"type": "input_file"}
         ([output_of("1")], "input"),
         ([{"type": "reasoning", "summary": [{}]}], "input[0].summary[0].text"),
         ([{"type": "item_reference"}], "input[0].id"),
+        ([{"type": "image_generation_call", "result": ""}], "input[0].result"),
+        ([{"type": "image_generation_call", "result": "%"}], "input[0].result"),
         (None, "input"),
         ([], "input"),
         ([{"type": "reasoning", "summary": []}], "input"),

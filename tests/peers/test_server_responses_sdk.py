@@ -97,7 +97,7 @@ def test_thoughts_and_calls_in_a_stream(side: Side, sealed: bool) -> None:
     assert call.arguments == '{"zone":"CET"}'
 
 
-class Point(BaseModel):
+class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
     x: int
     y: int
 

@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 from responses_api import CLOCK, PIXEL, Api, calls_the_clock, output_of, responses_api, user
 
-from genai_host.api import Completion, Message
+from genai_host.api import Completion, Image, Message
 
 pytestmark = pytest.mark.peers
 
@@ -101,6 +101,8 @@ def test_events(api: Api, document: Document, more: dict[str, Any]) -> None:
     told = api.events(**EVERYTHING, **more)
     api.fake.answer = lambda heard: Completion(Message("assistant", "so"), "length")
     told += api.events()
+    api.fake.answer = lambda heard: Completion(Message("assistant", [Image(b"png")]))
+    told += api.events()
     api.fake.answer = lambda heard: "{"
     told += api.events(text={"format": {"type": "json_object"}})
     assert {"response.incomplete", "response.failed"} < {event["type"] for event in told}
@@ -121,6 +123,7 @@ def test_lists_of_input(api: Api, document: Document) -> None:
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
         {"type": "function_call", "call_id": "1", "name": "x", "arguments": "{}"},
         output_of("1"),
+        {"type": "image_generation_call", "result": "iVBORw=="},
     ]
     response = api.response(items)
     document.check("ResponseItemList", api.ok("GET", f"/responses/{response['id']}/input_items"))

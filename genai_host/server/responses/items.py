@@ -9,13 +9,12 @@ shown with it sealed (`seals.py`). Nothing of a client's gets there unless it wa
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.errors import InvalidData
+from genai_host.server.given import bytes_of
 from genai_host.server.responses.fields import (
     Fields,
     MissingParameter,
@@ -32,7 +31,12 @@ _ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 _INLINE = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
 _PHASES = ("commentary", "final_answer")
 _DETAILS = ("auto", "low", "high", "original")
-_PREFIXES = {"function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
+_PREFIXES = {
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "image_generation_call": "ig",
+    "reasoning": "rs",
+}
 
 
 def is_id(value: object) -> bool:
@@ -67,6 +71,7 @@ def _read_item(item: Fields, unseal: Unseal) -> Item:
         "message": _read_message,
         "function_call": _read_call,
         "function_call_output": _read_output,
+        "image_generation_call": _read_picture,
         "reasoning": lambda given: _read_reasoning(given, unseal),
     }
     if kind not in readers:
@@ -168,13 +173,14 @@ def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
     head = _INLINE.match(url)
     if head is None and (not bare or url.startswith("data:")):
         raise InvalidData("it must be an http or https address, or data in base64", path=path)
-    try:
-        data = base64.b64decode(url[head.end() if head else 0 :], validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidData(f"this is no base64: {error}", path=path) from error
+    data = bytes_of(url[head.end() if head else 0 :], path)
+    return _not_empty(data, path), (head.group(1) or "") if head else ""
+
+
+def _not_empty(data: bytes, path: str) -> bytes:
     if not data:
-        raise InvalidData("it is empty", path=path)
-    return data, (head.group(1) or "") if head else ""
+        raise InvalidData("there is nothing in it", path=path)
+    return data
 
 
 def is_inline(url: str) -> bool:
@@ -205,6 +211,13 @@ def _read_output(item: Fields) -> Item:
         raise item.wrong("output", "a string or a list of parts")
     status = item.choice("status", _STATUSES) or "completed"
     return {"type": "function_call_output", "call_id": call, "output": output, "status": status}
+
+
+def _read_picture(item: Fields) -> Item:
+    """A picture that the model made."""
+    result = item.needed("result")
+    _not_empty(bytes_of(result, item.at("result")), item.at("result"))
+    return {"type": "image_generation_call", "status": "completed", "result": result}
 
 
 def _read_reasoning(item: Fields, unseal: Unseal) -> Item:

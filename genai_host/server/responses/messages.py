@@ -9,6 +9,7 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 from genai_host.api import (
     File,
@@ -24,6 +25,7 @@ from genai_host.api import (
 from genai_host.api.messages import Role
 from genai_host.api.reply_fields import read_tool_call
 from genai_host.errors import InvalidData
+from genai_host.server.given import MOST_LEVELS, bytes_of
 from genai_host.server.responses.items import Item, inline, is_inline
 
 DIALECT = "openai-responses"
@@ -76,7 +78,7 @@ def _parts(item: Item) -> Iterator[tuple[Role, Part]]:
     """What an item is made of, and who says it."""
     kind = item["type"]
     if kind == "function_call":
-        yield "assistant", read_tool_call(item["call_id"], item["name"], item["arguments"])
+        yield "assistant", _call(item["call_id"], item["name"], item["arguments"])
     elif kind == "function_call_output":
         yield "tool", ToolResult(item["call_id"], content=_output(item["output"]))
     elif kind == "reasoning":
@@ -85,6 +87,8 @@ def _parts(item: Item) -> Iterator[tuple[Role, Part]]:
                 yield "assistant", Reasoning(part["text"])
         for kept in item.get("opaque", ()):
             yield "assistant", Opaque(kept["dialect"], kept["data"])
+    elif kind == "image_generation_call":
+        yield "assistant", Image(bytes_of(item["result"], _INPUT))
     elif item["role"] == "assistant":
         if item.get("phase"):
             yield "assistant", Opaque(DIALECT, {"phase": item["phase"]})
@@ -94,6 +98,20 @@ def _parts(item: Item) -> Iterator[tuple[Role, Part]]:
         role: Role = "user" if item["role"] == "user" else "system"
         for part in item["content"]:
             yield role, _part(part)
+
+
+def _call(id: str, name: str, arguments: str) -> ToolCall:
+    """Arguments that are nested too deeply stay as the model wrote them."""
+    call = read_tool_call(id, name, arguments)
+    level: list[Any] = [call.arguments]
+    for _ in range(MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, (dict, list))
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return ToolCall(id, name, malformed=arguments) if level else call
 
 
 def _output(output: str | list[Item]) -> list[Part]:

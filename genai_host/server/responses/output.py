@@ -6,12 +6,13 @@ joined → the items in order: those that were told piece by piece, and the othe
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
-from genai_host.api import Message, Opaque, Reasoning, Text, ToolCall
+from genai_host.api import Image, Message, Opaque, Reasoning, Text, ToolCall
 from genai_host.api.json_text import write_json
 from genai_host.server.responses.items import Item
 from genai_host.server.responses.messages import DIALECT
@@ -24,7 +25,7 @@ NewId = Callable[[str], str]
 class Group:
     """What becomes one item.
 
-    kind     `message`, `function_call` or `reasoning`
+    kind     the type of the item
     texts    of a message, or paragraphs of what was thought
     opaque   what only its own dialect can read
     phase    whether a message is a comment on the way or the answer, if that is known
@@ -35,20 +36,24 @@ class Group:
     opaque: list[Item] = field(factory=list)
     phase: str = ""
     call: ToolCall | None = None
+    picture: Image | None = None
 
 
 def groups_of(message: Message) -> list[Group]:
-    """Parts of the answer that are no text, no call and no thought have no place in it."""
+    """Other parts, as documents, have no place in an answer. A picture elsewhere is told by
+    its address."""
     groups: list[Group] = []
     phase = ""
     for part in message.content:
         last = groups[-1] if groups else Group("")
-        if isinstance(part, Text):
+        if isinstance(part, Image) and part.data:
+            groups.append(Group("image_generation_call", picture=part))
+        elif isinstance(part, (Text, Image)):
             if last.kind != "message" or phase:
                 last = Group("message", phase=phase)
                 groups.append(last)
                 phase = ""
-            last.texts.append(part.text)
+            last.texts.append(part.text if isinstance(part, Text) else part.url)
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
         elif isinstance(part, Opaque) and _phase_of(part):
@@ -74,6 +79,8 @@ def _phase_of(part: Opaque) -> str:
 def item_of(group: Group, new_id: NewId) -> Item:
     if group.call is not None:
         return call_item(group.call, new_id)
+    if group.picture is not None:
+        return picture_item(group.picture, new_id)
     if group.kind == "message":
         return message_item("".join(group.texts), new_id, group.phase)
     item = reasoning_item(group.texts, new_id)
@@ -111,6 +118,15 @@ def call_item(call: ToolCall, new_id: NewId) -> Item:
         "arguments": call.malformed or write_json(call.arguments).decode(),
         "call_id": call.id,
         "name": call.name,
+    }
+
+
+def picture_item(picture: Image, new_id: NewId) -> Item:
+    return {
+        "id": new_id("ig"),
+        "type": "image_generation_call",
+        "status": "completed",
+        "result": base64.b64encode(picture.data).decode(),
     }
 
 

@@ -9,7 +9,7 @@ done in order at the end, as it is only known then: clients keep items as they g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from genai_host.api import Completion, Delta, Problem
@@ -26,6 +26,14 @@ from genai_host.server.responses.output import (
     text_part,
 )
 from genai_host.server.responses.reply import Reply
+
+_EMPTY: Mapping[str, Mapping[str, Any]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    "function_call": {"arguments": ""},
+    "image_generation_call": {"result": None},
+}
+"""What an item begins with in place of its content."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,9 +103,7 @@ class Events:
         """What comes before the content of an item."""
         self._indexes[item["id"]] = len(self._items)
         self._items.append(item)
-        name = {"message": "content", "reasoning": "summary"}.get(item["type"], "arguments")
-        empty: Any = "" if name == "arguments" else []
-        begun = {**self._show(item), name: empty}
+        begun = {**self._show(item), **_EMPTY[item["type"]]}
         begun.pop("encrypted_content", None)
         if "status" in begun:
             begun["status"] = "in_progress"
