@@ -235,6 +235,7 @@ def test_pictures_that_the_model_makes(api: Api) -> None:
     for output in (api.response()["output"], api.events()[-1]["response"]["output"]):
         assert [item["type"] for item in output][1] == "image_generation_call"
         assert base64.b64decode(output[1]["result"]) == PNG
+        assert output[2]["content"][0]["text"] == "https://a.example/b.png"
         api.response([user("hi"), *output, user("and?")])
         heard = api.fake.prompts[-1].messages[1]
         assert heard.content[1] == Image(PNG)

@@ -28,12 +28,14 @@ class Group:
     kind     the type of the item
     texts    of a message, or paragraphs of what was thought
     opaque   what only its own dialect can read
+    apart    whether it is no part of the text that comes in pieces
     phase    whether a message is a comment on the way or the answer, if that is known
     """
 
     kind: str
     texts: list[str] = field(factory=list)
     opaque: list[Item] = field(factory=list)
+    apart: bool = False
     phase: str = ""
     call: ToolCall | None = None
     picture: Image | None = None
@@ -48,12 +50,14 @@ def groups_of(message: Message) -> list[Group]:
         last = groups[-1] if groups else Group("")
         if isinstance(part, Image) and part.data:
             groups.append(Group("image_generation_call", picture=part))
-        elif isinstance(part, (Text, Image)):
-            if last.kind != "message" or phase:
+        elif isinstance(part, Image):
+            groups.append(Group("message", [part.url], apart=True))
+        elif isinstance(part, Text):
+            if last.kind != "message" or last.apart or phase:
                 last = Group("message", phase=phase)
                 groups.append(last)
                 phase = ""
-            last.texts.append(part.text if isinstance(part, Text) else part.url)
+            last.texts.append(part.text)
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
         elif isinstance(part, Opaque) and _phase_of(part):
@@ -149,7 +153,7 @@ def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[
             if group.opaque:
                 found["opaque"] = group.opaque
             ordered.append(found)
-        elif group.kind == "function_call" or group.kind not in kinds:
+        elif group.apart or group.kind == "function_call" or group.kind not in kinds:
             late.append(item_of(group, new_id))
             ordered.append(late[-1])
         elif group.opaque:  # its text was told with that of another
@@ -159,7 +163,7 @@ def joined(message: Message, told: Sequence[Item], new_id: NewId) -> tuple[list[
 
 
 def _is_of(item: Item, group: Group) -> bool:
-    if item["type"] != group.kind:
+    if item["type"] != group.kind or group.apart:
         return False
     return group.call is None or item["call_id"] == group.call.id
 
