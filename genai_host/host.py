@@ -43,7 +43,7 @@ from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
+from genai_host.errors import ConfigurationError, ConversationClosed, GenaiError, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
@@ -429,7 +429,9 @@ class Host:
         """What ends when the host is closed, and when the caller's limits end."""
         with (
             Cancellation(self._closing) as until,
-            nullcontext() if limits is None else limits.on_cancel(until.cancel),
+            nullcontext()
+            if limits is None
+            else limits.on_cancel(lambda: until.cancel(_why(limits))),
         ):
             yield until
 
@@ -538,3 +540,12 @@ class Host:
             rates=self._rates,
             counters=lambda: self._routing.routes(name, "count", provider),
         )
+
+
+def _why(limits: Limits) -> GenaiError | None:
+    """The error that limits ended with; None if they do not say."""
+    try:
+        limits.check()
+    except GenaiError as error:
+        return error
+    return None

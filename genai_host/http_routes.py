@@ -27,6 +27,7 @@ from genai_host.telling import shown
 Handler = Callable[[RouteRequest], RouteReply]
 Form = Callable[[str, Mapping[str, str], Problem], RouteReply]
 """A problem as a reply, of a path and the headers of a request."""
+Found = tuple[HttpRoute, Mapping[str, str]]
 
 _log = logging.getLogger(__name__)
 
@@ -69,18 +70,20 @@ class HttpRoutes:
 
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""
-        found = self._found(method, path)
+        found = self.find(method, path)
         return 0 if isinstance(found, Problem) else found[0].size
 
-    def answer(self, request: RouteRequest) -> RouteReply:
-        """The reply to a request, its `parameters` still empty."""
-        reply = self._answered(request)
+    def answer(self, request: RouteRequest, found: Found | Problem | None = None) -> RouteReply:
+        """The reply to a request, its `parameters` still empty.
+
+        found   what `find` gave for it, where that was asked before
+        """
+        reply = self._answered(request, found or self.find(request.method, request.path))
         if isinstance(reply, Problem):
             return self._form(request.path, request.headers, reply)
         return reply
 
-    def _answered(self, request: RouteRequest) -> RouteReply | Problem:
-        found = self._found(request.method, request.path)
+    def _answered(self, request: RouteRequest, found: Found | Problem) -> RouteReply | Problem:
         if isinstance(found, Problem):
             return found
         route, parameters = found
@@ -111,7 +114,8 @@ class HttpRoutes:
             except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
                 _log.warning("%s failed to close", type(each).__name__, exc_info=True)
 
-    def _found(self, method: str, path: str) -> tuple[HttpRoute, Mapping[str, str]] | Problem:
+    def find(self, method: str, path: str) -> Found | Problem:
+        """The route for a request, and what stands in the path for each name."""
         fitting = _fitting(self._own, path) or _fitting(self._routes, path)
         if not fitting:
             return Problem(404, "not_found", "there is nothing here")

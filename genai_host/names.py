@@ -21,7 +21,10 @@ PLAIN_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 ALIAS = r"[A-Za-z0-9][A-Za-z0-9._:-]*"
 """What a user's own name for a model may be: no part of it says where and how to run it."""
 
-VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG")
+SERVER_SECRET = "GENAI_HOST_SERVER_TOKEN"  # noqa: S105 - the name of it
+"""The environment variable with the token of whoever runs the server."""
+
+VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SERVER_SECRET)
 """Environment variables of the host that stand for no key of its configuration."""
 
 HTTP_PATHS = (
@@ -56,6 +59,7 @@ COMMANDS = (
     "plugins",
     "providers",
     "routes",
+    "serve",
     "templates",
     "tools",
     "uninstall",

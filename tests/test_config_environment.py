@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.config import Config, InstanceConfig, read_config
+from genai_host.config import Config, InstanceConfig, ServerConfig, read_config
 from genai_host.config.environment import is_set, overrides_in, variable_of
 from genai_host.config.keys import KEYS
 from genai_host.errors import ConfigurationError
@@ -26,6 +26,19 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_PLUGINS__STRICT": "TRUE",
         "GENAI_HOST_CONVERSATIONS__RECORD": "no",
         "GENAI_HOST_CONVERSATIONS__STORE": "~/talks.db",
+        "GENAI_HOST_SERVER__HOST": "::1",
+        "GENAI_HOST_SERVER__PORT": "80",
+        "GENAI_HOST_SERVER__HOSTS": "a.example,b.example",
+        "GENAI_HOST_SERVER__CORS": "https://c.example",
+        "GENAI_HOST_SERVER__ROOT_PATH": "/host",
+        "GENAI_HOST_SERVER__RECORD": "yes",
+        "GENAI_HOST_SERVER__AT_ONCE": "3",
+        "GENAI_HOST_SERVER__WAITING": "4",
+        "GENAI_HOST_SERVER__RATE": "5",
+        "GENAI_HOST_SERVER__DRAIN": "2.5",
+        "GENAI_HOST_SERVER__LOG": "1",
+        "GENAI_HOST_SERVER__CERTFILE": "c.pem",
+        "GENAI_HOST_SERVER__KEYFILE": "k.pem",
     }
     assert {variable_of(*key.split(".")) for key in KEYS} == set(environ)
     assert read_config(environ=environ) == Config(
@@ -39,6 +52,21 @@ def test_each_key_has_a_variable() -> None:
         read_only=True,
         record=False,
         store="~/talks.db",
+        record_served=True,
+        server=ServerConfig(
+            host="::1",
+            port=80,
+            hosts=("a.example", "b.example"),
+            cors=("https://c.example",),
+            root_path="/host",
+            at_once=3,
+            waiting=4,
+            rate=5,
+            drain=2.5,
+            log=True,
+            certfile="c.pem",
+            keyfile="k.pem",
+        ),
     )
 
 

@@ -90,7 +90,8 @@ values = some.recursive(
     | some.dictionaries(
         some.sampled_from(
             ["role", "content", "type", "text", "function", "name", "id", "url", "image_url",
-             "file", "tool_calls", "tool_call_id", "arguments", "parameters", "json_schema", "schema"]
+             "file", "tool_calls", "tool_call_id", "arguments", "parameters", "json_schema",
+             "schema"]
         ),
         inner,
         max_size=4,

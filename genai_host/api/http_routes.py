@@ -22,11 +22,16 @@ from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
 from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
     Conflict,
     ConversationBusy,
+    ConversationClosed,
     DeadlineExceeded,
+    Forbidden,
     GenaiError,
     GenerationError,
+    Interrupted,
     InvalidData,
     InvalidParameter,
     LimitExceeded,
@@ -34,6 +39,8 @@ from genai_host.errors import (
     NotFound,
     ProviderError,
     RateLimited,
+    ReplayError,
+    StoreError,
     TurnWaiting,
     Unavailable,
     UnsupportedPart,
@@ -42,19 +49,27 @@ from genai_host.errors import (
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = get_args(Method)
-_PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+_PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
 
 _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (InvalidData, 400),
     (InvalidParameter, 400),
     (UnsupportedPart, 400),
+    (Forbidden, 403),
     (NoRoute, 404),
     (NotFound, 404),
     (Conflict, 409),
     (ConversationBusy, 409),
     (TurnWaiting, 409),
+    (ReplayError, 409),
+    (Interrupted, 503),
+    (Cancelled, 409),
+    (ConversationClosed, 503),
+    (StoreError, 503),
+    (ConfigurationError, 400),
     (LimitExceeded, 422),
     (RateLimited, 429),
+    (Interrupted, 503),
     (Unavailable, 503),
     (DeadlineExceeded, 504),
     (ProviderError, 502),
@@ -121,6 +136,8 @@ class RouteRequest:
     limits       end when the client has gone: for what takes long, as a tool's do
     user         who asks, as the server knows them: whose conversations they may see; empty
                  for whoever runs the server
+    root         what stands before all paths where the server is behind a proxy, as `/host`:
+                 `path` is without it, links that are sent to a client need it
     """
 
     method: str
@@ -131,6 +148,7 @@ class RouteRequest:
     body: bytes = field(default=b"", repr=False)
     limits: Limits = field(kw_only=True, repr=False)
     user: str = field(default="", kw_only=True)
+    root: str = field(default="", kw_only=True)
 
     def json(self) -> Any:
         """The value that the body is the JSON of. Raises `InvalidData` if it is none."""

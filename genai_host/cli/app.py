@@ -73,6 +73,10 @@ class App:
         """The provider instance of that name. Raises `NoRoute` if there is none."""
         return self.host.instances[name]
 
+    @property
+    def is_verbose(self) -> bool:
+        return self._verbose > 0
+
     def show_log(self, verbose: int) -> None:
         """Show what happens, until `end_log`: 0 for warnings alone, 2 for all."""
         from genai_host.cli.log import show_log

@@ -101,7 +101,7 @@ def value_of(config: Config, key: str) -> Any:
         return config.aliases[name]
     if name in MODELS:
         return config.models.get(MODELS[name], "")
-    return _plain(getattr(config, name or table))
+    return _plain(config.value(key))
 
 
 def _of_tools(host: Host) -> Iterator[Configured]:

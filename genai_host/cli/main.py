@@ -39,6 +39,7 @@ _COMMANDS = {
     "plugins": "List, check, enable, disable and write plugins.",
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
+    "serve": "Serve it all over HTTP, for programs and for browsers.",
     "templates": "List, show and remove your templates.",
     "tools": "List the tools that models may ask for, and call them.",
     "uninstall": "Uninstall plugins.",

@@ -135,6 +135,11 @@ def echo_json(value: Any) -> None:
     echo(json.dumps(value, indent=2))
 
 
+def echo_json_line(value: Any) -> None:
+    """The same on one line, for who reads line by line."""
+    echo(json.dumps(value))
+
+
 def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; where it is piped, tab-separated lines without a head."""
     lines = [[_cell(value) for value in row] for row in rows]

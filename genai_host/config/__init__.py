@@ -30,6 +30,14 @@ environment, which comes before it.
     record = true                    # whether the command line keeps them
     store = "/data/mine.db"          # where; or postgresql://user@host/database
 
+    [server]                         # how `genai-host serve` does
+    host = "127.0.0.1"
+    port = 8642
+    token = { env = "MY_TOKEN" }     # where it is; or GENAI_HOST_SERVER_TOKEN
+
+    [server.users.ann]               # whoever has this token sees her conversations alone
+    token = { file = "/run/secrets/ann" }
+
     [providers.my-llama]             # a named instance
     type = "local"
     enabled = true
@@ -45,7 +53,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genai_host.config.reading import read_config
-from genai_host.config.values import Config, InstanceConfig, SetConfig
+from genai_host.config.values import Config, InstanceConfig, ServerConfig, SetConfig
 
 if TYPE_CHECKING:
     from genai_host.config.editing import edit_config, must_be_writable
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Config",
     "InstanceConfig",
+    "ServerConfig",
     "SetConfig",
     "edit_config",
     "must_be_writable",

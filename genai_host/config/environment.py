@@ -89,8 +89,7 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
         models=models,
         providers=_with_instances(config.providers, found, of_instances, environ),
         tools=_with_tools(config.tools, found),
-        **{key.rpartition(".")[2]: value for key, value in values.items()},
-    )
+    ).replaced(values)
 
 
 def _of_instance(variable: str) -> str:

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 from genai_host.errors import ConfigurationError
 from genai_host.telling import nearest
 
-TABLES = ("defaults", "plugins", "conversations", "aliases", "approvals", "tools", "providers")
+TABLES = (
+    "defaults",
+    "plugins",
+    "conversations",
+    "server",
+    "aliases",
+    "approvals",
+    "tools",
+    "providers",
+)
 OF_NAMES = ("aliases", "approvals")
 """Tables of strings by names that are the user's choice."""
 
@@ -18,11 +27,17 @@ APPROVALS = ("allow", "ask", "deny")
 
 OF_INSTANCES = ("type", "enabled", "models", "calls")
 
+OF_SERVER = ("token", "users")
+"""What the table of the server has that is no value by itself."""
+
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
+_NUMBERS = {int: "whole number", float: "number"}
+
+
 class Key(NamedTuple):
-    """A key whose values are of a kind: `str`, `bool` or `list` of strings."""
+    """A key whose values are of a kind: `str`, `bool`, `int`, `float` or `list` of strings."""
 
     kind: type
     default: Any
@@ -44,6 +59,19 @@ KEYS: dict[str, Key] = {
     "conversations.store": Key(
         str, "", "where: a file, or postgresql://user@host/database; the usual file if not set"
     ),
+    "server.host": Key(str, "127.0.0.1", "the address to listen at"),
+    "server.port": Key(int, 8642, "the port to listen at; 0 for any that is free"),
+    "server.hosts": Key(list, (), "names that clients may ask for it by; * for any"),
+    "server.cors": Key(list, (), "origins whose pages may use it, as https://app.example"),
+    "server.root_path": Key(str, "", "what stands before all paths behind a proxy"),
+    "server.record": Key(bool, False, "whether what is asked of models is kept, too"),
+    "server.at_once": Key(int, 64, "requests that are answered at once"),
+    "server.waiting": Key(int, None, "requests that wait; twice as many if it is not set"),
+    "server.rate": Key(int, None, "requests a minute of one user; any if it is not set"),
+    "server.drain": Key(float, 10.0, "seconds that requests may go on once it is to end"),
+    "server.log": Key(bool, False, "whether each request is logged"),
+    "server.certfile": Key(str, "", "certificates in PEM, for https"),
+    "server.keyfile": Key(str, "", "the key of the certificate in PEM"),
 }
 """By their place in the file, with a dot between table and name."""
 
@@ -55,7 +83,8 @@ def names_in(table: str) -> list[str]:
     """The names that a table may have, or the file itself."""
     if not table:
         return ["version", *(key for key in KEYS if "." not in key), *TABLES]
-    return [key.removeprefix(f"{table}.") for key in KEYS if key.startswith(f"{table}.")]
+    names = [key.removeprefix(f"{table}.") for key in KEYS if key.startswith(f"{table}.")]
+    return [*names, *OF_SERVER] if table == "server" else names
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:
@@ -89,6 +118,11 @@ def read_value(owner: str, text: str, kind: type) -> Any:
     `ConfigurationError`; the owner is what has the text, in words."""
     if kind is list:
         return tuple(item for item in (item.strip() for item in text.split(",")) if item)
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigurationError(f"{owner} is no {_NUMBERS[kind]}") from None
     if kind is not bool:
         return text
     try:

@@ -15,11 +15,13 @@ from genai_host.config.keys import (
     names_in,
     wrong_with_store,
 )
-from genai_host.config.values import Config, InstanceConfig, SetConfig
+from genai_host.config.values import Config, InstanceConfig, ServerConfig, SetConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import ALIAS, PLAIN_NAME
 
 VERSION = 1
+_SECRETS = 'as token = { env = "VARIABLE" }'
+_KINDS = {int: "whole number", float: "number"}
 
 
 class Reader:
@@ -30,7 +32,7 @@ class Reader:
     def config(self, data: dict[str, Any]) -> Config:
         self._must_be_ours(data)
         self._only(data, "")
-        for table in ("defaults", "plugins", "conversations"):
+        for table in ("defaults", "plugins", "conversations", "server"):
             self._only(self._table(data, table), table)
         found = {key: self._of_key(data, key) for key in KEYS}
         chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
@@ -50,6 +52,8 @@ class Reader:
             read_only=found["read_only"],
             record=found["conversations.record"],
             store=self._store(found["conversations.store"]),
+            record_served=found["server.record"],
+            server=self._server(data, found),
             file=self._path,
         )
 
@@ -81,6 +85,30 @@ class Reader:
             settings={key: value for key, value in table.items() if key not in OF_INSTANCES},
             calls=self._table(table, "calls", *where, "calls"),
         )
+
+    def _server(self, data: dict[str, Any], found: dict[str, Any]) -> ServerConfig:
+        table = self._table(data, "server")
+        users = self._table(table, "users", "server", "users")
+        for name in users:
+            where = ("server", "users", name)
+            if not re.fullmatch(PLAIN_NAME, name):
+                raise self._wrong(where, "is no name for a user", f"it must match {PLAIN_NAME}")
+            if list(self._table(users, name, *where)) != ["token"]:
+                raise self._wrong(where, "has a token, and nothing else", _SECRETS)
+        tokens = {name: self._token(users[name], "server", "users", name) for name in users}
+        values = {
+            key.removeprefix("server."): value
+            for key, value in found.items()
+            if key.startswith("server.") and key != "server.record"
+        }
+        return ServerConfig(**values, token=self._token(table, "server"), users=tokens)
+
+    def _token(self, table: dict[str, Any], *where: str) -> Any:
+        """Where it is: what is wrong is not shown, since it may be the token itself."""
+        token = table.get("token")
+        if token is not None and not isinstance(token, dict):
+            raise self._wrong((*where, "token"), "must not stand here", _SECRETS)
+        return token
 
     def _aliases(self, data: dict[str, Any]) -> dict[str, str]:
         aliases = self._table(data, "aliases")
@@ -133,8 +161,10 @@ class Reader:
         return value
 
     def _of(self, kind: type, value: Any, *where: str) -> Any:
+        if kind is float and type(value) is int:
+            return float(value)
         if type(value) is not kind:
-            raise self._wrong(where, f"is not a {kind.__name__}")
+            raise self._wrong(where, f"is not a {_KINDS.get(kind, kind.__name__)}")
         return value
 
     def _strings(self, value: Any, *where: str) -> tuple[str, ...]:

@@ -39,6 +39,29 @@ class SetConfig(NamedTuple):
     overrides: Mapping[str, str] = {}
 
 
+class ServerConfig(NamedTuple):
+    """How the host is served; see `genai_host.server.settings`.
+
+    token   where the token of whoever runs the server is, unread; None for none
+    users   the same for each user that has a name
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    hosts: Sequence[str] = ()
+    cors: Sequence[str] = ()
+    root_path: str = ""
+    at_once: int = 64
+    waiting: int | None = None
+    rate: int | None = None
+    drain: float = 10.0
+    log: bool = False
+    certfile: str = ""
+    keyfile: str = ""
+    token: Mapping[str, Any] | None = None
+    users: Mapping[str, Mapping[str, Any]] = {}
+
+
 class Config(NamedTuple):
     """What the configuration says; the defaults where it says nothing.
 
@@ -58,6 +81,7 @@ class Config(NamedTuple):
     record      whether the command line keeps conversations
     store       where: a file, or the address of a database; empty for the usual file
     record_served   whether what programs ask of models through the server is kept as well
+    server      how the host is served
     file        where it stands, for errors; empty if in no file
     """
 
@@ -76,7 +100,27 @@ class Config(NamedTuple):
     record: bool = True
     store: str = ""
     record_served: bool = False
+    server: ServerConfig = ServerConfig()
     file: str = ""
+
+    def value(self, key: str) -> Any:
+        """What is configured for one of `KEYS` that is no model's."""
+        table, _, name = key.rpartition(".")
+        if key == "server.record":
+            return self.record_served
+        return getattr(self.server if table == "server" else self, name)
+
+    def replaced(self, values: Mapping[str, Any]) -> Config:
+        """The same with other values for some of these keys."""
+        own: dict[str, Any] = {}
+        of_server: dict[str, Any] = {}
+        for key, value in values.items():
+            table, _, name = key.rpartition(".")
+            if key == "server.record":
+                own["record_served"] = value
+            else:
+                (of_server if table == "server" else own)[name] = value
+        return self._replace(server=self.server._replace(**of_server), **own)
 
     def blocks(self, plugin: str, distribution: str) -> str:
         """Why a plugin is not to be loaded; empty if it is. Our own cannot be missed

@@ -3,6 +3,7 @@
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
 │   └── NoRoute                 nothing can run that model as asked
+├── Forbidden                   whoever asks may not do this
 ├── InvalidData                 data does not fit the form it should have
 ├── PluginError                 a plugin is broken, or failed where it must not
 ├── InvalidParameter            an unknown model parameter, or a bad value
@@ -24,6 +25,7 @@ GenaiError
 ├── FunctionFailed              a function called by a feature raised
 ├── LimitExceeded               round trips, steps, time or cost of a turn
 ├── Cancelled                   somebody cancelled it
+│   └── Interrupted             the process that did it was ended
 ├── ConversationBusy            a turn is under way already
 ├── ConversationClosed          the conversation was closed
 ├── TurnWaiting                 the turn waits for a result from outside
@@ -51,6 +53,7 @@ from genai_host.errors.conversation import (
     ConversationBusy,
     ConversationClosed,
     FunctionFailed,
+    Interrupted,
     LimitExceeded,
     NotFound,
     ReplayError,
@@ -61,6 +64,7 @@ from genai_host.errors.conversation import (
 )
 from genai_host.errors.inputs import (
     ConfigurationError,
+    Forbidden,
     InvalidData,
     InvalidParameter,
     NoRoute,
@@ -98,10 +102,12 @@ __all__ = [
     "DeserializationError",
     "ErrorContext",
     "ErrorPlace",
+    "Forbidden",
     "FunctionFailed",
     "GenaiError",
     "GenerationError",
     "IncompleteReply",
+    "Interrupted",
     "InvalidData",
     "InvalidParameter",
     "LimitExceeded",

@@ -46,6 +46,12 @@ class Cancelled(GenaiError):
     code = "cancelled"
 
 
+class Interrupted(Cancelled):
+    """It was cut off by the end of the process that did it, and can be gone on with."""
+
+    code = "interrupted"
+
+
 class ConversationBusy(GenaiError):
     """A turn of this conversation is under way already."""
 

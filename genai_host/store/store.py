@@ -108,6 +108,14 @@ class Store:
 
         return examine(self._opened)
 
+    def check(self) -> None:
+        """A short look, for who looks often. Raises `StoreError` if it cannot be read."""
+        if self._opened.is_sqlite:
+            self._opened.is_current()
+        else:
+            with self._opened.reading() as connection:
+                connection.exec_driver_sql("SELECT 1")
+
     def create(self, opened: Opened, codec: Codec) -> StoredRecord:
         """The record of a new conversation, with its first entry."""
         id = self._create([written(opened, codec, self._now())], {"feature": opened.feature})

@@ -1,0 +1,226 @@
+"""The connections of clients: those of uvicorn, which bound nothing of what comes before a
+request is asked for, with their bounds.
+
+A head has a size and a time. What follows a request on its connection before it is answered
+(pipelining) is not read: else nobody would notice that the client goes. Fields that come
+after a body are no headers. A client that takes nothing of what is sent is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from genai_host.api import Problem
+from genai_host.http_routes import problem_reply
+from genai_host.server.exchange import CLOSE
+from genai_host.server.replies import pairs_of
+from genai_host.server.settings import ServerSettings
+
+_LINGER = 5.0  # seconds that a client may go on to send a body that nobody wants
+
+_log = logging.getLogger(__name__)
+
+
+class _TooEarly(Exception):
+    """A second request, before the first is answered."""
+
+
+class _TooLarge(Exception):
+    """A head that is more than may be sent."""
+
+
+class Connection(HttpToolsProtocol):
+    """One of them. `settings` is set in a class of each server."""
+
+    settings: ServerSettings
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.logger = _log
+        self.access_log = False
+        self._in_head = True  # or before it
+        self._is_deaf = False
+        self._came = self._fields = 0  # bytes of the head: on the wire, and read
+        self._unsent = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        _send_at_once(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_deaf = True
+        for timer in (self._head_timer, self._send_timer, self._linger_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        self._unset_keepalive_if_required()
+        if self._in_head:
+            self._came += len(data)
+            self._await_head()
+        try:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._stay(data[upgrade.args[0] :])
+            if self._in_head and self._came > self.settings.head_size:
+                raise _TooLarge
+        except httptools.HttpParserError as error:
+            self._refuse(is_large=isinstance(error.__context__, _TooLarge))
+        except _TooLarge:
+            self._refuse(is_large=True)
+
+    def _stay(self, rest: bytes) -> None:
+        """With HTTP/1.1, though the client would rather speak another protocol: its request
+        is read anew, as if it had not said so, since its body would not be read else.
+
+        rest   what came after the head
+        """
+        head = b"%b %b HTTP/1.1\r\n" % (self.parser.get_method(), self.url)
+        for name, value in self.headers:
+            if name not in (b"connection", b"upgrade", b"http2-settings"):
+                head += b"%b: %b\r\n" % (name, value)
+        self.parser = httptools.HttpRequestParser(self)
+        self._in_head = True
+        self.parser.feed_data(b"%bconnection: close\r\n\r\n%b" % (head, rest))
+
+    # of the parser
+
+    def on_message_begin(self) -> None:
+        if self._is_busy():
+            raise _TooEarly
+        self._fields = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self.url.startswith(b"/"):
+            raise ValueError("the target is no path")
+        if self.parser.should_upgrade():
+            return
+        self._in_head = False
+        self._came = 0
+        self._stop_awaiting_head()
+        super().on_headers_complete()
+        extensions: Any = {CLOSE: self.transport.close}
+        self.scope["extensions"] = extensions
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._in_head = True
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
+            self._linger_timer = None
+        if not self._is_busy():  # it was answered before it was there
+            self._await_head()
+        super().on_message_complete()
+
+    def _is_busy(self) -> bool:
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
+    # of what is sent
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_head and not self.transport.is_closing():
+            self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_sending()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_sending()  # it is closed once all is sent, which may be never
+
+    def _watch_sending(self) -> None:
+        if self._send_timer is None and self.transport.get_write_buffer_size():
+            self._unsent = self.transport.get_write_buffer_size()
+            self._send_timer = self.loop.call_later(self.settings.send_seconds, self._look)
+
+    def _look(self) -> None:
+        self._send_timer = None
+        if self.transport.get_write_buffer_size() >= self._unsent:
+            self.transport.abort()
+        else:
+            self._watch_sending()
+
+    # of the head
+
+    def _await_head(self) -> None:
+        if self._head_timer is None and not self._is_busy():
+            seconds = self.settings.head_seconds
+            self._head_timer = self.loop.call_later(seconds, self.transport.close)
+
+    def _stop_awaiting_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _count(self, size: int) -> None:
+        self._fields += size
+        if self._fields > self.settings.head_size:
+            raise _TooLarge
+
+    def _refuse(self, *, is_large: bool) -> None:
+        """Whatever else comes is not understood any more."""
+        self._is_deaf = True
+        self._stop_awaiting_head()
+        if self._in_head and self._is_busy():  # it is about what follows a request
+            self.cycle.keep_alive = False
+            return
+        if not (self._is_busy() and self.cycle.response_started):
+            self.transport.write(_TOO_LARGE if is_large else _WRONG)
+        self.transport.close()
+        self._watch_sending()
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """A body that follows its head, or a piece another, does not wait for the client to have
+    acknowledged that (Nagle's algorithm): asyncio sees to it for sockets of its own alone."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
+    """As it is sent where it is not known what was asked for."""
+    reply = problem_reply("", {}, Problem(status, code, message))
+    head = b"".join(b"%b: %b\r\n" % pair for pair in pairs_of(reply, {"connection": "close"}))
+    assert isinstance(reply.body, bytes)
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)
+
+
+_WRONG = _refusal(400, "Bad Request", "bad_request", "this is no request of HTTP")
+_TOO_LARGE = _refusal(
+    431, "Request Header Fields Too Large", "too_large", "the head is larger than is taken"
+)

@@ -1,0 +1,310 @@
+"""One request and its reply.
+
+run → _ask → _body → _enter → [a thread: _answer → Outbox] → _send
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
+from genai_host.cancellation import Cancellation
+from genai_host.errors import GenaiError
+from genai_host.http_routes import Found
+from genai_host.server.forms import form
+from genai_host.server.heads import Head, Refused, read_head
+from genai_host.server.outbox import Broken, Outbox
+from genai_host.server.replies import is_sendable, pairs_of
+
+if TYPE_CHECKING:
+    from genai_host.server.application import Application
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+CLOSE = "genai_host.close"
+"""The extension of ASGI that ends a connection, when all is sent that was given to it."""
+
+_SLICE = 64 * 1024  # bytes of a whole body that are handed over at once
+_GONE = 499  # in the log: the client went before there was a reply
+
+_log = logging.getLogger(__name__)
+
+
+class _Gone(Exception):
+    """The client has."""
+
+
+class Exchange:
+    """Its methods run in the loop, but for `_answer` and what that calls."""
+
+    def __init__(
+        self, application: Application, scope: Message, receive: Receive, send: Send
+    ) -> None:
+        self._application = application
+        self._scope = scope
+        self._receive = receive
+        self._send_message = send
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._status = _GONE
+        self._user = ""
+        self._more: dict[str, str] = {}
+        self._head: Head | None = None
+        self._limits = Cancellation()
+        self._outbox = Outbox(self._loop)
+        self._turn: asyncio.Future[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._held = 0
+        self._has_begun = False
+        self._is_over = False
+
+    async def run(self) -> None:
+        try:
+            await self._ask()
+        except Refused as refused:
+            await self._refuse(refused.problem)
+        except _Gone:
+            pass
+        except Broken:
+            await self._break_off()
+        finally:
+            self._is_over = True
+            self._outbox.close()
+            if self._watch is not None:
+                self._watch.cancel()
+            self._application.bodies.give_back(self._held)
+            self._application.log(self)
+
+    def interrupt(self, error: GenaiError) -> None:
+        """End it with an error, as far as it heeds its limits."""
+        if self._turn is not None and not self._turn.done():
+            problem = Problem(503, "stopping", "the server is being stopped", retry_after=1)
+            self._turn.set_exception(Refused(problem))
+        self._application.cancel(self._limits, error)
+
+    def line(self) -> str:
+        """For a log: no query, in which keys may stand, and nothing that drives a terminal."""
+        method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
+        seconds = time.monotonic() - self._began
+        said = f"{method} {path[:200]} {self._status} {seconds:.3f} s {self._user or '-'}"
+        return ascii(said)[1:-1]
+
+    async def _ask(self) -> None:
+        application = self._application
+        self._head = head = read_head(self._scope, application.settings.root_path)
+        if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
+            await self._send(RouteReply(status=204), application.guard.preflight(head))
+            return
+        self._more = application.guard.cors(head)
+        self._user = application.guard.admit(head)
+        health = await application.health.reply(head)
+        if health is not None:
+            await self._send(health, self._more)
+            return
+        application.count(self._user, head.client)
+        method = "GET" if head.method == "HEAD" else head.method
+        routes = await application.routes()
+        found = routes.find(method, head.path)
+        body = b"" if isinstance(found, Problem) else await self._body(head, found[0])
+        await self._enter(head)
+        request = RouteRequest(
+            method,
+            head.path,
+            query=head.query,
+            headers=head.headers,
+            body=body,
+            limits=self._limits,
+            user=self._user,
+            root=application.settings.root_path,
+        )
+        try:
+            application.workers.submit(partial(self._answer, request, found))
+        except RuntimeError as error:
+            self._leave()
+            _log.warning("a request is not answered: %s", error)
+            raise Refused(
+                Problem(503, "overloaded", "there is no room for this now", retry_after=1)
+            ) from None
+        reply = await self._outbox.reply()
+        if reply is None:
+            raise _Gone
+        await self._send(reply, self._more)
+
+    async def _body(self, head: Head, route: HttpRoute) -> bytes:
+        if head.length == 0:
+            return b""
+        if head.length is not None and head.length > route.size:
+            raise _too_large(route)
+        try:
+            seconds = self._application.settings.body_seconds
+            return await asyncio.wait_for(self._pieces(route), seconds)
+        except asyncio.TimeoutError:
+            raise Refused(
+                Problem(
+                    408,
+                    "timeout",
+                    f"the body has not come in {seconds:g} seconds",
+                    headers={"connection": "close"},
+                )
+            ) from None
+
+    async def _pieces(self, route: HttpRoute) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > route.size:
+                raise _too_large(route)
+            self._application.bodies.take(len(piece))
+            self._held = size
+            pieces.append(piece)
+            if not message.get("more_body"):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _enter(self, head: Head) -> None:
+        """Wait for a place, and look out for the client going from now on."""
+        self._watch = asyncio.ensure_future(self._until_gone())
+        self._watch.add_done_callback(self._has_gone)
+        self._place = self._application.place_for(head)
+        self._turn = self._place.enter()
+        if self._turn is not None:
+            try:
+                await self._turn
+            except BaseException:
+                self._place.give_up(self._turn)
+                if self._turn.cancelled() and self._watch.done():
+                    raise _Gone from None
+                raise
+
+    def _leave(self) -> None:
+        self._place.leave()
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass  # there is nothing more to come of a body
+
+    def _has_gone(self, watch: asyncio.Task[None]) -> None:
+        if self._is_over or watch.cancelled() or watch.exception() is not None:
+            return
+        self._outbox.close()
+        if self._turn is not None and not self._turn.done():
+            self._turn.cancel()
+        self._application.cancel(self._limits)
+
+    def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
+        """In a thread: make the reply, and put it into the outbox."""
+        try:
+            reply = self._sendable(self._application.answer(request, found), request)
+            wanted = self._outbox.put_reply(reply)
+            if not isinstance(reply.body, bytes):
+                self._write(reply, wanted=wanted and self._wants_body())
+        finally:
+            self._outbox.end(is_broken=True)  # unless it has ended before
+            self._application.from_thread(self._leave)
+
+    def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
+        if is_sendable(reply):
+            return reply
+        _log.error("the reply to %s %s has headers that none has", request.method, request.path)
+        _close(reply)
+        problem = Problem(500, "internal", "this failed; the log of the server says why")
+        return form(request.path, request.headers, problem)
+
+    def _wants_body(self) -> bool:
+        return bool(self._scope["method"] != "HEAD")
+
+    def _write(self, reply: RouteReply, *, wanted: bool) -> None:
+        """The pieces of a reply, as they are made."""
+        try:
+            pieces: Iterable[Any] = reply.body if wanted else ()
+            for piece in pieces:
+                if not self._outbox.put(piece):
+                    break
+            self._outbox.end()
+        except GenaiError as error:
+            _log.info("a reply broke off: %s", error)
+        except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+            _log.exception("a reply broke off")
+        finally:
+            _close(reply)
+
+    async def _refuse(self, problem: Problem) -> None:
+        head = self._head
+        path, headers = (head.path, head.headers) if head else ("", {})
+        more = dict(self._more)
+        if self._waits_to_send(headers):
+            more["connection"] = "close"
+        more |= {name: value for name, value in problem.headers.items() if name == "connection"}
+        try:
+            await self._send(form(path, headers, problem), more)
+        except Broken:
+            await self._break_off()
+
+    def _waits_to_send(self, headers: Any) -> bool:
+        """Whether the client sends no body before it is told to: then nobody would know
+        whether what comes next is that body."""
+        return "expect" in headers and not self._has_begun
+
+    async def _send(self, reply: RouteReply, more: dict[str, str]) -> None:
+        self._status = reply.status
+        await self._send_message(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": pairs_of(reply, more),
+            }
+        )
+        self._has_begun = True
+        body = reply.body if isinstance(reply.body, bytes) else None
+        if body is not None and self._wants_body():
+            for at in range(0, len(body) - _SLICE, _SLICE):
+                await self._send_piece(body[at : at + _SLICE], is_last=False)
+            await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
+        elif not self._wants_body():  # a client takes the head for all, and asks on
+            await self._send_piece(b"", is_last=True)
+        else:
+            await self._send_pieces()
+
+    async def _send_pieces(self) -> None:
+        while (piece := await self._outbox.take()) is not None:
+            await self._send_piece(piece, is_last=False)
+        if not (self._watch and self._watch.done()):
+            await self._send_piece(b"", is_last=True)
+
+    async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
+        await self._send_message(
+            {"type": "http.response.body", "body": piece, "more_body": not is_last}
+        )
+
+    async def _break_off(self) -> None:
+        """End the connection, so that the client does not take what it has for all."""
+        close = self._scope.get("extensions", {}).get(CLOSE)
+        if close is None or self._watch is None:
+            raise Broken
+        close()
+        await self._watch
+
+
+def _too_large(route: HttpRoute) -> Refused:
+    return Refused(Problem(413, "too_large", f"at most {route.size} bytes are taken here"))
+
+
+def _close(reply: RouteReply) -> None:
+    close = getattr(reply.body, "close", None)
+    if close is None:
+        return
+    try:
+        close()
+    except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+        _log.warning("what a reply was made of failed to close", exc_info=True)

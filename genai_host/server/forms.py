@@ -1,0 +1,49 @@
+"""Problems in the form of the API that a request is for, as its clients know them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import cast
+
+from genai_host import http_routes
+from genai_host.api import Problem, RouteReply
+
+_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[A-Za-z]+|/v1/tunedModels/.*")
+_OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
+_OF_OLLAMA = re.compile(
+    r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
+)
+_OF_OPENAI = re.compile(r"/v1(/.*)?")
+
+
+def form(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
+    """The reply to a request that has a problem."""
+    api = _api(path, headers)
+    problem_reply = _reply_of(api) if api else None
+    if problem_reply is None:
+        return http_routes.problem_reply(path, headers, problem)
+    return problem_reply(problem)
+
+
+def _api(path: str, headers: Mapping[str, str]) -> str:
+    """The package of the API; empty where there is no other form than the host's own."""
+    if _OF_GEMINI.fullmatch(path):
+        return "gemini"
+    if _OF_ANTHROPIC.fullmatch(path):
+        return "anthropic"
+    if _OF_OPENAI.fullmatch(path):
+        return "anthropic" if "anthropic-version" in headers else "openai"
+    return "ollama" if _OF_OLLAMA.fullmatch(path) else ""
+
+
+@cache
+def _reply_of(api: str) -> Callable[[Problem], RouteReply] | None:
+    name = f"{__package__}.{api}"
+    if not importlib.util.find_spec(name) or not importlib.util.find_spec(f"{name}.problems"):
+        return None
+    module = importlib.import_module(f"{name}.problems")
+    return cast(Callable[[Problem], RouteReply], module.problem_reply)

@@ -1,0 +1,106 @@
+"""What stands at the head of a request, as ASGI hands it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from attrs import field, frozen
+
+from genai_host.api import Problem
+
+_MOST_FIELDS = 1000
+_ONCE = frozenset({b"host", b"content-length", b"content-type", b"authorization", b"origin"})
+
+
+class Refused(Exception):
+    """A request that is not answered by what it asks for."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+@frozen
+class Head:
+    """
+    path      as it was sent, without what stands before all paths
+    headers   by name in lower case; of names that come twice, joined by a comma
+    client    the address that it came from; empty if that is not known
+    length    of the body, as it is declared; None if it is not, and 0 if there is none
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    client: str
+    length: int | None
+    is_https: bool
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether nothing is to change."""
+        return self.method in ("GET", "HEAD", "OPTIONS")
+
+
+def read_head(scope: Mapping[str, Any], root_path: str) -> Head:
+    """Raises `Refused` for what HTTP allows nobody to send, and for a query without end."""
+    headers = _headers(scope["headers"])
+    client = scope.get("client")
+    return Head(
+        scope["method"],
+        _path(scope, root_path),
+        _query(scope["query_string"]),
+        headers,
+        client[0] if client else "",
+        _length(headers),
+        scope.get("scheme") == "https",
+    )
+
+
+def _path(scope: Mapping[str, Any], root_path: str) -> str:
+    path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    if not path.startswith("/"):
+        raise Refused(Problem(400, "bad_request", "the path does not begin with /"))
+    if root_path and (path == root_path or path.startswith(f"{root_path}/")):
+        return path[len(root_path) :] or "/"
+    return path
+
+
+def _query(query: bytes) -> dict[str, str]:
+    if not query:
+        return {}
+    try:
+        found = parse_qsl(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
+        )
+    except ValueError:
+        raise Refused(Problem(400, "bad_request", "the query has too many fields")) from None
+    return dict(found)
+
+
+def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw, value in pairs:
+        name = raw.decode("latin-1")
+        if name not in headers:
+            headers[name] = value.decode("latin-1").strip()
+        elif raw in _ONCE:  # of two, a proxy before this may have looked at the other
+            raise Refused(Problem(400, "bad_request", f"the header {name} comes twice"))
+        else:
+            joint = "; " if name == "cookie" else ", "
+            headers[name] += joint + value.decode("latin-1").strip()
+    return headers
+
+
+def _length(headers: Mapping[str, str]) -> int | None:
+    if "transfer-encoding" in headers:
+        if "content-length" in headers:
+            raise Refused(Problem(400, "bad_request", "the body has two ends"))
+        return None
+    length = headers.get("content-length", "0")
+    if not (length.isascii() and length.isdecimal()):
+        raise Refused(Problem(400, "bad_request", "the length of the body is no number"))
+    return int(length[:20])

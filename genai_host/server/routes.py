@@ -1,0 +1,18 @@
+"""All that the host itself answers over HTTP: the routes of its APIs and of the page."""
+
+from __future__ import annotations
+
+from genai_host.api import HttpRoute
+from genai_host.server import listing
+from genai_host.server.gemini import routes as gemini
+from genai_host.server.native import routes as native
+from genai_host.server.ollama import routes as ollama
+from genai_host.server.openai import routes as openai
+from genai_host.server.page import routes as page
+
+_APIS = (openai, listing, gemini, ollama, native, page)
+
+
+def own_routes() -> list[HttpRoute]:
+    """Those of all APIs, in this order."""
+    return [route for api in _APIS for route in api.ROUTES]

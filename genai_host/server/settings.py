@@ -1,0 +1,145 @@
+"""How a server serves: where it listens, whom it lets in, and how much it does at once."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import field, frozen
+
+from genai_host.api import Secret
+from genai_host.errors import ConfigurationError
+
+PORT = 8642
+ANY = "*"
+_NAME = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]")
+_ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_ROOT = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+_TOKEN = re.compile(r"[!-~]+")
+
+
+def _lower(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in given)
+
+
+def _without_slash(given: str) -> str:
+    return given.rstrip("/")
+
+
+@frozen(kw_only=True)
+class ServerSettings:
+    """
+    bind          the address to listen at; others than this machine's own need a token
+    port          0 for any that is free
+    tokens        whoever has one of these is let in: users by name, whose conversations are
+                  theirs alone; the empty name is whoever runs the server. None: everybody
+    hosts         names under which clients may ask for it, besides its own; `*` for any
+    cors          origins whose pages may use it, as `https://app.example`
+    root_path     what stands before all paths behind a proxy, as `/host`
+    at_once       requests that are answered at once
+    waiting       requests that wait while so many are answered; None for twice as many
+    rate          requests a minute of one user, or of one address without tokens; None for
+                  no limit
+    bodies        bytes of all bodies that are held at once
+    head_size     bytes of the head of a request
+    head_seconds  in which it must be there
+    body_seconds  in which the body must be there
+    send_seconds  in which a client that reads must take something
+    drain         seconds that those under way may go on once the server is to end
+    log           gets a line for each request; None for none. It is called in the loop
+    certfile, keyfile   for https, in PEM
+
+    Raises `ConfigurationError` for what does not fit.
+    """
+
+    bind: str = "127.0.0.1"
+    port: int = PORT
+    tokens: Mapping[str, Secret] = field(factory=dict, repr=False)
+    hosts: tuple[str, ...] = field(default=(), converter=_lower)
+    cors: tuple[str, ...] = field(default=(), converter=_lower)
+    root_path: str = field(default="", converter=_without_slash)
+    at_once: int = 64
+    waiting: int | None = None
+    rate: int | None = None
+    bodies: int = 512 * 1024 * 1024
+    head_size: int = 64 * 1024
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    send_seconds: float = 60.0
+    drain: float = 10.0
+    log: Callable[[str], None] | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _check_access(self)
+        _check_names(self)
+        _check_numbers(self)
+
+    @property
+    def most_waiting(self) -> int:
+        return 2 * self.at_once if self.waiting is None else self.waiting
+
+    @property
+    def scheme(self) -> str:
+        return "https" if self.certfile else "http"
+
+
+def is_loopback(name: str) -> bool:
+    """Whether an address, or a name without a port, is this machine to itself."""
+    if name == "localhost":
+        return True
+    address = address_of(name)
+    return address is not None and address.is_loopback
+
+
+def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text is, with or without brackets; None if it is none."""
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None
+
+
+def _check_access(settings: ServerSettings) -> None:
+    if not settings.tokens and not is_loopback(settings.bind):
+        raise ConfigurationError(
+            f"a server at {settings.bind!r} can be reached by others, and needs a token",
+            hint="export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
+        )
+    for user, token in settings.tokens.items():
+        if not _TOKEN.fullmatch(token.reveal()):
+            owner = f"the token of {user}" if user else "the token of the server"
+            raise ConfigurationError(
+                f"{owner} is empty, or has letters that no header has",
+                hint="openssl rand -hex 32 makes one",
+            )
+    if len({token.reveal() for token in settings.tokens.values()}) < len(settings.tokens):
+        raise ConfigurationError("two users have the same token", hint="make one for each")
+    if settings.keyfile and not settings.certfile:
+        raise ConfigurationError("there is a key, but no certificate", hint="--certfile FILE")
+
+
+def _check_names(settings: ServerSettings) -> None:
+    for name in settings.hosts:
+        if name != ANY and not _NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is no name of a host", hint="as host.example")
+    for origin in settings.cors:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigurationError(f"{origin!r} is no origin", hint="as https://app.example")
+    if not _ROOT.fullmatch(settings.root_path) or {".", ".."} & set(settings.root_path.split("/")):
+        raise ConfigurationError(f"{settings.root_path!r} is no path", hint="as /host")
+
+
+def _check_numbers(settings: ServerSettings) -> None:
+    if not 0 <= settings.port < 65536:
+        raise ConfigurationError(f"there is no port {settings.port}", hint="from 0 to 65535")
+    for name in ("at_once", "rate", "bodies", "head_size"):
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{name} is {value}, which lets nobody in")
+    for name in ("waiting", "drain", "head_seconds", "body_seconds", "send_seconds"):
+        value = getattr(settings, name)
+        if value is not None and not value >= 0:
+            raise ConfigurationError(f"{name} is {value}, which is less than nothing")

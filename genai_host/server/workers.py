@@ -1,0 +1,100 @@
+"""Threads that answer requests: made when they are needed, and used again."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+_IDLE = 10.0  # seconds without work after which a thread ends
+
+_log = logging.getLogger(__name__)
+
+Work = Callable[[], None]
+
+
+class Workers:
+    """As many as are needed at once: whoever hands out the work bounds it. The one that
+    ended last is taken first, so that the others can end."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._is_closed = False
+        self._made = 0
+
+    def submit(self, work: Work) -> None:
+        """Have it done, in some thread. Raises `RuntimeError` once this is closed, or if
+        the system gives no more threads."""
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the workers have gone home")
+            worker = self._idle.pop() if self._idle else self._new()
+            worker.todo.put(work)
+
+    def close(self, seconds: float) -> bool:
+        """Take no more work, and wait for what is under way; whether all of it ended."""
+        with self._lock:
+            self._is_closed = True
+            for worker in self._idle:
+                worker.todo.put(None)
+            self._idle.clear()
+            threads = list(self._all)
+        until = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _new(self) -> _Worker:
+        self._made += 1
+        worker = _Worker(self, f"{self._name}-{self._made}")
+        worker.start()
+        self._all.add(worker)
+        return worker
+
+    def _rest(self, worker: _Worker) -> bool:
+        """Whether there may be more for it."""
+        with self._lock:
+            if self._is_closed:
+                self._all.discard(worker)
+                return False
+            self._idle.append(worker)
+            return True
+
+    def _leave(self, worker: _Worker) -> bool:
+        """Whether it may end: not if it was given work just now."""
+        with self._lock:
+            if worker not in self._idle:
+                return False
+            self._idle.remove(worker)
+            self._all.discard(worker)
+            return True
+
+
+class _Worker(threading.Thread):
+    def __init__(self, workers: Workers, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self.todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._workers = workers
+
+    def run(self) -> None:
+        while True:
+            try:
+                work = self.todo.get(timeout=_IDLE)
+            except queue.Empty:
+                if self._workers._leave(self):
+                    return
+                work = self.todo.get()
+            if work is None:
+                return
+            try:
+                work()
+            except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
+                _log.exception("what answers a request failed")
+            del work
+            if not self._workers._rest(self):
+                return

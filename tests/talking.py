@@ -1,0 +1,51 @@
+"""A client of a server, byte by byte."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+_PATIENCE = 30.0
+
+
+@contextlib.contextmanager
+def dial(url: str) -> Iterator[socket.socket]:
+    """A connection to a server."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=_PATIENCE) as connection:
+        yield connection
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def until(connection: socket.socket, end: bytes) -> bytes:
+    """What comes, up to some bytes."""
+    got = b""
+    while end not in got:
+        part = connection.recv(65536)
+        assert part, got
+        got += part
+    return got
+
+
+def said(url: str, data: bytes) -> bytes:
+    """What a server says to some bytes, after which nothing more comes."""
+    with dial(url) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(data)
+        return heard(connection)
+
+
+def statuses(replies: bytes) -> list[int]:
+    """Of all replies, one after the other."""
+    heads = replies.split(b"HTTP/1.1 ")[1:]
+    return [int(head[:3]) for head in heads]

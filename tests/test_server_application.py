@@ -1,0 +1,207 @@
+"""What is sent and answered over real connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from serving import served
+
+from genai_host import Host
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
+from genai_host.errors import InvalidData, RateLimited
+from genai_host.testing import MadePlugin
+
+HERE = __name__
+
+
+def route(method: Any, path: str, name: str, **more: Any) -> HttpRoute:
+    return HttpRoute(method, path, f"{HERE}:{name}", **more)
+
+
+def echo(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(
+        {
+            "method": request.method,
+            "path": request.path,
+            "parameters": dict(request.parameters),
+            "query": dict(request.query),
+            "body": request.body.decode(),
+            "user": request.user,
+            "root": request.root,
+        },
+        headers={"x-mine": "1"},
+    )
+
+
+def large(request: RouteRequest, host: Host) -> RouteReply:
+    return RouteReply(b"0123456789" * 100_000)
+
+
+def pieces(request: RouteRequest, host: Host) -> RouteReply:
+    return RouteReply(iter([b"one", b"", b"two" * 50_000, b"three"]))
+
+
+def breaks(request: RouteRequest, host: Host) -> RouteReply:
+    def made() -> Iterator[bytes]:
+        yield b"one"
+        raise RuntimeError("in the middle")
+
+    return RouteReply(made())
+
+
+def fails(request: RouteRequest, host: Host) -> RouteReply:
+    raise {"invalid": InvalidData("wrong", path="$.a"), "rate": RateLimited("x", retry_after=3)}[
+        request.parameters["how"]
+    ]
+
+
+def leaves(request: RouteRequest, host: Host) -> RouteReply:
+    raise SystemExit(3)
+
+
+def splits(request: RouteRequest, host: Host) -> RouteReply:
+    return RouteReply(b"x", headers={"x-a": "1\r\nset-cookie: a=b"})
+
+
+def own(request: RouteRequest, host: Host) -> RouteReply:
+    headers = {"cache-control": "max-age=60", "content-security-policy": "default-src 'self'"}
+    return RouteReply(b"", status=204, headers=headers)
+
+
+arrived, ended = threading.Event(), threading.Event()
+
+
+def waits(request: RouteRequest, host: Host) -> RouteReply:
+    gone = threading.Event()
+    arrived.set()
+    with request.limits.on_cancel(gone.set):
+        gone.wait(30)
+    ended.set()
+    request.limits.check()
+    return RouteReply()
+
+
+ROUTES = [
+    route("POST", "/shop/{id}", "echo", size=100),
+    route("GET", "/shop/{id}", "echo"),
+    route("GET", "/large", "large"),
+    route("GET", "/pieces", "pieces"),
+    route("GET", "/breaks", "breaks"),
+    route("GET", "/fails/{how}", "fails"),
+    route("GET", "/leaves", "leaves"),
+    route("GET", "/splits", "splits"),
+    route("GET", "/own", "own"),
+    route("POST", "/waits", "waits"),
+]
+
+
+@pytest.fixture
+def host(make_host: MakeHost) -> Host:
+    return make_host(mine=MadePlugin(http_routes=ROUTES))
+
+
+@pytest.fixture
+def url(host: Host) -> Iterator[str]:
+    with served(host) as server:
+        yield server.url
+
+
+@pytest.fixture
+def client() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
+
+
+def test_a_request_and_its_reply(url: str, client: requests.Session) -> None:
+    reply = client.post(f"{url}/shop/a%2Fb?x=1&y=&x=%C3%A9", json={"a": 1})
+    assert reply.json() == {
+        "method": "POST",
+        "path": "/shop/a%2Fb",
+        "parameters": {"id": "a/b"},
+        "query": {"x": "é", "y": ""},
+        "body": '{"a": 1}',
+        "user": "",
+        "root": "",
+    }
+    assert reply.headers["x-mine"] == "1"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "server" not in reply.headers
+
+
+def test_replies_keep_their_own_headers(url: str, client: requests.Session) -> None:
+    reply = client.get(f"{url}/own")
+    assert (reply.status_code, reply.headers["cache-control"]) == (204, "max-age=60")
+    assert reply.headers["content-security-policy"] == "default-src 'self'"
+    assert "content-length" not in reply.headers
+
+
+def test_large_bodies_and_pieces(url: str, client: requests.Session) -> None:
+    assert client.get(f"{url}/large").content == b"0123456789" * 100_000
+    reply = client.get(f"{url}/pieces")
+    assert reply.text == "one" + "two" * 50_000 + "three"
+    assert reply.headers["transfer-encoding"] == "chunked"
+
+
+def test_a_head_is_that_of_get(url: str, client: requests.Session) -> None:
+    reply = client.head(f"{url}/large")
+    assert (reply.headers["content-length"], reply.content) == ("1000000", b"")
+    assert client.head(f"{url}/pieces").status_code == 200
+    assert client.head(f"{url}/shop/1").headers["x-mine"] == "1"
+
+
+def test_a_reply_that_breaks_off_does_not_seem_whole(
+    url: str, client: requests.Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        pytest.raises(requests.exceptions.ChunkedEncodingError),
+        client.get(f"{url}/breaks", stream=True) as reply,
+    ):
+        got = b""
+        for piece in reply.iter_content(None):
+            got += piece
+    assert got == b"one"
+    assert "in the middle" in caplog.text
+
+
+def test_errors_have_their_status(url: str, client: requests.Session) -> None:
+    wrong = client.get(f"{url}/fails/invalid")
+    assert (wrong.status_code, wrong.json()["error"]["path"]) == (400, "$.a")
+    rate = client.get(f"{url}/fails/rate")
+    assert (rate.status_code, rate.headers["retry-after"]) == (429, "3")
+    assert client.get(f"{url}/nope").status_code == 404
+    assert client.put(f"{url}/large", json={}).headers["allow"] == "GET"
+    for path in ("leaves", "splits"):
+        reply = client.get(f"{url}/{path}")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (500, "internal")
+        assert "set-cookie" not in reply.headers
+
+
+def test_a_client_that_goes_ends_what_is_done_for_it(url: str, client: requests.Session) -> None:
+    arrived.clear()
+    ended.clear()
+    with pytest.raises(requests.exceptions.ReadTimeout):
+        client.post(f"{url}/waits", json={}, timeout=(5, 0.2))
+    assert arrived.is_set()
+    client.close()
+    assert ended.wait(1.0)
+
+
+def test_health(url: str, client: requests.Session) -> None:
+    assert client.get(f"{url}/health").json() == {"status": "ok"}
+    client.get(f"{url}/nope")  # which waits until the host is loaded
+    assert client.get(f"{url}/ready").json() == {"status": "ready"}
+
+
+def test_the_prefix_of_a_proxy(host: Host, client: requests.Session) -> None:
+    with served(host, root_path="/host/") as server:
+        for path in ("/host/shop/1", "/shop/1"):
+            found = client.get(f"{server.url}{path}").json()
+            assert (found["path"], found["root"]) == ("/shop/1", "/host")
+        assert client.get(f"{server.url}/hostile").status_code == 404

@@ -1,0 +1,276 @@
+"""How much is taken, answered at once, and held."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from serving import served
+from talking import dial, heard, said, statuses, until
+
+from genai_host import Host
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
+from genai_host.server.admission import Admission, Allowance, Room
+from genai_host.server.heads import Refused
+from genai_host.testing import MadePlugin
+
+POST = b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
+
+
+class Held:
+    """Requests that wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.come = threading.Semaphore(0)
+        self.go = threading.Event()
+        self.most = self.now = self.pieces = 0
+        self.closed = threading.Event()
+        self.full = threading.Event()
+        self.lock = threading.Lock()
+
+    def answer(self, request: RouteRequest, host: Host) -> RouteReply:
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.come.release()
+        with request.limits.on_cancel(self.go.set):
+            self.go.wait(30)
+        with self.lock:
+            self.now -= 1
+        return json_reply("held")
+
+    def endless(self, request: RouteRequest, host: Host) -> RouteReply:
+        return RouteReply(self._pieces())
+
+    def _pieces(self) -> Iterator[bytes]:
+        try:
+            while True:
+                self.pieces += 1
+                yield b"x" * 10_000
+        finally:
+            self.closed.set()
+
+
+held = Held()
+
+
+def size(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(len(request.body))
+
+
+@pytest.fixture
+def host(make_host: MakeHost) -> Host:
+    held.begin()
+    return make_host(
+        mine=MadePlugin(
+            http_routes=[
+                HttpRoute("POST", "/size", f"{__name__}:size", size=1000),
+                HttpRoute("POST", "/large", f"{__name__}:size", size=10**6),
+                HttpRoute("GET", "/size", f"{__name__}:size"),
+                HttpRoute("POST", "/held", f"{__name__}:held.answer"),
+                HttpRoute("GET", "/endless", f"{__name__}:held.endless"),
+            ]
+        )
+    )
+
+
+@pytest.fixture
+def client() -> Iterator[requests.Session]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield session
+
+
+class TestBodies:
+    def test_that_are_declared_too_large_are_not_waited_for(self, host: Host) -> None:
+        with served(host) as server:
+            with dial(server.url) as sender:
+                sender.sendall(POST + b"content-length: 1001\r\n\r\n")
+                assert statuses(until(sender, b"}}")) == [413]
+            right = POST + b"connection: close\r\ncontent-length: 1000\r\n\r\n" + b"1" * 1000
+            assert statuses(said(server.url, right)) == [200]
+
+    def test_in_chunks_are_counted(self, host: Host) -> None:
+        piece = b"64\r\n" + b"1" * 100 + b"\r\n"
+        with served(host) as server, dial(server.url) as sender:
+            sender.sendall(CHUNKED + 10 * piece + b"0\r\n\r\n")
+            assert until(sender, b"1000").startswith(b"HTTP/1.1 200")
+            sender.sendall(CHUNKED + 11 * piece)
+            assert statuses(until(sender, b"}}")) == [413]
+
+    def test_that_nobody_takes_are_not_waited_for(self, host: Host) -> None:
+        nowhere = POST.replace(b"/size", b"/nope") + b"content-length: 999999999\r\n\r\n"
+        wrong = POST.replace(b"POST", b"PUT") + b"content-length: 999999999\r\n\r\n"
+        with served(host) as server:
+            for asked, status in ((nowhere, 404), (wrong, 405)):
+                with dial(server.url) as sender:
+                    sender.sendall(asked)
+                    assert statuses(until(sender, b"}}")) == [status]
+
+    def test_have_a_time(self, host: Host) -> None:
+        with served(host, body_seconds=0.1) as server:
+            for begun in (POST + b"content-length: 9\r\n\r\n123", CHUNKED + b"5\r\n12"):
+                assert statuses(said(server.url, begun)) == [408]
+
+    def test_that_do_not_come_are_given_up(self, host: Host) -> None:
+        with served(host) as server, dial(server.url) as sender:
+            sender.sendall(POST + b"content-length: 9\r\n\r\n123")
+            sender.shutdown(socket.SHUT_WR)
+            assert heard(sender) == b""
+
+    def test_of_all_have_a_bound(self, host: Host, client: requests.Session) -> None:
+        with served(host, bodies=1500) as server:
+            with dial(server.url) as sender:
+                sender.sendall(POST + b"content-length: 1000\r\n\r\n" + b"1" * 999)
+                large = client.post(f"{server.url}/large", json="x" * 1000)
+                while large.status_code == 200:  # the other has not been read yet
+                    large = client.post(f"{server.url}/large", json="x" * 1000)
+                assert large.status_code == 429
+                sender.sendall(b"1")
+                until(sender, b"\r\n\r\n")
+            assert client.post(f"{server.url}/large", json="x" * 1000).json() == 1002
+
+
+class TestPlaces:
+    def test_so_many_are_answered_at_once_and_others_are_refused(
+        self, host: Host, client: requests.Session
+    ) -> None:
+        with served(host, at_once=2, waiting=0) as server, ThreadPoolExecutor(2) as pool:
+            url = f"{server.url}/held"
+            asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(2)]
+            assert held.come.acquire(timeout=30)
+            assert held.come.acquire(timeout=30)
+            refused = client.post(url, json={})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+            assert refused.json()["error"]["code"] == "overloaded"
+            # what is only looked at does not wait for them
+            assert client.get(f"{server.url}/size").json() == 0
+            held.go.set()
+            assert [each.result().json() for each in asked] == ["held"] * 2
+            assert client.post(url, json={}).status_code == 200
+
+    def test_others_wait(self, host: Host) -> None:
+        with served(host, at_once=2, waiting=4) as server, ThreadPoolExecutor(6) as pool:
+            url = f"{server.url}/held"
+            asked = [pool.submit(requests.post, url, json={}, timeout=30) for _ in range(6)]
+            assert held.come.acquire(timeout=30)
+            assert held.come.acquire(timeout=30)
+            held.go.set()
+            assert [each.result().json() for each in asked] == ["held"] * 6
+        assert held.most == 2
+
+    def test_who_goes_while_waiting_gives_up_the_place(self, host: Host) -> None:
+        with served(host, at_once=1, waiting=1) as server, ThreadPoolExecutor(1) as pool:
+            url = f"{server.url}/held"
+            first = pool.submit(requests.post, url, json={}, timeout=30)
+            assert held.come.acquire(timeout=30)
+            for _ in range(5):
+                with pytest.raises(requests.Timeout):
+                    requests.post(url, json={}, timeout=0.1)
+            held.go.set()
+            assert first.result().json() == "held"
+        assert held.most == 1
+
+    def test_in_the_order_of_coming(self) -> None:
+        async def talk() -> None:
+            places = Admission(1, 2)
+            assert places.enter() is None
+            first, second = places.enter(), places.enter()
+            assert first is not None
+            assert second is not None
+            with pytest.raises(Refused):
+                places.enter()
+            first.cancel()
+            places.give_up(first)
+            third = places.enter()
+            assert third is not None
+            places.leave()
+            assert (second.done(), third.done()) == (True, False)
+            places.give_up(second)  # it had its turn, and is not there to take it
+            assert third.done()
+            places.leave()
+            assert places.enter() is None
+
+        asyncio.run(talk())
+
+
+class TestRate:
+    def test_of_each_user(self, host: Host, client: requests.Session) -> None:
+        tokens = {"ann": Secret("of-ann"), "bob": Secret("of-bob")}
+        with served(host, tokens=tokens, rate=2) as server:
+            url = f"{server.url}/size"
+            ann, bob = {"x-api-key": "of-ann"}, {"x-api-key": "of-bob"}
+            assert [client.get(url, headers=ann).status_code for _ in range(2)] == [200] * 2
+            refused = client.get(url, headers=ann)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+            assert client.get(url, headers=bob).status_code == 200
+            assert client.get(f"{server.url}/health").status_code == 200
+
+    def test_comes_back_with_time(self) -> None:
+        allowance = Allowance(60)
+        for _ in range(60):
+            allowance.take("a", 0.0)
+        with pytest.raises(Refused) as refused:
+            allowance.take("a", 0.5)
+        assert refused.value.problem.retry_after == 1
+        allowance.take("a", 1.0)
+        with pytest.raises(Refused):
+            allowance.take("a", 1.0)
+        for _ in range(60):
+            allowance.take("a", 1e6)
+        with pytest.raises(Refused):
+            allowance.take("a", 1e6)
+
+    def test_of_many_is_forgotten(self) -> None:
+        allowance = Allowance(1)
+        for number in range(20_000):
+            allowance.take(str(number), 0.0)
+        assert len(allowance._left) == 10_000
+
+    def test_room(self) -> None:
+        room = Room(10)
+        room.take(10)
+        with pytest.raises(Refused):
+            room.take(1)
+        room.give_back(10)
+        room.take(1)
+
+
+class TestSlowReaders:
+    def test_hold_up_whoever_writes_for_them(self, host: Host) -> None:
+        with served(host) as server, dial(server.url) as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            until(reader, b"\r\n\r\n")
+            made = settled()
+            assert made * 10_000 < 20 * 2**20, "what the system buffers, and little more"
+            until(reader, b"x" * 10_000)
+            reader.close()
+            assert held.closed.wait(1.0)
+
+    def test_that_read_nothing_are_left(self, host: Host) -> None:
+        with served(host, send_seconds=0.1) as server, dial(server.url) as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.sendall(b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert held.closed.wait(30)
+
+
+def settled() -> int:
+    """The number of pieces, once no more are made."""
+    waited: Any = threading.Event()
+    before = -1
+    while before != held.pieces:
+        before = held.pieces
+        waited.wait(0.2)
+    return before

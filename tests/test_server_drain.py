@@ -1,0 +1,126 @@
+"""How a server ends, as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from talking import dial, heard, until
+
+HERE = Path(__file__).resolve().parent
+
+
+@contextlib.contextmanager
+def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """It, and its address."""
+    with subprocess.Popen(
+        [sys.executable, "serving_process.py", str(drain)],
+        cwd=HERE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        try:
+            yield started, started.stdout.readline().strip()
+        finally:
+            if started.poll() is None:
+                started.kill()
+
+
+def ended(started: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = started.communicate(timeout=30)
+    return started.returncode, out, err
+
+
+def asking(url: str, path: str, stack: contextlib.ExitStack) -> socket.socket:
+    client = stack.enter_context(dial(url))
+    client.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+    return client
+
+
+def test_what_is_under_way_may_go_on_and_is_then_interrupted() -> None:
+    with process(1.5) as (started, url), contextlib.ExitStack() as stack:
+        short = [asking(url, "/stream/0.5", stack) for _ in range(10)]
+        long = [asking(url, "/stream/60", stack) for _ in range(10)]
+        idle = stack.enter_context(dial(url))
+        for client in (*short, *long):
+            until(client, b"begun ")
+        started.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert heard(idle) == b""
+        with pytest.raises(ConnectionRefusedError):
+            dial(url).__enter__()
+        for client in short:
+            assert heard(client).endswith(b"done\r\n0\r\n\r\n")
+        for client in long:
+            assert heard(client).endswith(b"interrupted\r\n0\r\n\r\n")
+        assert ended(started) == (0, "closed\n", "")
+        assert 1.5 <= time.monotonic() - began < 10
+
+
+def test_it_ends_at_once_when_nothing_is_under_way() -> None:
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        with process(60) as (started, url):
+            assert requests.get(f"{url}/stream/0", timeout=30).text == "begun done"
+            began = time.monotonic()
+            started.send_signal(sign)
+            assert ended(started) == (0, "closed\n", "")
+            assert time.monotonic() - began < 5
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    with process(60) as (started, url), contextlib.ExitStack() as stack:
+        client = asking(url, "/stream/60", stack)
+        until(client, b"begun ")
+        started.send_signal(signal.SIGINT)
+        with contextlib.suppress(ConnectionRefusedError):
+            while True:  # the first has been heeded once nobody listens
+                with dial(url):
+                    time.sleep(0.01)
+        started.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert b"interrupted" in heard(client)
+        assert ended(started)[0] == 0
+        assert time.monotonic() - began < 5
+
+
+def test_what_heeds_no_end_does_not_keep_it() -> None:
+    with process(0.1) as (started, url), contextlib.ExitStack() as stack:
+        client = asking(url, "/deaf", stack)
+        assert requests.get(f"{url}/health", timeout=30).status_code == 200
+        started.send_signal(signal.SIGTERM)
+        assert heard(client) == b""
+        assert ended(started)[:2] == (0, "closed\n")
+
+
+def test_the_command() -> None:
+    """It listens, says where, and ends in order."""
+    command = [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--log"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
+        try:
+            assert started.stdout is not None
+            line = started.stdout.readline()
+            assert line.startswith("listening on http://127.0.0.1:")
+            url = line.split()[-1]
+            assert requests.get(f"{url}/health", timeout=30).json() == {"status": "ok"}
+            assert requests.get(f"{url}/nope?key=secret", timeout=30).status_code == 404
+            assert requests.get(f"{url}/ready", timeout=30).json() == {"status": "ready"}
+            started.send_signal(signal.SIGTERM)
+            code, _, err = ended(started)
+        finally:
+            if started.poll() is None:
+                started.kill()
+    assert code == 0
+    assert "GET /nope 404 " in err
+    assert "secret" not in err

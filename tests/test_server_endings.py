@@ -1,0 +1,300 @@
+"""What is left of requests, however they end."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from serving import served
+from talking import dial, heard, until
+
+from genai_host import Config, Host
+from genai_host.api import HttpRoute, Message, RouteReply, RouteRequest, Secret, json_reply
+from genai_host.config import InstanceConfig
+from genai_host.server import asking
+from genai_host.server.asking import Asked
+from genai_host.store import Store
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
+from genai_host.testing.fake_service import json_reply as service_reply
+
+DELTA = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
+EVENT = b"data: hello\n\n"
+
+
+def whole(request: RouteRequest, host: Host) -> RouteReply:
+    asked = Asked(model="remote/m", messages=[Message("user", "hi")])
+    return json_reply(asking.whole(host, asked, request).text)
+
+
+def streamed(request: RouteRequest, host: Host) -> RouteReply:
+    asked = Asked(model="remote/m", messages=[Message("user", "hi")], in_pieces=True)
+
+    def write(answering: asking.Answering) -> Iterator[bytes]:
+        for delta in answering:
+            yield b"data: " + delta.text.encode() + b"\n\n"
+        yield b"data: [DONE]\n\n"
+
+    return asking.streamed(asking.answer(host, asked, request), write)
+
+
+def conversations(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply([each.id for each in host.kept(request.user).conversations()])
+
+
+def begin(request: RouteRequest, host: Host) -> RouteReply:
+    conversation = host.open("chat", "mock", owner=request.user)
+    conversation.say("hi")
+    return json_reply(conversation.id)
+
+
+def show(request: RouteRequest, host: Host) -> RouteReply:
+    conversation = host.conversation(request.parameters["id"], owner=request.user)
+    return json_reply(len(conversation.history))
+
+
+def fails(request: RouteRequest, host: Host) -> RouteReply:
+    raise RuntimeError("a bug")
+
+
+def breaks(request: RouteRequest, host: Host) -> RouteReply:
+    def pieces() -> Iterator[bytes]:
+        yield b"x" * 1000
+        raise RuntimeError("a bug")
+
+    return RouteReply(pieces())
+
+
+ROUTES = [
+    HttpRoute("POST", "/whole", f"{__name__}:whole"),
+    HttpRoute("POST", "/streamed", f"{__name__}:streamed"),
+    HttpRoute("GET", "/mine", f"{__name__}:conversations"),
+    HttpRoute("POST", "/mine", f"{__name__}:begin"),
+    HttpRoute("GET", "/mine/{id}", f"{__name__}:show"),
+    HttpRoute("GET", "/fails", f"{__name__}:fails"),
+    HttpRoute("GET", "/breaks", f"{__name__}:breaks"),
+]
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service
+
+
+@pytest.fixture
+def host(make_host: MakeHost, service: FakeService) -> Host:
+    import genai_vendor_openai
+
+    settings = {"base_url": f"{service.url}/v1"}
+    remote = InstanceConfig("openai-compatible", settings=settings)
+    return make_host(
+        mine=MadePlugin(http_routes=ROUTES),
+        openai=genai_vendor_openai,
+        config=Config(providers={"remote": remote}),
+    )
+
+
+def post(path: str) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\n"
+    return f"{head}content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}".encode()
+
+
+class TestAClientThatGoes:
+    """Its upstream is free within a second, also while that says nothing."""
+
+    @pytest.mark.parametrize("path", ["/whole", "/streamed"])
+    def test_before_the_first_byte(self, host: Host, service: FakeService, path: str) -> None:
+        service.replies = [sse_reply([HANG])]
+        with served(host) as server:
+            with dial(server.url) as client:
+                client.sendall(post(path))
+                service.wait_for_requests(1)
+            self.is_freed(service)
+
+    def test_in_mid_stream(self, host: Host, service: FakeService) -> None:
+        service.replies = [sse_reply([DELTA, HANG])]
+        with served(host) as server:
+            with dial(server.url) as client:
+                client.sendall(post("/streamed"))
+                until(client, EVENT)
+            self.is_freed(service)
+
+    def test_though_it_has_sent_another_request(self, host: Host, service: FakeService) -> None:
+        service.replies = [sse_reply([DELTA, HANG])]
+        with served(host) as server:
+            with dial(server.url) as client:
+                client.sendall(post("/streamed"))
+                until(client, EVENT)
+                client.sendall(post("/whole") * 3)
+            self.is_freed(service)
+
+    def test_with_a_reset(self, host: Host, service: FakeService) -> None:
+        service.replies = [sse_reply([DELTA, HANG])]
+        with served(host) as server:
+            with dial(server.url) as client:
+                client.sendall(post("/streamed"))
+                until(client, EVENT)
+                linger = b"\x01\x00\x00\x00\x00\x00\x00\x00"
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.is_freed(service)
+
+    def is_freed(self, service: FakeService) -> None:
+        began = time.monotonic()
+        service.wait_until_closed()
+        assert time.monotonic() - began < 1.0
+
+
+def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> None:
+    service.replies = [sse_reply([DELTA, HANG])]
+    with served(host) as server, dial(server.url) as client:
+        client.sendall(post("/streamed"))
+        until(client, EVENT)
+        server.stop()
+        assert b"[DONE]" not in heard(client)
+        service.wait_until_closed()
+
+
+def test_a_stream_that_is_cut_upstream_does_not_seem_whole(
+    host: Host, service: FakeService
+) -> None:
+    service.replies = [sse_reply([DELTA, CUT])]
+    with served(host) as server, dial(server.url) as client:
+        client.sendall(post("/streamed"))
+        got = heard(client)
+    assert EVENT in got
+    assert b"[DONE]" not in got
+    assert not got.endswith(b"0\r\n\r\n")
+
+
+def test_nobody_sees_conversations_of_others(make_host: MakeHost, tmp_path: Path) -> None:
+    tokens = {"ann": Secret("of-ann"), "bob": Secret("of-bob"), "": Secret("of-all")}
+    with Store(tmp_path / "c.db") as store:
+        host = make_host(mine=MadePlugin(http_routes=ROUTES), store=store)
+        with served(host, tokens=tokens) as server:
+
+            def ask(method: str, path: str, user: str) -> requests.Response:
+                headers = {"authorization": f"Bearer of-{user}"}
+                return requests.request(method, f"{server.url}{path}", headers=headers, timeout=30)
+
+            id = ask("POST", "/mine", "ann").json()
+            assert ask("GET", f"/mine/{id}", "ann").json() == 2
+            assert ask("GET", "/mine", "ann").json() == [id]
+            for other in ("bob", "all"):
+                assert ask("GET", f"/mine/{id}", other).status_code == 404
+                assert ask("GET", "/mine", other).json() == []
+
+
+def test_it_is_not_ready_without_its_store(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "c.db"
+    broken.write_bytes(b"no database at all, but long enough to be looked at" * 100)
+    with Store(broken) as store:
+        host = make_host(store=store)
+        with served(host) as server:
+            requests.get(f"{server.url}/nope", timeout=30)
+            reply = requests.get(f"{server.url}/ready", timeout=30)
+            assert (reply.status_code, reply.json()) == (503, {"status": "no store"})
+            assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+
+
+def test_requests_that_come_early_wait_for_the_host(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    from genai_host.server import server as module
+
+    monkeypatch.setattr(module, "own_routes", lambda: go.wait(30) and [])
+    with served(make_host()) as server, dial(server.url) as early:
+        early.sendall(b"GET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        reply = requests.get(f"{server.url}/ready", timeout=30)
+        assert (reply.status_code, reply.json()) == (503, {"status": "starting"})
+        go.set()
+        assert heard(early).startswith(b"HTTP/1.1 404")
+
+
+def test_a_host_that_cannot_be_loaded_ends_it(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from genai_host.server import server as module
+
+    def fail() -> list[HttpRoute]:
+        raise RuntimeError("it cannot")
+
+    monkeypatch.setattr(module, "own_routes", fail)
+    with pytest.raises(RuntimeError, match="it cannot"):
+        module.Server(make_host(), port=0).run()
+
+
+def test_what_fails_at_every_turn_leaves_nothing(
+    host: Host, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither threads nor connections, nor objects that hold them."""
+    chance = random.Random(7)
+    done = [DELTA, b'{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}', b"[DONE]"]
+    replies = [
+        sse_reply(done),
+        sse_reply([DELTA, CUT]),
+        sse_reply([DELTA, HANG]),
+        service_reply({"error": {"message": "no"}}, 500),
+    ]
+
+    def goes(url: str) -> None:
+        service.replies = [chance.choice(replies)]
+        with dial(url) as client:
+            client.sendall(post(chance.choice(["/whole", "/streamed"])))
+            if chance.random() < 0.5:
+                client.settimeout(0.05)
+                with contextlib.suppress(TimeoutError):
+                    client.recv(4096)
+
+    def garbage(url: str) -> None:
+        with dial(url) as client:
+            client.sendall(post("/whole")[: chance.randrange(1, 90)])
+
+    def get(url: str) -> None:
+        path = chance.choice(["/fails", "/breaks", "/nope", "/health"])
+        with contextlib.suppress(requests.exceptions.ChunkedEncodingError):
+            requests.get(url + path, timeout=30)
+
+    def refused(url: str) -> None:
+        requests.post(f"{url}/whole", data="{}", timeout=30)
+
+    kinds: list[Callable[[str], Any]] = [goes, garbage, get, refused]
+    with served(host, send_seconds=1.0) as server:
+        for kind in kinds * 3:
+            kind(server.url)
+        settle(service)
+        before = counted()
+        for _ in range(200):
+            chance.choice(kinds)(server.url)
+        settle(service)
+        threads, files = counted()
+        assert threads <= before[0] + 4  # idle ones, which end after a while
+        assert files <= before[1] + 4  # kept connections to the service
+    assert "genai-host-server" not in str(threading.enumerate())
+
+
+def settle(service: FakeService) -> None:
+    until_ = time.monotonic() + 10
+    while service.open_connections > 3 and time.monotonic() < until_:
+        time.sleep(0.02)
+    gc.collect()
+
+
+def counted() -> tuple[int, int]:
+    """Threads of this process, those of the service left out, and its open files."""
+    threads = [each for each in threading.enumerate() if each.name != "fake-service"]
+    return len(threads), len(os.listdir("/proc/self/fd"))

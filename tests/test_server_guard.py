@@ -1,0 +1,323 @@
+"""Who is let in."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+from serving import served
+
+from genai_host import Host
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret
+from genai_host.errors import ConfigurationError
+from genai_host.server.guard import Guard
+from genai_host.server.heads import Head, Refused, read_head
+from genai_host.server.settings import ServerSettings
+from genai_host.testing import MadePlugin
+
+JSON = {"content-type": "application/json"}
+TOKENS = {"": Secret("the-token-of-all"), "ann": Secret("the-token-of-ann")}
+
+
+def head(
+    method: str = "GET", path: str = "/x", headers: Mapping[str, str] | None = None, **more: Any
+) -> Head:
+    given = {"host": "localhost:8642", **(headers or {})}
+    return Head(method, path, {}, given, "127.0.0.1", more.get("length", 0), more.get("tls", False))
+
+
+def refusal(settings: ServerSettings, asked: Head) -> int:
+    """The status; 200 if it is let in."""
+    try:
+        Guard(settings).admit(asked)
+    except Refused as refused:
+        return refused.problem.status
+    return 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("localhost:8642", 200),
+        ("LOCALHOST.:1", 200),
+        ("127.0.0.1:8642", 200),
+        ("127.9.9.9", 200),
+        ("[::1]:8642", 200),
+        ("mine.example:8642", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("192.168.1.4", 421),
+        ("", 400),
+        (":80", 400),
+        ("[::1]evil", 400),
+        ("me@localhost", 400),
+        ("localhost/x", 400),
+        ("localhost:80:80", 400),
+        ("localhost, evil.example", 400),
+    ],
+)
+def test_the_host_that_is_asked_for(host: str, status: int) -> None:
+    settings = ServerSettings(hosts=["Mine.example"])
+    assert refusal(settings, head(headers={"host": host})) == status
+
+
+def test_addresses_lead_to_whoever_listens_at_all_of_them() -> None:
+    settings = ServerSettings(bind="0.0.0.0", tokens=TOKENS)
+    bearer = {"authorization": "Bearer the-token-of-all"}
+    for host, status in {"192.168.1.4:8642": 200, "[fe80::1]": 200, "a.example": 421}.items():
+        assert refusal(settings, head(headers={"host": host, **bearer})) == status
+    anywhere = ServerSettings(bind="192.168.1.4", tokens=TOKENS, hosts=["*"])
+    assert refusal(anywhere, head(headers={"host": "a.example", **bearer})) == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://localhost:8642"}, 200),
+        ({"origin": "https://localhost:8642"}, 200),  # a proxy ended TLS
+        ({"origin": "HTTPS://App.example"}, 200),
+        ({"origin": "http://app.example"}, 403),
+        ({"origin": "http://localhost:3000"}, 403),
+        ({"origin": "http://127.0.0.1:8642"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "none"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "https://app.example"}, 200),
+        ({"sec-fetch-site": "cross-site", "origin": "http://localhost:8642"}, 403),
+        (
+            {
+                "sec-fetch-site": "cross-site",
+                "sec-fetch-mode": "navigate",
+                "sec-fetch-dest": "document",
+            },
+            200,
+        ),
+        (
+            {
+                "sec-fetch-site": "cross-site",
+                "sec-fetch-mode": "navigate",
+                "sec-fetch-dest": "iframe",
+            },
+            403,
+        ),
+    ],
+)
+def test_the_origin_of_a_page(headers: dict[str, str], status: int) -> None:
+    settings = ServerSettings(cors=["https://app.example"])
+    assert refusal(settings, head(headers=headers)) == status
+
+
+def test_over_tls_a_page_of_http_is_another_origin() -> None:
+    asked = head(headers={"origin": "http://localhost:8642"}, tls=True)
+    assert refusal(ServerSettings(), asked) == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "user"),
+    [
+        ({"authorization": "Bearer the-token-of-all"}, ""),
+        ({"authorization": "bearer  the-token-of-ann"}, "ann"),
+        ({"x-api-key": "the-token-of-ann"}, "ann"),
+        ({"x-goog-api-key": "the-token-of-ann"}, "ann"),
+        ({"api-key": "the-token-of-ann"}, "ann"),
+        ({"authorization": "Basic abc", "x-api-key": "the-token-of-ann"}, "ann"),
+        ({}, None),
+        ({"authorization": "the-token-of-all"}, None),
+        ({"authorization": "Bearer the-token-of-al"}, None),
+        ({"authorization": "Bearer "}, None),
+        ({"x-api-key": "\xff"}, None),
+        ({"x-api-key": "the-token-of-ann, the-token-of-ann"}, None),
+    ],
+)
+def test_tokens(headers: dict[str, str], user: str | None) -> None:
+    guard = Guard(ServerSettings(tokens=TOKENS))
+    if user is not None:
+        assert guard.admit(head(headers=headers)) == user
+        return
+    with pytest.raises(Refused) as refused:
+        guard.admit(head(headers=headers))
+    assert refused.value.problem.status == 401
+    assert refused.value.problem.headers == {"www-authenticate": "Bearer"}
+
+
+def test_all_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(1) or real(a, b))
+    guard = Guard(ServerSettings(tokens=TOKENS))
+    for token in ("the-token-of-all", "the-token-of-ann", "wrong"):
+        compared.clear()
+        refused = token == "wrong"
+        asked = head(headers={"x-api-key": token})
+        if refused:
+            with pytest.raises(Refused):
+                guard.admit(asked)
+        else:
+            guard.admit(asked)
+        assert len(compared) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 200),
+        ("GET", "/page/", 200),
+        ("HEAD", "/page/assets/app.js", 200),
+        ("GET", "/health", 200),
+        ("GET", "/ready", 200),
+        ("GET", "/pages", 401),
+        ("GET", "/page/../api/v1", 200),  # which is a path of the page's, and not there
+        ("POST", "/page/", 401),
+        ("GET", "/v1/models", 401),
+        ("GET", "/api/v1", 401),
+        ("GET", "/health/x", 401),
+    ],
+)
+def test_what_is_open_to_all(method: str, path: str, status: int) -> None:
+    assert refusal(ServerSettings(tokens=TOKENS), head(method, path)) == status
+
+
+@pytest.mark.parametrize(
+    ("media_type", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("application/octet-stream", 200),
+        ("text/plain", 415),
+        ("text/plain; x=application/json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+        (" TEXT/PLAIN ", 415),
+        ("", 415),
+        ("json", 415),
+    ],
+)
+def test_what_a_form_can_send_is_refused(media_type: str, status: int) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        for length in (3, None):
+            asked = head(method, headers={"content-type": media_type}, length=length)
+            assert refusal(ServerSettings(), asked) == status
+        assert refusal(ServerSettings(), head(method, length=0)) == 200
+
+
+@given(
+    st.dictionaries(st.sampled_from(["host", "origin", "authorization", "content-type"]), st.text())
+)
+def test_no_header_breaks_it(headers: dict[str, str]) -> None:
+    pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    scope = {"method": "POST", "raw_path": b"/x", "query_string": b"", "headers": pairs}
+    assert refusal(ServerSettings(tokens=TOKENS), read_head(scope, "")) in (400, 401, 403, 421)
+
+
+class TestOverHttp:
+    calls: list[str] = []
+
+    @pytest.fixture
+    def host(self, make_host: MakeHost) -> Host:
+        self.calls.clear()
+        routes = [HttpRoute(method, "/x", f"{__name__}:called") for method in ("GET", "POST")]
+        return make_host(mine=MadePlugin(http_routes=routes))
+
+    def test_nothing_runs_for_who_is_not_let_in(self, host: Host) -> None:
+        """Wrong host, wrong origin, no token, a form: and nothing tells a token."""
+        good = {"authorization": "Bearer the-token-of-ann", **JSON}
+        wrong: list[tuple[dict[str, str | None], int]] = [
+            ({"host": "evil.example"}, 421),
+            ({"origin": "https://evil.example"}, 403),
+            ({"sec-fetch-site": "cross-site"}, 403),
+            ({"authorization": None}, 401),
+            ({"authorization": "Bearer the-token-of-anne"}, 401),
+            ({"content-type": "text/plain"}, 415),
+            ({"content-type": None}, 415),
+        ]
+        lines: list[str] = []
+        with served(host, tokens=TOKENS, log=lines.append) as server, requests.Session() as client:
+            client.trust_env = False
+            for headers, status in wrong:
+                reply = client.post(f"{server.url}/x?key=secret", b"{}", headers=good | headers)  # type: ignore[arg-type]
+                assert reply.status_code == status
+                assert "token-of" not in reply.text
+                assert "access-control-allow-origin" not in reply.headers
+            assert self.calls == []
+            assert client.post(f"{server.url}/x?key=secret", b"{}", headers=good).text == "ann"
+        assert self.calls == ["ann"]
+        assert [line.split(" ")[:3] for line in lines] == [
+            *(["POST", "/x", str(status)] for _, status in wrong),
+            ["POST", "/x", "200"],
+        ]
+        assert "secret" not in str(lines)
+        assert "token-of" not in str(lines)
+
+    def test_a_page_of_another_origin_that_may(self, host: Host) -> None:
+        origin = {"origin": "https://app.example"}
+        asks = {
+            **origin,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "Authorization, content-type, x y,(",
+        }
+        with (
+            served(host, tokens=TOKENS, cors=["https://app.example"]) as server,
+            requests.Session() as client,
+        ):
+            preflight = client.options(f"{server.url}/x", headers=asks)
+            assert preflight.status_code == 204
+            assert preflight.headers["access-control-allow-origin"] == "https://app.example"
+            allowed = preflight.headers["access-control-allow-headers"]
+            assert allowed == "authorization, content-type"
+            refused = client.get(f"{server.url}/x", headers=origin)  # which its page may read
+            assert refused.status_code == 401
+            assert refused.headers["access-control-allow-origin"] == "https://app.example"
+            reply = client.get(f"{server.url}/x", headers={"x-api-key": "the-token-of-all"})
+            assert (reply.status_code, reply.headers["vary"]) == (200, "origin")
+            assert "access-control-allow-origin" not in reply.headers
+            other = {**asks, "origin": "https://evil.example"}
+            assert client.options(f"{server.url}/x", headers=other).status_code == 403
+        assert self.calls == [""]
+
+
+def called(request: RouteRequest, host: Host) -> RouteReply:
+    TestOverHttp.calls.append(request.user)
+    return RouteReply(request.user.encode())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bind": "0.0.0.0"},
+        {"bind": "::"},
+        {"bind": "192.168.1.4"},
+        {"bind": "my-machine"},
+        {"tokens": {"": Secret("")}},
+        {"tokens": {"": Secret("two words")}},
+        {"tokens": {"a": Secret("same"), "b": Secret("same")}},
+        {"port": 70000},
+        {"hosts": ["a b"]},
+        {"hosts": ["a:80"]},
+        {"cors": ["app.example"]},
+        {"cors": ["https://app.example/"]},
+        {"cors": ["*"]},
+        {"root_path": "host"},
+        {"root_path": "/a/../b"},
+        {"at_once": 0},
+        {"waiting": -1},
+        {"rate": 0},
+        {"drain": float("nan")},
+        {"keyfile": "key.pem"},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit(given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        ServerSettings(**given)
+    assert "same" not in str(error.value) or "two users" in str(error.value)
