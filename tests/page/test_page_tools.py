@@ -10,7 +10,7 @@ from page.conftest import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
-from genai_host.api import Image, ToolOutput
+from genai_host.api import Image, Part, ToolOutput
 from genai_host.config import Config
 from genai_host.testing import FakeModel, Heard
 
@@ -122,7 +122,11 @@ class TestReactions:
     def test_pictures_are_shown(self, talking: MakeTalking, visit: Visiting) -> None:
         from page.test_page_chat import DOT
 
-        pictures = ["found", Image(DOT, "image/png"), Image(b"<svg/>", "image/svg+xml")]
+        pictures: list[str | Part] = [
+            "found",
+            Image(DOT, "image/png"),
+            Image(b"<svg/>", "image/svg+xml"),
+        ]
         tool = Counting("look", ToolOutput(pictures))
         there = visit(talking(in_turn(calls("look"), "Here."), tool, config=AGENT))
         there.page.get_by_label("Feature").select_option("agent")
