@@ -116,6 +116,7 @@ def test_model_and_parameters_are_changed(talking: MakeTalking, visit: Visiting)
         lambda heard: f"{heard.parameters.get('max_tokens')} {heard.messages[0].text}"
     )
     there = visit(talking(model))
+    there.page.get_by_label("Model", exact=True).select_option("fake")
     there.page.get_by_text("Parameters and settings").click()
     there.page.get_by_label("max tokens").fill("7")
     turn = there.hear("hi")

@@ -49,6 +49,7 @@ class App {
   route() {
     const [part, id, turn] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
     this.closeMenu();
+    for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
     this.markLinks(part);
     if (part === "c" && id) this.open(id, turn ? Number(turn) : null);
     else if (part === "plugins") this.show(pluginsView(this), null);
