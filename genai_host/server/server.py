@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import threading
@@ -102,12 +103,18 @@ class Server:
 
     def _listen(self) -> socket.socket:
         bind, port = self.settings.bind, self.settings.port
+        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        # asyncio sends at once, and does not collect, where it is said to be TCP
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-            listener = socket.create_server((bind, port), family=family, backlog=_BACKLOG)
+            if os.name == "posix":  # elsewhere, others could listen there as well
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((bind.strip("[]"), port))
+            listener.listen(_BACKLOG)
         except OSError as error:
+            listener.close()
             raise ConfigurationError(
-                f"cannot listen at {bind}, port {port}: {error.strerror or error}",
+                f"cannot listen at {bind}, port {port}: {_reason(error)}",
                 hint="--port 0 takes any that is free",
             ) from error
         self._port = listener.getsockname()[1]
@@ -225,3 +232,7 @@ def _signals(server: _Uvicorn) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
