@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -46,6 +47,7 @@ class Server:
 
     def __init__(self, host: Host, **given: Any) -> None:
         self.settings = ServerSettings(**given)
+        _check_certificate(self.settings)
         self._host = host
         self._port = self.settings.port
         self._thread: threading.Thread | None = None
@@ -232,6 +234,18 @@ def _signals(server: _Uvicorn) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def _check_certificate(settings: ServerSettings) -> None:
+    if settings.certfile is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certfile, settings.keyfile)
+    except OSError as error:  # of which errors of TLS are
+        raise ConfigurationError(
+            f"{settings.certfile} has no certificate that can be used, with its key: {error}",
+            hint="--certfile has the certificates in PEM, --keyfile the key of the first",
+        ) from error
 
 
 def _reason(error: OSError) -> str:
