@@ -184,7 +184,7 @@ def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting
             conversation.say("a needle" if number == 7 else f"message {number}")
     there = visit(host)
     there.page.get_by_label("Search the conversations").fill("needle")
-    there.listed.first.click()
+    there.page.locator("#conversations .found a").first.click()
     expect(there.page.locator(".bubble", has_text="a needle")).to_be_in_viewport()
 
 

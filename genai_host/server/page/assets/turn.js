@@ -71,6 +71,7 @@ export class Turn {
   }
 
   begin() {
+    if (this.element.classList.contains("running")) return; // it was, before it was sent
     this.status = "running";
     this.started = performance.now();
     replace(this.after);
