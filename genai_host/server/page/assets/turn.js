@@ -103,7 +103,7 @@ export class Turn {
   }
 
   step(detail) {
-    if (detail.kind !== "tool") return;
+    if (detail.kind !== "call_tool") return;
     this.progress.append(h("li", { class: detail.data?.failed ? "bad" : "good" }, icon("check"), h("span", {}, ...shown(detail.title))));
   }
 
