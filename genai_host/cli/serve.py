@@ -96,5 +96,5 @@ def _settings(app: App, given: dict[str, Any]) -> dict[str, Any]:
 def _open_page(url: str) -> None:
     import webbrowser
 
-    if not webbrowser.open(f"{url}/page/"):
+    if not webbrowser.open(f"{url}/"):
         note("there is no browser to open it in")
