@@ -133,9 +133,14 @@ export class Talk {
     this.start.observe(this.sentinel);
   }
 
-  async earlier() {
-    if (this.isLoading || !this.more) return;
-    this.isLoading = true;
+  /** All who ask meanwhile wait for the same turns. */
+  earlier() {
+    this.loading ??= this.loadEarlier().finally(() => (this.loading = null));
+    return this.loading;
+  }
+
+  async loadEarlier() {
+    if (!this.more) return;
     try {
       const oldest = this.turns[0];
       const row = await this.page(oldest.number);
@@ -147,14 +152,16 @@ export class Talk {
       this.watchStart();
     } catch (error) {
       replace(this.sentinel, problemCard(error, () => this.watchStart()));
-    } finally {
-      this.isLoading = false;
+      this.start?.disconnect();
     }
   }
 
   /** Go to a turn, as that which a search found. */
   async showTurn(number) {
-    while (this.more && this.turns[0]?.number > number) await this.earlier();
+    for (let first = null; this.more && this.turns[0] !== first; ) {
+      first = this.turns[0];
+      if (first.number > number) await this.earlier();
+    }
     const found = this.turns.find((each) => each.number === number);
     if (!found) return;
     this.isAtEnd = false;
