@@ -151,26 +151,27 @@ def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> No
     there = visit(host, f"#/c/{conversation.id}")
     expect(there.turns.last.locator(".bubble")).to_have_text("message 499")
     assert there.turns.count() < 100
-    longest = there.page.evaluate(
+    frames = there.page.evaluate(
         """async () => {
             const list = document.querySelector(".transcript");
             const frame = () => new Promise((done) => requestAnimationFrame(done));
-            let [last, longest, still] = [performance.now(), 0, 0];
-            for (let steps = 0; steps < 6000 && still < 60; steps++) {
-                const before = list.scrollTop;
+            const [began, frames] = [performance.now(), []];
+            let last = began;
+            const isThere = () => document.querySelectorAll(".turn").length === 500;
+            while (!(isThere() && list.scrollTop === 0) && last - began < 90_000) {
                 list.scrollTop -= 250;
                 await frame();
                 const now = performance.now();
-                longest = Math.max(longest, now - last);
+                frames.push(now - last);
                 last = now;
-                still = list.scrollTop === 0 && before === 0 ? still + 1 : 0;
             }
-            return longest;
+            return frames.sort((one, other) => one - other);
         }"""
     )
     expect(there.turns).to_have_count(500)
     expect(there.turns.first.locator(".bubble")).to_have_text("message 0")
-    assert longest < 1000  # ms that a frame took, on whatever runs this
+    assert frames[len(frames) // 2] < 50  # ms, on whatever runs this
+    assert frames[-1] < 2000
     there.page.locator(".transcript").evaluate("(list) => list.scrollTop = list.scrollHeight")
     expect(there.turns.last).to_be_in_viewport()
     turn = there.hear("and on")

@@ -125,7 +125,7 @@ class App {
 
   changed(talk) {
     this.sidebar.load();
-    if (talk?.title.textContent === "Conversation") this.nameOf(talk);
+    if (talk && talk.turns.length === 1) this.nameOf(talk);
   }
 
   async nameOf(talk) {

@@ -10,7 +10,7 @@ import { problemCard } from "./problem.js";
 import { Turn, partsOf, textOf } from "./turn.js";
 import { decidedBefore, question } from "./waiting.js";
 
-const PAGE = 30; // turns that are loaded at once
+const PAGE = 40; // turns that are loaded at once
 const NEAR = 120; // pixels from the end that still count as there
 
 /**
@@ -214,8 +214,9 @@ export class Talk {
     try {
       const row = await call("POST", "api/v1/conversations", this.chooser.choice());
       this.id = row.id;
-      this.update({ ...row, more: false, waiting: null });
-      this.title.textContent = plain(row.title) || "Conversation";
+      // as the server will name it, once there is a turn
+      const title = row.title || textOf(turn.message).trim().split("\n")[0].slice(0, 80);
+      this.update({ ...row, title, more: false, waiting: null });
       this.app.began(this);
       if (stop.signal.aborted) turn.stopped(); // it has not been said yet
       return !stop.signal.aborted;
