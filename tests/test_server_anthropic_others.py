@@ -146,6 +146,15 @@ class TestProblems:
         reply = api.sent(model=name)
         assert (reply.status_code, reply.json()["error"]["type"]) == (404, "not_found_error")
 
+    def test_threads(self, api: Api) -> None:
+        """Clients know it by its code, and send the whole conversation then."""
+        reply = api.sent(thread={"type": "create"})
+        assert reply.status_code == 400
+        error = reply.json()["error"]
+        assert error["details"] == {"error_code": "thread_unsupported_request"}
+        assert error["message"].startswith("thread: ")
+        api.answered(thread=None)
+
     def test_batches(self, api: Api) -> None:
         replies = [
             api.post({"requests": []}, "/v1/messages/batches"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
+from genai_host.server.anthropic.problems import NO_THREADS, problem_reply
 from genai_host.server.anthropic.replies import Writer
 from genai_host.server.anthropic.requests import Wanted, read
 from genai_host.server.asking import FEATURE, answer, streamed, whole
@@ -20,7 +21,10 @@ from genai_host.server.given import body_of
 
 def create(request: RouteRequest, host: Host) -> RouteReply:
     """In pieces where `stream` says so."""
-    wanted = read(body_of(request), host)
+    body = body_of(request)
+    if "thread" in body:
+        return problem_reply(NO_THREADS)
+    wanted = read(body, host)
     asked = wanted.asked
     if "max_tokens" not in asked.parameters:
         raise InvalidData("it is needed", path="$.max_tokens")
