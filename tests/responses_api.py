@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qsl
 
 import requests
 from attrs import frozen
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall
+from genai_host.api import Completion, Message, Opaque, Reasoning, RouteRequest, ToolCall
+from genai_host.cancellation import Cancellation
+from genai_host.http_routes import HttpRoutes
 from genai_host.server.openai.problems import problem_reply
 from genai_host.server.responses.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
@@ -44,6 +48,46 @@ def output_of(call: str, output: Any = "noon") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call, "output": output}
 
 
+class OneUser:
+    """A client that is one of several users of the same server."""
+
+    def __init__(self, routes: HttpRoutes, user: str) -> None:
+        self._routes = routes
+        self._user = user
+
+    def request(
+        self, method: str, url: str, *, data: bytes | None, params: Any, headers: Any, timeout: int
+    ) -> requests.Response:
+        path, _, query = url.partition("?")
+        with Cancellation() as until:
+            request = RouteRequest(
+                method,
+                path,
+                query={**dict(parse_qsl(query)), **params},
+                headers=headers,
+                body=data or b"",
+                limits=until,
+                user=self._user,
+            )
+            reply = self._routes.answer(request)
+            found = requests.Response()
+            found.status_code = reply.status
+            found.headers.update(reply.headers)
+            found.raw = io.BytesIO(
+                reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+            )
+        return found
+
+
+@contextmanager
+def two_users(host: Host, fake: FakeModel) -> Iterator[tuple[Api, Api]]:
+    """Of one server."""
+    routes = HttpRoutes(host, ROUTES, lambda path, headers, problem: problem_reply(problem))
+    ann, bob = (Api("", fake, host, OneUser(routes, user)) for user in ("ann", "bob"))
+    yield ann, bob
+    routes.close()
+
+
 @frozen
 class Api:
     """Our API over HTTP, in front of a model."""
@@ -51,12 +95,13 @@ class Api:
     url: str
     fake: FakeModel
     host: Host
-    client: requests.Session
+    client: requests.Session | OneUser
 
     def ask(self, method: str, path: str, body: Any = None, **query: Any) -> requests.Response:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": "application/json"}
         return self.client.request(
-            method, f"{self.url}/v1{path}", data=data, params=query, timeout=60
+            method, f"{self.url}/v1{path}", data=data, params=query, headers=headers, timeout=60
         )
 
     def ok(self, method: str, path: str, body: Any = None, **query: Any) -> dict[str, Any]:
@@ -99,20 +144,18 @@ class Api:
 
 @contextmanager
 def responses_api(
-    make_host: MakeHost, fake: FakeModel | None = None, user: str = "", **given: Any
+    make_host: MakeHost, fake: FakeModel | None = None, **given: Any
 ) -> Iterator[Api]:
     fake = fake or FakeModel()
     host = make_host(fake=fake, **{"config": CONFIG, **given})
-    with serving(host, fake, user) as api:
+    with serving(host, fake) as api:
         yield api
 
 
 @contextmanager
-def serving(host: Host, fake: FakeModel, user: str = "") -> Iterator[Api]:
+def serving(host: Host, fake: FakeModel) -> Iterator[Api]:
     with (
-        RouteServer(
-            host, ROUTES, lambda path, headers, problem: problem_reply(problem), user=user
-        ) as server,
+        RouteServer(host, ROUTES, lambda path, headers, problem: problem_reply(problem)) as server,
         requests.Session() as client,
     ):
         yield Api(server.url, fake, host, client)

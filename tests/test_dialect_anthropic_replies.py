@@ -249,7 +249,7 @@ def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
     )
     first, second = ToolCall("toolu_1", "look", {"at": 1}), ToolCall("toolu_2", "look", {})
     whole = [piece.opaque.data["type"] for piece in pieces if piece.opaque is not None]
-    assert whole == ["thinking", "thinking", "redacted_thinking", "server_tool_use"]
+    assert whole == ["thinking", "redacted_thinking", "server_tool_use"]
     assert [piece for piece in pieces if piece.opaque is None] == [
         Delta(reasoning="h"),
         Delta(reasoning="m"),

@@ -19,8 +19,8 @@ from fixtures import MakeHost
 from serving import served
 from talking import dial, heard, until
 
-from genai_host import Config, Host
-from genai_host.api import HttpRoute, Message, RouteReply, RouteRequest, Secret, json_reply
+from genai_host import Config, Host, Message
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
 from genai_host.config import InstanceConfig
 from genai_host.server import asking
 from genai_host.server.asking import Asked
@@ -31,15 +31,16 @@ from genai_host.testing.fake_service import json_reply as service_reply
 
 DELTA = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
 EVENT = b"data: hello\n\n"
+SAID: Any = [Message("user", "hi")]
 
 
 def whole(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=[Message("user", "hi")])
+    asked = Asked(model="remote/m", messages=SAID)
     return json_reply(asking.whole(host, asked, request).text)
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=[Message("user", "hi")], in_pieces=True)
+    asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
 
     def write(answering: asking.Answering) -> Iterator[bytes]:
         for delta in answering:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, serving, user
+from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host.api import Completion, Message, Opaque, ToolCall
 from genai_host.errors import Unavailable
@@ -53,8 +53,7 @@ def test_from_beginning_to_end(api: Api) -> None:
 
 
 def test_one_of_nothing(api: Api) -> None:
-    reply = api.client.post(f"{api.url}/v1/conversations", timeout=60)
-    path = f"/conversations/{reply.json()['id']}/items"
+    path = f"/conversations/{api.ok('POST', '/conversations')['id']}/items"
     empty = {"object": "list", "data": [], "first_id": "", "last_id": "", "has_more": False}
     assert api.ok("GET", path) == empty
 
@@ -160,10 +159,16 @@ def test_what_a_change_must_have(api: Api) -> None:
     assert api.error("POST", f"{path}/items", {}, 400)["param"] == "items"
 
 
-def test_a_conversation_is_of_one_user(make_host: MakeHost) -> None:
+@pytest.mark.parametrize("in_store", [False, True])
+def test_a_conversation_is_of_one_user(make_host: MakeHost, tmp_path: Path, in_store: bool) -> None:
     fake = FakeModel()
-    host = make_host(fake=fake, config=CONFIG)
-    with serving(host, fake, "ann") as ann, serving(host, fake, "bob") as bob:
+    with (
+        Store(str(tmp_path / "kept.db")) as store,
+        two_users(make_host(fake=fake, config=CONFIG, store=store if in_store else None), fake) as (
+            ann,
+            bob,
+        ),
+    ):
         path = begun(ann, "one")
         item = ann.ok("GET", f"{path}/items")["data"][0]["id"]
         for method, rest, body in (

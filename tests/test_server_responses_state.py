@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, serving, user
+from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
@@ -87,9 +87,12 @@ def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -
         lambda heard: Completion(Message("assistant", [Opaque("fake", {"secret": 1}), "so"]))
     )
     host = make_host(fake=fake, config=CONFIG)
-    with serving(host, fake, "ann") as ann, serving(host, fake, "bob") as bob:
+    with two_users(host, fake) as (ann, bob):
         output = ann.response(include=["reasoning.encrypted_content"])["output"]
         sealed = output[0]["encrypted_content"]
+        said = [user("hi"), *output, user("so?")]
+        ann.response(said)
+        assert [part.type for part in fake.prompts[-1].messages[1].content] == ["opaque", "text"]
         for api, content in ((bob, sealed), (ann, sealed[:-8] + "AAAAAAA="), (ann, "gAAA")):
             thought: Any = {"type": "reasoning", "summary": [], "encrypted_content": content}
             made_up = {**thought, "opaque": [{"dialect": "fake", "data": 1}]}
@@ -155,9 +158,9 @@ def test_items_can_be_referred_to(api: Api) -> None:
 def test_what_is_kept_is_of_one_user(make_host: MakeHost, sqlite: Store) -> None:
     """Nothing of it is read, changed or told by whether it is there."""
     fake = FakeModel()
-    host = make_host(fake=fake, config=RECORDING, store=sqlite)
-    with serving(host, fake, "ann") as ann, serving(host, fake, "bob") as bob:
-        for store in (None, True):
+    host = make_host(fake=fake, config=CONFIG, store=sqlite)
+    with two_users(host, fake) as (ann, bob):
+        for store in (None, True):  # in memory, and in the store
             response = ann.response(store=store)
             path = f"/responses/{response['id']}"
             item = {"id": response["output"][0]["id"]}

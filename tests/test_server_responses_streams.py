@@ -215,7 +215,8 @@ def test_a_client_that_goes_ends_the_call(api: Api, stream: bool) -> None:
 
     client = http.client.HTTPConnection(api.url.removeprefix("http://"))
     body = {"model": "fake", "input": "hi", "stream": stream}
-    client.request("POST", "/v1/responses", json.dumps(body))
+    kind = {"content-type": "application/json"}
+    client.request("POST", "/v1/responses", json.dumps(body), kind)
     assert api.fake.hanging.wait(20)
     client.close()
     assert ended.wait(20)

@@ -123,7 +123,9 @@ class Connection(HttpToolsProtocol):
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        extensions: Any = {CLOSE: self.transport.close}
+        sending: Any = _Sending(self.transport, self.loop)
+        self.cycle.transport = sending
+        extensions: Any = {CLOSE: sending.close}
         self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:
@@ -210,6 +212,41 @@ def _send_at_once(transport: asyncio.Transport) -> None:
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _Sending:
+    """The transport of one reply: its head is sent together with what comes right after."""
+
+    __slots__ = ("_head", "_is_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._is_head = True
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        if self._is_head:
+            self._is_head = False
+            self._head = data
+            self._loop.call_soon(self._flush)
+        elif self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
 
 
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:

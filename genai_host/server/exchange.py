@@ -16,6 +16,7 @@ from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.http_routes import Found
+from genai_host.server.deadline import Deadline
 from genai_host.server.forms import form
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.outbox import Broken, Outbox
@@ -142,10 +143,11 @@ class Exchange:
             return b""
         if head.length is not None and head.length > route.size:
             raise _too_large(route)
+        seconds = self._application.settings.body_seconds
         try:
-            seconds = self._application.settings.body_seconds
-            return await asyncio.wait_for(self._pieces(route), seconds)
-        except asyncio.TimeoutError:
+            with Deadline(seconds):
+                return await self._pieces(route)
+        except TimeoutError:
             raise Refused(
                 Problem(
                     408,

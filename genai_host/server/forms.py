@@ -12,7 +12,9 @@ from typing import cast
 from genai_host import http_routes
 from genai_host.api import Problem, RouteReply
 
-_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[A-Za-z]+|/v1/tunedModels/.*")
+# what stands after a colon may be part of a model's name, as `llama3:latest`
+_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*")
+_GOOGLE = ("x-goog-api-key", "x-goog-api-client")
 _OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
 _OF_OLLAMA = re.compile(
     r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
@@ -36,6 +38,8 @@ def _api(path: str, headers: Mapping[str, str]) -> str:
     if _OF_ANTHROPIC.fullmatch(path):
         return "anthropic"
     if _OF_OPENAI.fullmatch(path):
+        if any(name in headers for name in _GOOGLE):
+            return "gemini"
         return "anthropic" if "anthropic-version" in headers else "openai"
     return "ollama" if _OF_OLLAMA.fullmatch(path) else ""
 

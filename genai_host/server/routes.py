@@ -10,8 +10,9 @@ from genai_host.server.native import routes as native
 from genai_host.server.ollama import routes as ollama
 from genai_host.server.openai import routes as openai
 from genai_host.server.page import routes as page
+from genai_host.server.responses import routes as responses
 
-_APIS = (openai, listing, anthropic, gemini, ollama, native, page)
+_APIS = (openai, responses, listing, anthropic, gemini, ollama, native, page)
 
 
 def own_routes() -> list[HttpRoute]:
