@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import genai_feature_agent
 import pytest
 from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, blocks_of
 from fixtures import MakeHost
+from openai_service import LOOKING
 
 from genai_host.api import (
     Completion,
@@ -28,6 +30,7 @@ from genai_host.errors import ContextOverflow, RateLimited, Unavailable
 from genai_host.server.anthropic.replies import Writer
 from genai_host.server.asking import Answering
 from genai_host.testing import FakeModel
+from genai_host.testing.fake_model import Heard
 from genai_host.testing.fake_service import HANG
 
 
@@ -76,6 +79,20 @@ def test_calls_of_tools(api: Api) -> None:
 def test_a_feature(api: Api) -> None:
     events = api.events(model="feature:chat")
     assert blocks_of(events) == [{"type": "text", "text": "hi"}]
+
+
+def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
+    def answer(heard: Heard) -> Completion:
+        if heard.messages[-1].role == "tool":
+            return Completion(Message("assistant", "done"))
+        call = ToolCall("a", "look", {"at": "it"})
+        return Completion(Message("assistant", [Opaque(OWN, SIGNED[0]), call]), "tool_calls")
+
+    fake = FakeModel(answer)
+    with anthropic_api(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
+        blocks = blocks_of(api.events(model="feature:agent"))
+    assert blocks == [{"type": "text", "text": "done"}]
+    assert len(fake.prompts) == 2
 
 
 def thinking(text: str, signature: str = "") -> dict[str, Any]:

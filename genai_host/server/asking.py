@@ -214,7 +214,8 @@ def _of_feature(
         for event in conversation.stream(message):
             if isinstance(event.data, Delta):
                 shown.append(event.data.text)
-                yield event.data
+                # its calls of tools are no client's to run, and signatures none's to keep
+                yield Delta(event.data.text, event.data.reasoning)
             elif event.answer is not None:
                 said = event.answer
     if not "".join(shown).endswith(said.summary):  # it was not shown as it was written
