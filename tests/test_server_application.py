@@ -152,7 +152,8 @@ def test_large_bodies_and_pieces(url: str, client: requests.Session) -> None:
 def test_a_head_is_that_of_get(url: str, client: requests.Session) -> None:
     reply = client.head(f"{url}/large")
     assert (reply.headers["content-length"], reply.content) == ("1000000", b"")
-    assert client.head(f"{url}/pieces").status_code == 200
+    for _ in range(20):  # each over the connection of the one before
+        assert client.head(f"{url}/pieces").status_code == 200
     assert client.head(f"{url}/shop/1").headers["x-mine"] == "1"
 
 

@@ -57,6 +57,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
+        self._unset_keepalive_if_required()  # which would hold it for as long
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
