@@ -24,14 +24,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
+
+from service import ANSWER, Service
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn. "
 _MODEL = "gpt-4o-mini"
 _KEY = "no-key-at-all"
 _CHUNKS = 2000
-_ANSWER = "Hello! How can I assist you today?"
 
 Wire = list[dict[str, str]]
 
@@ -57,12 +57,14 @@ def main() -> None:
     parser.add_argument("--memory", metavar="CLIENT", help=argparse.SUPPRESS)
     given = parser.parse_args()
     os.environ["NO_PROXY"] = "*"
-    with _service() as url:
+    with Service() as service:
         if given.memory:
-            _measure_memory(given.memory, url)
+            _measure_memory(given.memory, service.url)
             return
         subjects = [
-            make(url) for make in (Requests, Host, Recorded, Stored, OpenAI) if make.is_there()
+            make(service.url)
+            for make in (Requests, Host, Recorded, Stored, OpenAI)
+            if make.is_there()
         ]
         _compare(subjects, given.rounds)
         _throughput(subjects, given.rounds, given.seconds)
@@ -363,7 +365,7 @@ def _nothing(turn: Any) -> Any:
 
 
 def _as_expected(text: Any) -> str:
-    if text != _ANSWER:
+    if text != ANSWER:
         raise AssertionError(text)
     return str(text)
 
@@ -372,24 +374,6 @@ def _all_came(pieces: int) -> int:
     if pieces != _CHUNKS:
         raise AssertionError(f"{pieces} pieces of {_CHUNKS}")
     return pieces
-
-
-class _service:  # noqa: N801 - used as a function
-    """The service, built and started."""
-
-    def __enter__(self) -> str:
-        source = Path(__file__).with_name("service.c")
-        program = Path(tempfile.gettempdir()) / f"genai-host-service-{os.getuid()}"
-        if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
-            subprocess.run(["cc", "-O2", "-o", program, source], check=True)  # noqa: S607
-        self._process = subprocess.Popen([program, "0"], stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        port = self._process.stdout.readline().split()[1]
-        return f"http://127.0.0.1:{port}"
-
-    def __exit__(self, *exc: object) -> None:
-        self._process.terminate()
-        self._process.wait()
 
 
 if __name__ == "__main__":

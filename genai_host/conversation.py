@@ -22,6 +22,7 @@ from genai_host.errors import (
     ConversationBusy,
     ConversationClosed,
     GenaiError,
+    Interrupted,
     InvalidData,
     PluginError,
     ReplayError,
@@ -87,6 +88,7 @@ class Conversation:
         self._busy = threading.Lock()
         self._cancellation: Cancellation | None = None
         self._closed = False
+        self._reason: GenaiError | None = None
         if changed is not None:
             self._note(changed)
 
@@ -105,6 +107,11 @@ class Conversation:
         """What was said and answered, oldest first. The agent owns it; only turns
         that succeed add to it."""
         return self._cast.main.history
+
+    @property
+    def turns(self) -> int:
+        """How many turns were begun: the number that the next one will have."""
+        return self._told.turns
 
     @property
     def last_message(self) -> Message | None:
@@ -313,10 +320,16 @@ class Conversation:
             cast = self._cast
             self._recast(cast.models, cast.parameters, {**cast.given, **settings})
 
-    def close(self) -> None:
-        """Cancel what is under way and let go of everything."""
+    def close(self, reason: GenaiError | None = None) -> None:
+        """Cancel what is under way and let go of everything.
+
+        reason   what the turn under way raises; None for `Cancelled`. `Interrupted` leaves it
+                 on record as it is, as if the process had been killed: it can be gone on with
+        """
+        self._reason = reason
         self._closed = True
-        self.cancel()
+        if self._cancellation is not None:
+            self._cancellation.cancel(reason)
 
     def __enter__(self) -> Conversation:
         return self
@@ -331,7 +344,7 @@ class Conversation:
         self._pending = (started, journal)
         with Cancellation() as self._cancellation:
             if self._closed:
-                self._cancellation.cancel()
+                self._cancellation.cancel(self._reason)
             driver = self._driver(started, journal, self._cancellation, heard, form)
             try:
                 answer = yield from driver.run()
@@ -342,7 +355,8 @@ class Conversation:
                 raise
             except BaseException as error:
                 failure = self._failure(error)
-                self._end(TurnEnded(started.turn, error=failure))
+                if not isinstance(failure, Interrupted):
+                    self._end(TurnEnded(started.turn, error=failure))
                 if failure is error or not isinstance(error, Exception):
                     raise
                 raise failure from error

@@ -49,6 +49,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     Cancelled,
     GenaiError,
+    Interrupted,
     InvalidData,
     LimitExceeded,
     NoRoute,
@@ -247,7 +248,7 @@ class Driver:
         try:
             self._count(step)
             result = yield from perform(step, path, cancellation)
-        except TurnWaiting:
+        except (TurnWaiting, Interrupted):  # neither ends the step
             raise
         except GeneratorExit:
             if isinstance(step, Prompt):

@@ -144,6 +144,25 @@ class Instances:
             self._put_back(self._new(name, instance.config))
             instance.close("opened anew")
 
+    def configure(self, name: str, config: InstanceConfig | None) -> None:
+        """Have an instance as it is configured now; None for no configuration: one that is
+        named like its type is then as it comes, any other is gone. Calls under way with what
+        it was are ended."""
+        if config is None and name in self._types:
+            config = InstanceConfig(name)
+        known = name in self
+        if config is not None and config.type not in self._types:
+            self.unknown[name] = self._why_unknown(name, config)
+            config = None
+        before = self[name] if known else None
+        if config is not None:
+            self._put_back(self._new(name, config))
+            self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+            if before is not None:
+                before.close("configured anew")
+        elif known:
+            self.remove(name)
+
     def close(self) -> None:
         """Close all of them."""
         for instance in self:

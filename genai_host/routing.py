@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
 
@@ -20,6 +20,17 @@ from genai_host.registry import Registry
 from genai_host.resolution import Catalog, of_model
 from genai_host.route import Route
 from genai_host.served import Served
+
+_MOST_KEPT = 1000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _Found(NamedTuple):
+    """The routes of a name, and the catalog that says so."""
+
+    catalog: Catalog
+    routes: tuple[Route, ...]
 
 
 class Routing:
@@ -44,6 +55,7 @@ class Routing:
         self._lock = threading.RLock()
         self._joined: tuple[int, Catalog] | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
+        self._found: dict[tuple[str | None, str | None, Operation], _Found] = {}
 
     @property
     def catalog(self) -> Catalog:
@@ -115,7 +127,14 @@ class Routing:
         """What runs a model, best first; None for the usual one. Raises `NoRoute`."""
         if name is None and provider is None:
             name = self._usual(operation)
-        return [self._route(each) for each in self._resolve(name, provider, operation)]
+        with self._lock:
+            catalog, key = self.catalog, (name, provider, operation)
+            kept = self._found.get(key)
+            if kept is None or kept.catalog is not catalog:
+                found = self._resolve(name, provider, operation)
+                kept = _Found(self.catalog, tuple(map(self._route, found)))
+                _keep(self._found, key, kept)
+        return list(kept.routes)
 
     def _usual(self, operation: Operation) -> str | None:
         """The model that the user has chosen for it, if any."""
@@ -140,7 +159,7 @@ class Routing:
                 kept = Route(
                     candidate, dialect, self._instances, self._observers, self._clock, self._prices
                 )
-                self._routes[key] = kept
+                _keep(self._routes, key, kept)
             return kept
 
     def _join(self) -> Catalog:
@@ -153,6 +172,13 @@ class Routing:
             self._config.prefer,
             self._config.aliases,
         )
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """What came first goes, as there may be any number of names: ids are passed through."""
+    kept[key] = value
+    if len(kept) > _MOST_KEPT:
+        del kept[next(iter(kept))]
 
 
 def _served(instance: Instance) -> Served:

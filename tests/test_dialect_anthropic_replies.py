@@ -248,7 +248,9 @@ def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
         ]
     )
     first, second = ToolCall("toolu_1", "look", {"at": 1}), ToolCall("toolu_2", "look", {})
-    assert pieces == [
+    whole = [piece.opaque.data["type"] for piece in pieces if piece.opaque is not None]
+    assert whole == ["thinking", "redacted_thinking", "server_tool_use"]
+    assert [piece for piece in pieces if piece.opaque is None] == [
         Delta(reasoning="h"),
         Delta(reasoning="m"),
         Delta(reasoning="\n\nso"),

@@ -114,7 +114,7 @@ class TestCommand:
 
         monkeypatch.setattr("webbrowser.open", open_)
         terminal("serve", "--open", "--root-path", "/host")
-        assert opened == ["http://127.0.0.1:8642/host/page/"]
+        assert opened == ["http://127.0.0.1:8642/host/"]
 
     def test_requests_are_told_where_that_is_asked_for(
         self, terminal: Terminal, began: list[Server]

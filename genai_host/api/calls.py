@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from genai_host.api.exchange import Encoded
-from genai_host.api.messages import Message, ToolCall, Usage
+from genai_host.api.messages import Message, Opaque, ToolCall, Usage
 from genai_host.errors import ErrorPlace
 
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
@@ -116,11 +116,16 @@ class ModerateCall(Call):
 
 @frozen
 class Delta:
-    """A piece of an answer that is still being written."""
+    """A piece of an answer that is still being written.
+
+    opaque   a vendor's own part that is whole, as thoughts that are signed: for who passes
+             the answer on in pieces; it shows nothing
+    """
 
     text: str = ""
     reasoning: str = ""
     tool_call: ToolCall | None = None
+    opaque: Opaque | None = None
 
 
 @frozen

@@ -22,9 +22,13 @@ from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
 from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
     Conflict,
     ConversationBusy,
+    ConversationClosed,
     DeadlineExceeded,
+    Forbidden,
     GenaiError,
     GenerationError,
     Interrupted,
@@ -35,6 +39,8 @@ from genai_host.errors import (
     NotFound,
     ProviderError,
     RateLimited,
+    ReplayError,
+    StoreError,
     TurnWaiting,
     Unavailable,
     UnsupportedPart,
@@ -43,17 +49,24 @@ from genai_host.errors import (
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _METHODS = get_args(Method)
-_PATH = re.compile(r"(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
+_PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
 
 _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (InvalidData, 400),
     (InvalidParameter, 400),
     (UnsupportedPart, 400),
+    (Forbidden, 403),
     (NoRoute, 404),
     (NotFound, 404),
     (Conflict, 409),
     (ConversationBusy, 409),
     (TurnWaiting, 409),
+    (ReplayError, 409),
+    (Interrupted, 503),
+    (Cancelled, 409),
+    (ConversationClosed, 503),
+    (StoreError, 503),
+    (ConfigurationError, 400),
     (LimitExceeded, 422),
     (RateLimited, 429),
     (Interrupted, 503),

@@ -64,15 +64,6 @@ def show_wait(wait: Wait[Any]) -> None:
         echo(f"  {visible(call['id'])}  {visible(call['tool'])}  {arguments}")
 
 
-def wait_row(wait: Wait[Any] | None, **named: str) -> dict[str, Any]:
-    """What a turn waits for, in JSON.
-
-    named   what comes before it
-    """
-    asks = {} if wait is None else {"kind": wait.kind, "payload": wait.payload}
-    return {**named, **asks}
-
-
 def _json(value: Any) -> str:
     return visible(json.dumps(value, ensure_ascii=False))
 

@@ -11,7 +11,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.approvals import ask_for_each, calls_of, may_be_asked
-from genai_host.cli.costs import cost_row, cost_text
+from genai_host.cli.costs import cost_text
 from genai_host.cli.options import (
     attach_option,
     checked_schema,
@@ -26,9 +26,10 @@ from genai_host.cli.reactions import images_option, show_reactions_of
 from genai_host.cli.talks import asked, leave_out, next_steps, talk, talk_options
 from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
+from genai_host.rows.answers import answer_row
 
 if TYPE_CHECKING:
-    from genai_host.api import Answer, Codec, Part
+    from genai_host.api import Answer, Part
     from genai_host.conversation import Conversation, Said
     from genai_host.events import Event
     from genai_host.templates import Template
@@ -367,18 +368,4 @@ def _as_json(app: App, conversation: Conversation, answer: Answer) -> dict[str, 
         "conversation": conversation.id,
         "feature": conversation.feature.name,
         "models": dict(conversation.models),
-    }
-
-
-def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
-    """An answer in JSON."""
-    import attrs
-
-    return {
-        "text": answer.text,
-        "data": codec.to_json(answer.data),
-        "reactions": codec.to_json(answer.reactions),
-        "usage": attrs.asdict(answer.usage),
-        "cost": cost_row(answer.cost),
-        "details": codec.to_json(answer.details),
     }

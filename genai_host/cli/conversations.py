@@ -12,7 +12,7 @@ import click
 
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.approvals import calls_of, decided_by, show_wait, visible, wait_row
+from genai_host.cli.approvals import calls_of, decided_by, show_wait, visible
 from genai_host.cli.ask import resumed, show_answer, show_details
 from genai_host.cli.costs import cost_text
 from genai_host.cli.reactions import images_option, show_reactions_of
@@ -20,16 +20,15 @@ from genai_host.cli.talks import complete_ids, found, give_command, next_steps, 
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.cli.times import local, read_age, read_date
 from genai_host.cli.transcripts import (
-    row_of,
     show_found,
     show_transcript,
     show_tries,
     title_of,
-    try_row,
-    turn_row,
 )
 from genai_host.record import Opened
 from genai_host.retelling import retell
+from genai_host.rows.answers import wait_row
+from genai_host.rows.conversations import row_of, try_row, turn_row
 from genai_host.telling import said
 from genai_host.transcript import write_text
 from genai_host.turns import turns_of

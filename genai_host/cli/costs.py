@@ -1,8 +1,8 @@
-"""What calls cost, for people and programs."""
+"""What calls cost, for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from genai_host.api import Cost
@@ -23,10 +23,3 @@ def dollars_text(dollars: float) -> str:
     digits, _, exponent = f"{dollars:.2e}".partition("e")
     decimals = len(digits.partition(".")[2]) - int(exponent)
     return f"{dollars:.{decimals}f}".rstrip("0").rstrip(".")
-
-
-def cost_row(cost: Cost) -> dict[str, Any] | None:
-    """In JSON; None if nothing is known of it."""
-    import attrs
-
-    return attrs.asdict(cost) if cost.known else None

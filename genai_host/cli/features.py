@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import attrs
 import click
 
-from genai_host.api.settings import describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
+from genai_host.rows.features import feature_row
 
 
 @click.command(name="features")
@@ -17,18 +14,7 @@ from genai_host.cli.terminal import echo_json, echo_table
 @pass_app
 def command(app: App, as_json: bool) -> None:
     """List what can be conversed with, with roles and settings."""
-    rows: list[dict[str, Any]] = [
-        {
-            "name": feature.name,
-            "help": feature.help,
-            "plugin": app.host.registry.owner("feature", feature.name),
-            "version": feature.version,
-            "roles": dict(feature.roles),
-            "optional": sorted(feature.optional),
-            "settings": [attrs.asdict(setting) for setting in describe(feature.settings)],
-        }
-        for feature in app.host.registry.features.values()
-    ]
+    rows = [feature_row(app.host, each) for each in app.host.registry.features.values()]
     if as_json:
         echo_json(rows)
         return

@@ -9,6 +9,7 @@ import click
 
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.index import Found, Outcome, PluginIndex
+from genai_host.rows.plugins import plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config
@@ -25,7 +26,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     index = PluginIndex()
     outcomes = index.outcomes()
     config = _config()
-    rows = [_row(found, outcomes.get(found.key), config) for found in index.plugins()]
+    rows = [plugin_row(found, outcomes.get(found.key), config) for found in index.plugins()]
     _show(rows, as_json)
 
 
@@ -40,7 +41,7 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
     _must_exist(names)
     config = _config()
     rows = [
-        _row(result.found, _outcome(result), config)
+        plugin_row(result.found, _outcome(result), config)
         for result in _load(config)
         if not names or _is_named(result.found, names)
     ]
@@ -58,7 +59,7 @@ def show(name: str, as_json: bool) -> None:
     for result in _load(config):
         if not _is_named(result.found, (name,)):
             continue
-        row = _row(result.found, _outcome(result), config)
+        row = plugin_row(result.found, _outcome(result), config)
         row["trace"] = getattr(result, "trace", "")
         if as_json:
             echo_json(row)
@@ -196,26 +197,6 @@ def _outcome(result: Result) -> Outcome | None:
     from genai_host.discovery import Blocked
 
     return None if isinstance(result, Blocked) else result.outcome()
-
-
-def _row(found: Found, outcome: Outcome | None, config: Config) -> dict[str, Any]:
-    status, reason, fix = "unchecked", "", ""
-    blocked = config.blocks(found.name, found.distribution)
-    if blocked:
-        status, reason = "blocked", blocked
-    elif outcome is not None:
-        status, reason, fix = outcome.status, outcome.reason, outcome.fix
-    return {
-        "name": found.name,
-        "distribution": found.distribution,
-        "version": found.version,
-        "status": status,
-        "reason": reason,
-        "fix": fix,
-        "provides": dict(outcome.provides) if outcome and not blocked else {},
-        "entry_point": found.value,
-        "record": found.record,
-    }
 
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:

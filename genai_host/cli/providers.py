@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import attrs
 import click
 
-from genai_host.api import Provider
-from genai_host.api.settings import describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table
-from genai_host.instance import Instance
+from genai_host.rows.providers import absent_row, provider_row, provider_rows
 
 
 @click.command(name="providers")
@@ -23,12 +20,11 @@ def command(app: App, name: str | None, as_json: bool) -> None:
     """List the provider instances; with NAME, the settings of one."""
     absent = app.host.instances.unknown
     if name is None:
-        rows = [_row(app, instance) for instance in app.host.instances]
-        rows += [_row_of_none(unknown, reason) for unknown, reason in absent.items()]
+        rows = provider_rows(app.host)
     elif name in absent:
-        rows = [_row_of_none(name, absent[name])]
+        rows = [absent_row(name, absent[name])]
     else:
-        rows = [_row(app, app.instance(name))]
+        rows = [provider_row(app.host, app.instance(name))]
     if as_json:
         echo_json(rows)
     elif name is not None:
@@ -36,36 +32,6 @@ def command(app: App, name: str | None, as_json: bool) -> None:
     else:
         columns = ("name", "type", "status", "dialects", "reason")
         echo_table(columns, [[row[column] for column in columns] for row in rows])
-
-
-def _row(app: App, instance: Instance) -> dict[str, Any]:
-    served = app.host.catalog.served[instance.name]
-    provider = instance.look()
-    reason = served.missing
-    return {
-        "name": instance.name,
-        "type": instance.type.name,
-        "plugin": app.host.registry.owner("provider", instance.type.name),
-        "status": "runs" if not reason else "failed",
-        "reason": reason,
-        "dialects": list(served.serves),
-        "default_models": dict(provider.default_models) if isinstance(provider, Provider) else {},
-        "settings": [attrs.asdict(setting) for setting in describe(instance.type.settings)],
-    }
-
-
-def _row_of_none(name: str, reason: str) -> dict[str, Any]:
-    """A configured instance of a type that no plugin brings."""
-    return {
-        "name": name,
-        "type": "",
-        "plugin": "",
-        "status": "failed",
-        "reason": reason,
-        "dialects": [],
-        "default_models": {},
-        "settings": [],
-    }
 
 
 def _show(row: dict[str, Any]) -> None:

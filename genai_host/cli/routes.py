@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -12,6 +11,7 @@ from genai_host.api import Operation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note
 from genai_host.join import Candidate
+from genai_host.rows.routes import route_row
 
 
 @click.group(name="routes", invoke_without_command=True)
@@ -24,7 +24,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
         return
     candidates = ctx.ensure_object(App).host.routes()
     if as_json:
-        echo_json([_row(candidate) for candidate in candidates])
+        echo_json([route_row(candidate) for candidate in candidates])
         return
     if not is_terminal(sys.stdout):
         echo_table((), [_line(candidate) for candidate in candidates if candidate.id])
@@ -53,7 +53,7 @@ def explain(app: App, name: str, provider: str | None, operation: Operation, as_
     """Show each candidate for a model's NAME, best first, and why it cannot run."""
     candidates = app.host.explain(name, provider, operation)
     if as_json:
-        echo_json([_row(candidate) for candidate in candidates])
+        echo_json([route_row(candidate) for candidate in candidates])
         return
     columns = ("model", "provider", "dialect", "id", "runs", "why not")
     echo_table(columns, [_line(candidate) for candidate in candidates])
@@ -68,20 +68,6 @@ def _line(candidate: Candidate) -> list[str]:
         "runs" if candidate.runs else "-",
         "; ".join(candidate.reasons),
     ]
-
-
-def _row(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "model": candidate.model.name,
-        "provider": candidate.provider,
-        "dialect": candidate.dialect or None,
-        "id": candidate.id or None,
-        "for": candidate.operation,
-        "runs": candidate.runs,
-        "reasons": list(candidate.reasons),
-        "can": sorted(candidate.capabilities),
-        "window": candidate.window,
-    }
 
 
 def _show_matrix(candidates: Sequence[Candidate]) -> None:

@@ -111,5 +111,5 @@ def _take_files() -> None:
 def _open_page(url: str) -> None:
     import webbrowser
 
-    if not webbrowser.open(f"{url}/page/"):
+    if not webbrowser.open(f"{url}/"):
         note("there is no browser to open it in")

@@ -12,9 +12,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from genai_host.cli.app import App
-from genai_host.cli.approvals import calls_of, show_call, wait_row
+from genai_host.cli.approvals import calls_of, show_call
 from genai_host.cli.options import changes, open_conversation
 from genai_host.cli.terminal import echo_json, note
+from genai_host.rows.answers import wait_row
 
 if TYPE_CHECKING:
     from genai_host.conversation import Conversation

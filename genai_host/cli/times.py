@@ -1,10 +1,10 @@
-"""Moments on the command line: as people and programs read them, and as people write them."""
+"""Moments on the command line: as people read them, and as people write them."""
 
 from __future__ import annotations
 
 import re
 import time
-from datetime import datetime, timezone
+from datetime import datetime
 
 import click
 
@@ -17,11 +17,6 @@ def local(moment: float) -> str:
     moment   seconds since 1970
     """
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def utc(moment: float) -> str:
-    """For programs: ISO 8601 in UTC, to the millisecond."""
-    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def read_date(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

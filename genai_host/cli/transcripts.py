@@ -1,15 +1,15 @@
-"""A conversation that was kept, as people and programs read it."""
+"""A conversation that was kept, as people read it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from genai_host.api import Codec, Message
-from genai_host.cli.ask import answer_row, show_details
-from genai_host.cli.costs import cost_row, dollars_text
+from genai_host.api import Message
+from genai_host.cli.ask import show_details
+from genai_host.cli.costs import dollars_text
 from genai_host.cli.terminal import echo
-from genai_host.cli.times import local, utc
+from genai_host.cli.times import local
 from genai_host.retelling import added
 from genai_host.transcript import content_as_markdown
 from genai_host.turns import TurnTold
@@ -20,48 +20,9 @@ if TYPE_CHECKING:
 _AROUND = 40  # characters before the words that are shown with them
 
 
-def row_of(summary: Summary) -> dict[str, Any]:
-    """A conversation in JSON."""
-    return {
-        "id": summary.id,
-        "title": summary.title,
-        "feature": summary.feature,
-        "models": dict(summary.models),
-        "status": summary.status,
-        "turns": summary.turns,
-        "cost": cost_row(summary.cost),
-        "created": utc(summary.created),
-        "updated": utc(summary.updated),
-        "forked_from": summary.forked_from or None,
-    }
-
-
 def title_of(summary: Summary) -> str:
     """On one line."""
     return " ".join(summary.title.split())
-
-
-def turn_row(turn: TurnTold, at: float, codec: Codec) -> dict[str, Any]:
-    """A turn in JSON.
-
-    at   when it was begun, in seconds since 1970
-    """
-    return {
-        "turn": turn.number,
-        "at": utc(at),
-        "outcome": turn.outcome,
-        "message": codec.to_json(turn.message),
-        "answer": None if turn.answer is None else answer_row(turn.answer, codec),
-        "partial": turn.partial,
-        "error": None if turn.error is None else codec.to_json(turn.error),
-    }
-
-
-def try_row(each: StoredTry) -> dict[str, Any]:
-    """A call of a model in JSON."""
-    import attrs
-
-    return {**attrs.asdict(each), "started": utc(each.started)}
 
 
 def show_tries(tries: Iterable[StoredTry]) -> None:

@@ -197,9 +197,12 @@ class MessageDecoder:
     def _end_block(self, data: Mapping[str, Any]) -> Sequence[Delta]:
         index = count_in(data, "index")
         block = self._blocks.get(index)
-        if block is None or block["type"] != "tool_use":
+        if block is None or block["type"] == "text":
             return ()
-        return [Delta(tool_call=_read_tool_use(self._whole(index), index))]
+        whole = self._whole(index)
+        if block["type"] == "tool_use":
+            return [Delta(tool_call=_read_tool_use(whole, index))]
+        return [Delta(opaque=part) for part in _read_block(whole, index) if type(part) is Opaque]
 
     def _shown(self, index: int, name: str, piece: str) -> Sequence[Delta]:
         """A piece for who listens. Each block of thoughts is a paragraph."""

@@ -3,6 +3,7 @@
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
 │   └── NoRoute                 nothing can run that model as asked
+├── Forbidden                   whoever asks may not do this
 ├── InvalidData                 data does not fit the form it should have
 ├── PluginError                 a plugin is broken, or failed where it must not
 ├── InvalidParameter            an unknown model parameter, or a bad value
@@ -63,6 +64,7 @@ from genai_host.errors.conversation import (
 )
 from genai_host.errors.inputs import (
     ConfigurationError,
+    Forbidden,
     InvalidData,
     InvalidParameter,
     NoRoute,
@@ -100,6 +102,7 @@ __all__ = [
     "DeserializationError",
     "ErrorContext",
     "ErrorPlace",
+    "Forbidden",
     "FunctionFailed",
     "GenaiError",
     "GenerationError",

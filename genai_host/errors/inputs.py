@@ -37,6 +37,12 @@ class ConfigurationError(GenaiError):
         self.setting = setting
 
 
+class Forbidden(GenaiError):
+    """Whoever asks may not do this."""
+
+    code = "forbidden"
+
+
 class InvalidData(GenaiError):
     """Data does not fit the form it should have.
 

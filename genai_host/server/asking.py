@@ -8,7 +8,7 @@ Each API reads its own requests into an `Asked`, and writes what comes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -23,13 +23,17 @@ from genai_host.api import (
     RouteRequest,
     ToolSchema,
 )
-from genai_host.errors import InvalidData, StoreError
+from genai_host.errors import InvalidData, NotFound, StoreError
 from genai_host.host import Host
 from genai_host.record import Opened, TurnEnded, TurnStarted, new_tag
 from genai_host.recording import warn_unrecorded
 
 FEATURE = "feature:"
 """What a name begins with that stands for a feature and not for a model."""
+
+
+def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(messages)
 
 
 @frozen(kw_only=True)
@@ -46,7 +50,7 @@ class Asked:
     """
 
     model: str | None
-    messages: Sequence[Message] = field(converter=tuple)
+    messages: Sequence[Message] = field(converter=_kept)
     tools: Sequence[ToolSchema] = ()
     tool_choice: str | None = None
     schema: Mapping[str, Any] | None = None
@@ -190,6 +194,8 @@ def _of_feature(
 ) -> Generator[Delta, None, Completion]:
     """A feature has tools and models of its own: what it is given is what was said."""
     name = (asked.model or "").removeprefix(FEATURE)
+    if name not in host.registry.features:
+        raise NotFound(f"there is no model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
         raise InvalidData(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
@@ -208,7 +214,8 @@ def _of_feature(
         for event in conversation.stream(message):
             if isinstance(event.data, Delta):
                 shown.append(event.data.text)
-                yield event.data
+                # its calls of tools are no client's to run, and signatures none's to keep
+                yield Delta(event.data.text, event.data.reasoning)
             elif event.answer is not None:
                 said = event.answer
     if not "".join(shown).endswith(said.summary):  # it was not shown as it was written

@@ -268,7 +268,7 @@ class Exchange:
             }
         )
         self._has_begun = True
-        if not self._wants_body():
+        if not self._wants_body():  # a client takes the head for all, and asks on
             await self._send_piece(b"", is_last=True)
         elif isinstance(reply.body, bytes):
             await self._send_whole(reply.body)

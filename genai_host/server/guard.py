@@ -21,7 +21,7 @@ from genai_host.server.settings import ANY, ServerSettings, address_of, is_loopb
 _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _OPEN = ("/", "/page", "/health", "/ready")
-_OPEN_BELOW = "/page/"
+_OPEN_BELOW = "/page/assets/"
 _OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from genai_host.api import Operation
@@ -57,6 +59,13 @@ def served_models(host: Host) -> list[ServedModel]:
         name = f"{FEATURE}{feature.name}"
         found[name] = ServedModel(name, "genai-host", help=feature.help)
     return list(found.values())
+
+
+def name_in(parameters: Mapping[str, str]) -> str:
+    """The name of a model in a path, which may have slashes in it."""
+    return "/".join(
+        parameters[each] for each in ("provider", "owner", "model") if each in parameters
+    )
 
 
 def served_model(host: Host, name: str) -> ServedModel:

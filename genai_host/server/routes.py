@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 from genai_host.api import HttpRoute
+from genai_host.server import listing
+from genai_host.server.anthropic import routes as anthropic
+from genai_host.server.gemini import routes as gemini
+from genai_host.server.native import routes as native
+from genai_host.server.ollama import routes as ollama
+from genai_host.server.openai import routes as openai
+from genai_host.server.page import routes as page
+from genai_host.server.responses import routes as responses
 
-_PACKAGES = ("openai", "anthropic", "gemini", "ollama", "native", "page")
+_APIS = (openai, responses, listing, anthropic, gemini, ollama, native, page)
 
 
 def own_routes() -> list[HttpRoute]:
     """Those of all APIs, in this order."""
-    found: list[HttpRoute] = []
-    for package in _PACKAGES:
-        module = f"{__package__}.{package}"
-        if importlib.util.find_spec(module) and importlib.util.find_spec(f"{module}.routes"):
-            found += importlib.import_module(f"{module}.routes").ROUTES
-    return found
+    return [route for api in _APIS for route in api.ROUTES]

@@ -175,4 +175,8 @@ class Database:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise StoreError(f"{self.place}: the store is closed", file=self.place)
+            raise self.closed()
+
+    def closed(self) -> StoreError:
+        """The error for who comes after the end."""
+        return StoreError(f"{self.place}: the store is closed", file=self.place)

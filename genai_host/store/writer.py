@@ -86,6 +86,8 @@ class Writer:
         self._waiting: deque[Addition] = deque()
         self._led = False
         self._lock = threading.Lock()
+        self._writing = threading.Lock()  # of SQLite, a connection must not be closed meanwhile
+        self._is_closed = False
         self._connection: Any = None
         self._statements: dict[tuple[str, tuple[str, ...], int], str] = {}
 
@@ -107,8 +109,10 @@ class Writer:
             raise addition.error
 
     def close(self) -> None:
-        """Call it when nobody writes any more."""
-        self._let_go()
+        """Waits for who writes; who comes later gets `StoreError`."""
+        with self._writing:
+            self._is_closed = True
+            self._let_go()
 
     def _leave(self, addition: Addition) -> None:
         """Nobody is to write it later; who led is followed by the first that waits."""
@@ -128,11 +132,12 @@ class Writer:
             additions = list(self._waiting)
             self._waiting.clear()
         try:
-            cursor = self._cursor()
-            if len(additions) > 1 and self._write_together(cursor, additions):
-                return
-            for addition in additions:
-                self._write_one(cursor, addition)
+            with self._writing:
+                cursor = self._cursor()
+                if len(additions) > 1 and self._write_together(cursor, additions):
+                    return
+                for addition in additions:
+                    self._write_one(cursor, addition)
         except GenaiError as error:
             for addition in additions:
                 if not addition.done:
@@ -204,6 +209,8 @@ class Writer:
         return known
 
     def _cursor(self) -> Any:
+        if self._is_closed:
+            raise self._database.closed()
         if self._connection is None:
             with self._database.failing():
                 connection = self._database.connect()

@@ -148,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)
+        if self.close_connection:  # else a client would use it again, and find it closed
+            self.send_header("connection", "close")
         if isinstance(reply.body, bytes):
             self.send_header("content-length", str(len(reply.body)))
             self.end_headers()

@@ -1,0 +1,201 @@
+"""Answers as `generateContent` gives them, whole and in pieces.
+
+Source: Gemini API reference, "GenerateContentResponse", "Candidate", "FinishReason",
+"UsageMetadata"; the guide to thought signatures.
+
+A signature stands in the part that was signed: calls of functions are sent when all is
+known of them, at the end. That of a text which was sent already stands in an empty one.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import (
+    Completion,
+    File,
+    Finish,
+    Image,
+    Opaque,
+    Part,
+    Problem,
+    Reasoning,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError
+from genai_host.server.asking import Answering
+from genai_host.server.gemini.contents import OWN, SIGNATURE
+from genai_host.server.gemini.problems import error_object
+
+_FINISHES: Mapping[Finish, str] = {
+    "stop": "STOP",
+    "length": "MAX_TOKENS",
+    "tool_calls": "STOP",
+    "content_filter": "SAFETY",
+    "other": "OTHER",
+}
+_MORE_EXACT = frozenset(
+    {
+        "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE", "MODEL_ARMOR", "ESCALATION",
+    }
+)  # fmt: skip
+"""Words that a service may have given itself."""
+
+_Wire = dict[str, Any]
+
+
+@frozen
+class Writer:
+    """Writes one answer.
+
+    model      as it was asked for
+    thoughts   whether what the model thinks is shown
+    in_json    whether the answer was asked for as JSON
+    """
+
+    model: str
+    thoughts: bool
+    in_json: bool
+    id: str = field(factory=lambda: secrets.token_urlsafe(16))
+
+    def whole(self, completion: Completion) -> _Wire:
+        parts = self._bare(completion) if self.in_json else completion.message.content
+        return self._last(completion, wire_parts(parts, thoughts=self.thoughts))
+
+    def events(self, answering: Answering) -> Iterator[bytes]:
+        """The pieces as server-sent events."""
+        for each in self._pieces(answering):
+            yield b"data: %b\r\n\r\n" % write_json(each)
+
+    def array(self, answering: Answering) -> Iterator[bytes]:
+        """The pieces as an array."""
+        before = b"["
+        for each in self._pieces(answering):
+            yield before + write_json(each)
+            before = b",\r\n"
+        yield b"]"
+
+    def _pieces(self, answering: Answering) -> Iterator[_Wire]:
+        """An error is the last piece, and no other says then that the answer has ended."""
+        thought = False
+        try:
+            for delta in answering:
+                if delta.reasoning and self.thoughts:
+                    thought = True
+                    yield self._piece([{"text": delta.reasoning, "thought": True}])
+                if delta.text:
+                    yield self._piece([{"text": delta.text}])
+            completion = answering.completion
+        except GenaiError as error:
+            yield error_object(Problem.of(error))
+            return
+        sent = (Text, Reasoning) if thought else (Text,)
+        parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
+        yield self._last(completion, parts or [{"text": ""}])
+
+    def _piece(self, parts: Sequence[_Wire]) -> _Wire:
+        content = {"parts": parts, "role": "model"}
+        return {"candidates": [{"content": content, "index": 0}], **self._about()}
+
+    def _last(self, completion: Completion, parts: Sequence[_Wire]) -> _Wire:
+        content = {**({"parts": parts} if parts else {}), "role": "model"}
+        candidate = {"content": content, **_finish(completion), "index": 0}
+        return {
+            "candidates": [candidate],
+            "usageMetadata": _usage(completion.usage),
+            **self._about(),
+        }
+
+    def _about(self) -> _Wire:
+        return {"modelVersion": self.model, "responseId": self.id}
+
+    def _bare(self, completion: Completion) -> Sequence[Part]:
+        """A model that is asked for JSON in words may put it into a fence."""
+        parts = completion.message.content
+        if not completion.text.lstrip().startswith("```"):
+            return parts
+        others = [part for part in parts if not isinstance(part, Text)]
+        return [*others, Text(write_json(completion.value).decode())]
+
+
+def wire_parts(
+    parts: Sequence[Part], *, thoughts: bool, sent: tuple[type[Part], ...] = ()
+) -> list[_Wire]:
+    """
+    thoughts   whether those are shown
+    sent       kinds of parts that were sent already
+    """
+    wire: list[_Wire] = []
+    last: _Wire | None = None  # that a signature may stand in
+    for part in parts:
+        if isinstance(part, Opaque):
+            if part.dialect == OWN and isinstance(part.data, Mapping):
+                wire += _opaque(part.data, last, thoughts)
+            last = None
+            continue
+        last = None if isinstance(part, sent) else _wire_part(part, thoughts)
+        wire += [] if last is None else [last]
+    return wire
+
+
+def _opaque(data: Mapping[str, Any], last: _Wire | None, thoughts: bool) -> list[_Wire]:
+    """What is to be written of it, besides what is put into the part before it."""
+    if data.get("thought") is True and not thoughts:
+        return []
+    if data.keys() <= {SIGNATURE, "text", "thought"}:
+        if last is not None and ("text" not in data or data["text"] == last.get("text")):
+            last.update({SIGNATURE: data.get(SIGNATURE, "")})
+            return []
+        kept = {"thought": True} if data.get("thought") is True else {}
+        return [{"text": "", **kept, SIGNATURE: data.get(SIGNATURE, "")}]
+    return [dict(data)]
+
+
+def _wire_part(part: Part, thoughts: bool) -> _Wire | None:
+    if isinstance(part, Text):
+        return {"text": part.text}
+    if isinstance(part, Reasoning):
+        return {"text": part.text, "thought": True} if thoughts else None
+    if isinstance(part, ToolCall) and not part.malformed:
+        return {"functionCall": {"id": part.id, "name": part.name, "args": part.arguments}}
+    if isinstance(part, (Image, File)):
+        if part.url:
+            return {"fileData": {"mimeType": part.media_type, "fileUri": part.url}}
+        data = base64.b64encode(part.data).decode()
+        usual = "image/png" if isinstance(part, Image) else "application/octet-stream"
+        return {"inlineData": {"mimeType": part.media_type or usual, "data": data}}
+    return None
+
+
+def _finish(completion: Completion) -> _Wire:
+    malformed = [call for call in completion.tool_calls if call.malformed]
+    if malformed:
+        message = f"Malformed function call: {malformed[0].name} {malformed[0].malformed}"
+        return {"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": message}
+    told = completion.vendor_finish
+    exact = completion.finish in ("content_filter", "other") and told in _MORE_EXACT
+    return {"finishReason": told if exact else _FINISHES[completion.finish]}
+
+
+def _usage(usage: Usage) -> _Wire:
+    wire = {
+        "promptTokenCount": usage.input,
+        "candidatesTokenCount": max(usage.output - usage.reasoning, 0),
+        "totalTokenCount": usage.total,
+    }
+    if usage.reasoning:
+        wire["thoughtsTokenCount"] = usage.reasoning
+    if usage.cached_input:
+        wire["cachedContentTokenCount"] = usage.cached_input
+    return wire

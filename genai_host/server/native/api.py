@@ -1,0 +1,79 @@
+"""What answers the requests of the native API: one object for each server, which knows what is
+under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from genai_host.api import RouteReply, RouteRequest
+from genai_host.host import Host
+from genai_host.server.native import conversations, turns
+from genai_host.server.native.idempotency import Replies
+from genai_host.server.native.jobs import Jobs
+from genai_host.server.native.live import Live
+
+Act = Callable[[Host, Live, RouteRequest], RouteReply]
+
+
+class Api:
+    """Its methods are what `routes` names."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._live = Live()
+        self._replies = Replies()
+        self._jobs = Jobs(host, self._live)
+
+    def close(self) -> None:
+        self._jobs.close()
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        return self._once(request, conversations.create)
+
+    def listed(self, request: RouteRequest) -> RouteReply:
+        return conversations.listed(self._host, self._live, request)
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return conversations.show(self._host, self._live, request)
+
+    def change(self, request: RouteRequest) -> RouteReply:
+        return conversations.change(self._host, self._live, request)
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        return conversations.delete(self._host, self._live, request)
+
+    def cancel(self, request: RouteRequest) -> RouteReply:
+        return conversations.cancel(self._host, self._live, request)
+
+    def undo(self, request: RouteRequest) -> RouteReply:
+        return conversations.undo(self._host, self._live, request)
+
+    def drop(self, request: RouteRequest) -> RouteReply:
+        return conversations.drop(self._host, self._live, request)
+
+    def export(self, request: RouteRequest) -> RouteReply:
+        return conversations.export(self._host, self._live, request)
+
+    def picture(self, request: RouteRequest) -> RouteReply:
+        return conversations.picture(self._host, self._live, request)
+
+    def say(self, request: RouteRequest) -> RouteReply:
+        return self._once(request, turns.say)
+
+    def resume(self, request: RouteRequest) -> RouteReply:
+        return self._once(request, turns.resume)
+
+    def submit(self, request: RouteRequest) -> RouteReply:
+        return self._replies.once(request, lambda: self._jobs.submit(request))
+
+    def job(self, request: RouteRequest) -> RouteReply:
+        return self._jobs.show(request)
+
+    def result(self, request: RouteRequest) -> RouteReply:
+        return self._jobs.result(request)
+
+    def remove_job(self, request: RouteRequest) -> RouteReply:
+        return self._jobs.remove(request)
+
+    def _once(self, request: RouteRequest, act: Act) -> RouteReply:
+        return self._replies.once(request, lambda: act(self._host, self._live, request))

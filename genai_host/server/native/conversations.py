@@ -1,0 +1,204 @@
+"""Conversations: open, list, show, change, delete, export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genai_host.api import Image, RouteReply, RouteRequest, json_reply
+from genai_host.conversation import Conversation
+from genai_host.errors import ConversationBusy, InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.retelling import retell
+from genai_host.rows.conversations import found_row, row_of
+from genai_host.rows.times import utc
+from genai_host.server.given import body_of
+from genai_host.server.native.answers import answered, failed, waiting
+from genai_host.server.native.fields import (
+    feature_in,
+    flag_in,
+    number_in,
+    opened_with,
+)
+from genai_host.server.native.live import Live
+from genai_host.turns import TurnTold, turns_of
+
+_PAGE, _MOST = 20, 200
+_TURNS, _MOST_TURNS = 50, 1000
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+def create(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    body = body_of(request)
+    title, feature = body.text("title"), feature_in(body, host)
+    arguments = opened_with(body)
+    body.nothing_else()
+    host.kept(request.user)  # which has to be there
+    with host.open(feature, owner=request.user, **arguments) as conversation:
+        if conversation.unrecorded is not None:
+            raise conversation.unrecorded
+        if title:
+            host.kept(request.user).rename(conversation.id, title)
+        return json_reply(_shown(host, live, request.user, conversation.id), 201)
+
+
+def listed(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    limit = number_in(request, "limit", _PAGE, _MOST)
+    store = host.kept(request.user)
+    words = request.query.get("search", "").strip()
+    if words:
+        return json_reply({"data": [found_row(each) for each in store.search(words, limit=limit)]})
+    after = request.query.get("after") or None
+    found = store.conversations(limit=limit + 1, after=after)
+    page = found[:limit]
+    return json_reply(
+        {
+            "data": [_with_status(row_of(each), live) for each in page],
+            "next": page[-1].id if len(found) > limit else None,
+        }
+    )
+
+
+def show(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    limit = number_in(request, "limit", _TURNS, _MOST_TURNS)
+    before = number_in(request, "before", 10**9, 10**9) if request.query.get("before") != "0" else 0
+    details = flag_in(request, "details")
+    id = request.parameters["id"]
+    return json_reply(
+        _shown(host, live, request.user, id, limit=limit, before=before, details=details)
+    )
+
+
+def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    """A parameter or a setting that is null is taken back."""
+    body = body_of(request)
+    id = host.kept(request.user).find(request.parameters["id"])
+    title = body.text("title") if "title" in body else None
+    arguments = opened_with(body)
+    body.nothing_else()
+    if arguments:
+        _must_be_idle(live, id)
+        host.conversation(id, owner=request.user, **arguments).close()
+    if title is not None:
+        host.kept(request.user).rename(id, title)
+    return json_reply(_shown(host, live, request.user, id))
+
+
+def delete(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    """A turn under way is cancelled."""
+    store = host.kept(request.user)
+    id = store.find(request.parameters["id"])
+    live.cancel(id)
+    store.delete(id)
+    return RouteReply(status=204)
+
+
+def cancel(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    id = host.kept(request.user).find(request.parameters["id"])
+    return json_reply({"cancelled": live.cancel(id)}, 202)
+
+
+def undo(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    """Take back the last turn, and give what was said in it."""
+    with _alone(host, live, request) as conversation:
+        message = conversation.undo()
+    return json_reply({"message": None if message is None else host.codec.to_json(message)})
+
+
+def drop(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    """End a turn that waits or was cut off, as one that failed."""
+    with _alone(host, live, request) as conversation:
+        conversation.drop()
+    return json_reply(_shown(host, live, request.user, conversation.id))
+
+
+def export(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    store, id = host.kept(request.user), request.parameters["id"]
+    form = request.query.get("format", "json")
+    if form == "markdown":
+        kind = {"content-type": "text/markdown; charset=utf-8"}
+        return RouteReply(store.markdown(id, host.codec).encode(), headers=kind)
+    if form != "json":
+        raise InvalidData("format is json or markdown", path="?format")
+    return json_reply(store.export(id))
+
+
+def picture(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+    """One of the pictures of an answer; never as something that runs."""
+    turn, number = request.parameters["turn"], request.parameters["number"]
+    entries = host.kept(request.user).entries(request.parameters["id"], host.codec)
+    for told in turns_of(entries):
+        if str(told.number) == turn and told.answer is not None:
+            for place, each in enumerate(told.answer.pictures):
+                if str(place) == number and each.data:
+                    return RouteReply(each.data, headers={"content-type": _kind_of(each)})
+    raise NotFound("there is no such picture")
+
+
+def _kind_of(picture: Image) -> str:
+    kind = picture.media_type or "image/png"
+    return kind if kind in _PICTURES else "application/octet-stream"
+
+
+def _alone(host: Host, live: Live, request: RouteRequest) -> Conversation:
+    id = host.kept(request.user).find(request.parameters["id"])
+    _must_be_idle(live, id)
+    return host.conversation(id, owner=request.user)
+
+
+def _must_be_idle(live: Live, id: str) -> None:
+    if live.is_busy(id):
+        raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+
+
+def _shown(
+    host: Host,
+    live: Live,
+    user: str,
+    id: str,
+    *,
+    limit: int = _TURNS,
+    before: int = 10**9,
+    details: bool = False,
+) -> dict[str, Any]:
+    """A conversation and the last of its turns.
+
+    before    number of the turn that those come before
+    details   whether what is behind the answers is told as well
+    """
+    store = host.kept(user)
+    summary = store.summary(id)
+    entries = store.entries(summary.id, host.codec)
+    opened, turns = retell(entries).opened, turns_of(entries)
+    times = store.times(summary.id)
+    older = [turn for turn in turns if turn.number < before]
+    last = turns[-1] if turns else None
+    return {
+        **_with_status(row_of(summary), live),
+        "parameters": host.codec.to_json(opened.parameters),
+        "settings": host.codec.to_json(opened.settings),
+        "tools": None if opened.tools is None else list(opened.tools),
+        "waiting": None if last is None else waiting(last.wait),
+        "turns": [_turn_row(host, each, times[each.number], details) for each in older[-limit:]],
+        "more": len(older) > limit,
+    }
+
+
+def _turn_row(host: Host, turn: TurnTold, at: float, details: bool) -> dict[str, Any]:
+    answer = None if turn.answer is None else answered(turn.answer, host.codec, turn.number)
+    if answer is not None and not details:
+        del answer["details"]
+    return {
+        "turn": turn.number,
+        "at": utc(at),
+        "status": turn.outcome,
+        "message": host.codec.to_json(turn.message),
+        "answer": answer,
+        "partial": turn.partial,
+        "error": None if turn.error is None else failed(turn.error),
+        "waiting": waiting(turn.wait),
+    }
+
+
+def _with_status(row: dict[str, Any], live: Live) -> dict[str, Any]:
+    """What this process is at, it knows best."""
+    return {**row, "status": "running"} if live.is_busy(row["id"]) else row

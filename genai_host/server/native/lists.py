@@ -1,0 +1,146 @@
+"""What there is: plugins, features, models, types of providers, routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host import __version__
+from genai_host.api import Feature, Operation, RouteReply, RouteRequest, json_reply, schema_of
+from genai_host.api.settings import describe
+from genai_host.discovery import Blocked
+from genai_host.errors import GenaiError, InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.join import Candidate
+from genai_host.rows.features import feature_row
+from genai_host.rows.models import model_rows
+from genai_host.rows.plugins import plugin_row
+from genai_host.rows.routes import route_row
+from genai_host.server.native.fields import flag_in
+
+_MOST_ROUTES = 1000
+_OPERATIONS: Mapping[str, Operation] = {
+    "chat": "chat",
+    "embed": "embed",
+    "moderate": "moderate",
+    "count": "count",
+}
+
+
+def about(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(
+        {
+            "name": "genai-host",
+            "version": __version__,
+            "user": request.user,
+            "keeps": host.store is not None,
+        }
+    )
+
+
+def plugins(request: RouteRequest, host: Host) -> RouteReply:
+    rows = [
+        plugin_row(each.found, None if isinstance(each, Blocked) else each.outcome(), host.config)
+        for each in host.plugins.results
+    ]
+    return json_reply({"data": rows})
+
+
+def features(request: RouteRequest, host: Host) -> RouteReply:
+    found = host.registry.features.values()
+    return json_reply({"data": [_feature(host, each) for each in found]})
+
+
+def feature(request: RouteRequest, host: Host) -> RouteReply:
+    name = request.parameters["name"]
+    found = host.registry.features.get(name)
+    if found is None:
+        raise NotFound(f"there is no feature {name!r}", hint="GET /api/v1/features lists them")
+    return json_reply(_feature(host, found))
+
+
+def _feature(host: Host, feature: Feature[Any]) -> dict[str, Any]:
+    reason = ""
+    for role, operation in feature.roles.items():
+        if role not in feature.optional:
+            try:
+                host.catalog.resolve(host.config.models.get(operation), None, operation)
+            except GenaiError as error:
+                reason = error.message
+    return {
+        **feature_row(host, feature),
+        "settings": settings_schema(feature.settings),
+        "runs": not reason,
+        "reason": reason,
+    }
+
+
+def settings_schema(settings: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of settings: what is secret is only written. One that nothing can
+    describe may be anything."""
+    try:
+        schema = schema_of(settings)
+    except InvalidData:
+        schema = {"type": "object"}
+    properties = schema.get("properties", {})
+    found = {}
+    for each in describe(settings):
+        one = dict(properties.get(each.name, {}))
+        if each.secret:
+            one = {"type": "string", "writeOnly": True, "format": "password"}
+        if each.help:
+            one["description"] = each.help
+        if not each.secret and not each.required and each.default is not None:
+            one["default"] = each.default
+        found[each.name] = one
+    return {
+        **{key: schema[key] for key in ("$defs",) if key in schema},
+        "type": "object",
+        "properties": found,
+        "required": [each.name for each in describe(settings) if each.required],
+        "additionalProperties": False,
+    }
+
+
+def models(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply({"data": model_rows(host)})
+
+
+def providers(request: RouteRequest, host: Host) -> RouteReply:
+    rows = [
+        {
+            "name": each.name,
+            "plugin": host.registry.owner("provider", each.name),
+            "settings": settings_schema(each.settings),
+        }
+        for each in host.registry.providers.values()
+    ]
+    return json_reply({"data": rows})
+
+
+def routes(request: RouteRequest, host: Host) -> RouteReply:
+    """Those of a model have their parameters as well."""
+    model, provider = request.query.get("model"), request.query.get("provider")
+    asked = request.query.get("operation", "chat" if model else "")
+    if asked and asked not in _OPERATIONS:
+        raise InvalidData(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
+    if model:
+        found = host.explain(model, provider or None, _OPERATIONS[asked])
+    else:
+        found = [
+            each
+            for each in host.routes()
+            if provider in (None, "", each.provider) and asked in ("", each.operation)
+        ]
+    if flag_in(request, "runs"):
+        found = [each for each in found if each.runs]
+    rows = [_route(each, with_parameters=bool(model)) for each in found[:_MOST_ROUTES]]
+    return json_reply({"data": rows, "more": len(found) > _MOST_ROUTES})
+
+
+def _route(candidate: Candidate, *, with_parameters: bool) -> dict[str, Any]:
+    row = route_row(candidate)
+    row["name"] = candidate.name
+    if with_parameters:
+        row["parameters"] = dict(candidate.parameters)
+    return row

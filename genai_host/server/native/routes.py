@@ -1,0 +1,42 @@
+"""The paths of the native API."""
+
+from __future__ import annotations
+
+from genai_host.api import HttpRoute
+
+ROOT = "/api/v1"
+_HERE = "genai_host.server.native"
+_SIZE = 32 * 2**20  # bytes: pictures come in messages
+_ONE = "/conversations/{id}"
+
+ROUTES: tuple[HttpRoute, ...] = (
+    HttpRoute("GET", ROOT, f"{_HERE}.lists:about"),
+    HttpRoute("GET", f"{ROOT}/openapi.json", f"{_HERE}.openapi:document"),
+    HttpRoute("GET", f"{ROOT}/plugins", f"{_HERE}.lists:plugins"),
+    HttpRoute("GET", f"{ROOT}/features", f"{_HERE}.lists:features"),
+    HttpRoute("GET", f"{ROOT}/features/{{name}}", f"{_HERE}.lists:feature"),
+    HttpRoute("GET", f"{ROOT}/models", f"{_HERE}.lists:models"),
+    HttpRoute("GET", f"{ROOT}/providers", f"{_HERE}.lists:providers"),
+    HttpRoute("GET", f"{ROOT}/routes", f"{_HERE}.lists:routes"),
+    HttpRoute("GET", f"{ROOT}/instances", f"{_HERE}.instances:listed"),
+    HttpRoute("POST", f"{ROOT}/instances", f"{_HERE}.instances:create"),
+    HttpRoute("GET", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:show"),
+    HttpRoute("PATCH", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:change"),
+    HttpRoute("DELETE", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:remove"),
+    HttpRoute("GET", f"{ROOT}/conversations", f"{_HERE}.api:Api.listed"),
+    HttpRoute("POST", f"{ROOT}/conversations", f"{_HERE}.api:Api.create"),
+    HttpRoute("GET", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.show"),
+    HttpRoute("PATCH", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.change"),
+    HttpRoute("DELETE", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.delete"),
+    HttpRoute("POST", f"{ROOT}{_ONE}/turns", f"{_HERE}.api:Api.say", size=_SIZE),
+    HttpRoute("POST", f"{ROOT}{_ONE}/resume", f"{_HERE}.api:Api.resume"),
+    HttpRoute("POST", f"{ROOT}{_ONE}/cancel", f"{_HERE}.api:Api.cancel"),
+    HttpRoute("POST", f"{ROOT}{_ONE}/undo", f"{_HERE}.api:Api.undo"),
+    HttpRoute("POST", f"{ROOT}{_ONE}/drop", f"{_HERE}.api:Api.drop"),
+    HttpRoute("GET", f"{ROOT}{_ONE}/export", f"{_HERE}.api:Api.export"),
+    HttpRoute("GET", f"{ROOT}{_ONE}/pictures/{{turn}}/{{number}}", f"{_HERE}.api:Api.picture"),
+    HttpRoute("POST", f"{ROOT}/jobs", f"{_HERE}.api:Api.submit", size=_SIZE),
+    HttpRoute("GET", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.job"),
+    HttpRoute("GET", f"{ROOT}/jobs/{{id}}/result", f"{_HERE}.api:Api.result"),
+    HttpRoute("DELETE", f"{ROOT}/jobs/{{id}}", f"{_HERE}.api:Api.remove_job"),
+)

@@ -1,0 +1,77 @@
+"""A turn as server-sent events.
+
+Source: HTML Living Standard, "Server-sent events".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from genai_host.api import Codec, Delta, Limits
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError, TurnWaiting
+from genai_host.events import Event
+from genai_host.server.native.answers import answered, failed, waiting
+from genai_host.server.native.live import Live
+
+if TYPE_CHECKING:
+    from genai_host.server.native.turns import Turn
+
+
+class TurnStream:
+    """The body of a reply. The turn has begun when this is made, so that what is wrong with
+    it is still a status; closing it cancels the turn."""
+
+    def __init__(self, turn: Turn, live: Live, limits: Limits, codec: Codec) -> None:
+        self._turn = turn
+        self._codec = codec
+        self._open = ExitStack()
+        self._failed: GenaiError | None = None
+        self._first: Event | None = None
+        self._open.enter_context(live.turn(turn.conversation, limits))
+        try:
+            self._events = turn.take()
+            self._open.callback(self._events.close)
+            self._first = next(self._events, None)
+        except TurnWaiting as error:
+            self._failed = error
+        except BaseException as error:
+            if not self._open.__exit__(type(error), error, error.__traceback__):
+                raise
+        self._pieces = self._written()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def close(self) -> None:
+        self._pieces.close()
+        self._open.close()
+
+    def _written(self) -> Generator[bytes, None, None]:
+        yield _event("turn", {"turn": self._turn.number})
+        try:
+            if self._failed is not None:
+                raise self._failed
+            if self._first is not None:
+                yield self._event(self._first)
+            for event in self._events:
+                yield self._event(event)
+        except TurnWaiting:
+            yield _event("waiting", waiting(self._turn.conversation.waiting))
+        except GenaiError as error:
+            yield _event("error", failed(error))
+        finally:
+            self._open.close()
+
+    def _event(self, event: Event) -> bytes:
+        if isinstance(event.data, Delta):
+            return _event("delta", self._codec.to_json(event.data))
+        if event.answer is not None:
+            return _event("answer", answered(event.answer, self._codec, self._turn.number))
+        return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
+
+
+def _event(name: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))

@@ -1,0 +1,155 @@
+"""Answers as Ollama's chat and generate give them: whole, or as lines of JSON.
+
+Source: Ollama's `docs/api.md`, and `api/types.go`. Of the times, services tell none but the
+whole: loading takes none here, and all of it is taken for the answer.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from datetime import timezone
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import Clock, Completion, Image, Problem, Reasoning, RouteReply, json_reply
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError
+from genai_host.server.asking import Answering, streamed
+from genai_host.server.ollama.problems import error_object
+
+LINES = "application/x-ndjson"
+_SECOND = 10**9  # in nanoseconds
+
+_Wire = dict[str, Any]
+Said = Callable[[_Wire], _Wire]
+"""Puts `content`, `thinking`, `tool_calls`, `images` where the reply has them."""
+
+
+def as_message(said: _Wire) -> _Wire:
+    """As chat has it."""
+    return {"message": {"role": "assistant", **said}}
+
+
+def as_response(said: _Wire) -> _Wire:
+    """As generate has it: a text."""
+    wire = {"response": said["content"]}
+    return {**wire, **({"thinking": said["thinking"]} if "thinking" in said else {})}
+
+
+@frozen
+class Writer:
+    """Writes one answer.
+
+    model      as it was asked for
+    thoughts   whether what the model thinks is shown
+    in_json    whether the answer was asked for as JSON
+    said       where the answer stands
+    clock      the host's
+    """
+
+    model: str
+    thoughts: bool
+    in_json: bool
+    said: Said
+    clock: Clock
+
+    def whole(self, completion: Completion) -> _Wire:
+        text = completion.text
+        if self.in_json and text.lstrip().startswith("```"):  # as it was asked for in words
+            text = write_json(completion.value).decode()
+        said = {"content": text, **self._thinking(completion), **_others(completion)}
+        return {**self._head(), **self.said(said), **_end(completion)}
+
+    def lines(self, answering: Answering) -> Iterator[bytes]:
+        """An error is the last line, and no other says then that it is done."""
+        for each in self._pieces(answering):
+            yield write_json(each) + b"\n"
+
+    def nothing(self, reason: str) -> _Wire:
+        """The reply to who only wants a model loaded, or unloaded."""
+        done = {"done": True, "done_reason": reason}
+        return {**self._head(), **self.said({"content": ""}), **done}
+
+    def _pieces(self, answering: Answering) -> Iterator[_Wire]:
+        thought = False
+        try:
+            for delta in answering:
+                thinking = delta.reasoning if self.thoughts else ""
+                thought = thought or bool(thinking)
+                if delta.text or thinking:
+                    more = {"thinking": thinking} if thinking else {}
+                    yield self._piece({"content": delta.text, **more})
+            completion = answering.completion
+        except GenaiError as error:
+            yield error_object(Problem.of(error))
+            return
+        rest = {**({} if thought else self._thinking(completion)), **_others(completion)}
+        if rest:
+            yield self._piece({"content": "", **rest})
+        yield {**self._head(), **self.said({"content": ""}), **_end(completion)}
+
+    def _piece(self, said: _Wire) -> _Wire:
+        return {**self._head(), **self.said(said), "done": False}
+
+    def _head(self) -> _Wire:
+        now = self.clock.now().astimezone(timezone.utc).isoformat(timespec="microseconds")
+        return {"model": self.model, "created_at": now.replace("+00:00", "Z")}
+
+    def _thinking(self, completion: Completion) -> _Wire:
+        thoughts = [part.text for part in completion.message.content if isinstance(part, Reasoning)]
+        return {"thinking": "".join(thoughts)} if thoughts and self.thoughts else {}
+
+
+def written(writer: Writer, answering: Answering, *, in_pieces: bool) -> RouteReply:
+    """The reply to a request."""
+    if in_pieces:
+        return streamed(answering, writer.lines, LINES)
+    for _ in answering:
+        pass
+    return json_reply(writer.whole(answering.completion))
+
+
+def nanoseconds(seconds: float) -> int:
+    return round(seconds * _SECOND)
+
+
+def _others(completion: Completion) -> _Wire:
+    """What is sent at once, when all is known of it."""
+    calls = [
+        {
+            "id": call.id,
+            "function": {
+                "index": number,
+                "name": call.name,
+                "arguments": {"malformed": call.malformed} if call.malformed else call.arguments,
+            },
+        }
+        for number, call in enumerate(completion.tool_calls)
+    ]
+    images = [
+        base64.b64encode(part.data).decode()
+        for part in completion.message.content
+        if isinstance(part, Image) and part.data
+    ]
+    return {
+        **({"tool_calls": calls} if calls else {}),
+        **({"images": images} if images else {}),
+    }
+
+
+def _end(completion: Completion) -> _Wire:
+    """It has words for being done and for the limit; of other ends the host's is told, so
+    that nobody takes them for that."""
+    total = nanoseconds(completion.seconds)
+    return {
+        "done": True,
+        "done_reason": "stop" if completion.finish == "tool_calls" else completion.finish,
+        "total_duration": total,
+        "load_duration": 0,
+        "prompt_eval_count": completion.usage.input,
+        "prompt_eval_duration": 0,
+        "eval_count": completion.usage.output,
+        "eval_duration": total,
+    }

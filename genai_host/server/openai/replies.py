@@ -1,0 +1,159 @@
+"""Chat completions as OpenAI gives them: whole, or in pieces.
+
+Source: OpenAI API reference, "CreateChatCompletionResponse", "CreateChatCompletionStreamResponse".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from genai_host.api import Completion, Finish, Problem, Reasoning, ToolCall, Usage
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError
+from genai_host.server.asking import Answering
+from genai_host.server.openai.problems import error_object
+
+_FINISH: Mapping[Finish, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "other": "stop",
+}
+_Wire = dict[str, Any]
+
+
+class Writer:
+    """Writes one answer.
+
+    model        as it was asked for
+    now          when
+    in_json      whether the answer was asked for as JSON
+    with_usage   whether the last piece of a stream has the usage
+    """
+
+    def __init__(self, model: str, now: datetime, *, in_json: bool, with_usage: bool) -> None:
+        self._id = f"chatcmpl-{os.urandom(12).hex()}"
+        self._created = int(now.timestamp())
+        self._model = model
+        self._in_json = in_json
+        self._with_usage = with_usage
+
+    def whole(self, completion: Completion) -> _Wire:
+        text = completion.text
+        if self._in_json and text.lstrip().startswith("```"):  # as it was asked for in words
+            text = write_json(completion.value).decode()
+        calls = [_call(call) for call in completion.tool_calls]
+        message: _Wire = {
+            "role": "assistant",
+            "content": None if calls and not text else text,
+            "refusal": None,
+            "annotations": [],
+        }
+        thought = _thoughts(completion)
+        if thought:
+            message["reasoning_content"] = thought
+        if calls:
+            message["tool_calls"] = calls
+        return {
+            **self._head("chat.completion"),
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "logprobs": None,
+                    "finish_reason": _FINISH[completion.finish],
+                }
+            ],
+            "usage": _usage(completion.usage),
+        }
+
+    def events(self, answering: Answering) -> Iterator[bytes]:
+        """An error is the last event, and nothing then says that all is done."""
+        before, after = self._around()
+        yield before + b'{"role":"assistant","content":"","refusal":null}' + after
+        calls = 0
+        thought = False
+        try:
+            for delta in answering:
+                if delta.text and not delta.reasoning and delta.tool_call is None:  # as most are
+                    yield before + b'{"content":' + write_json(delta.text) + b"}" + after
+                    continue
+                said: _Wire = {"content": delta.text} if delta.text else {}
+                if delta.reasoning:
+                    thought = True
+                    said["reasoning_content"] = delta.reasoning
+                if delta.tool_call is not None:
+                    said["tool_calls"] = [{"index": calls, **_call(delta.tool_call)}]
+                    calls += 1
+                if said:
+                    yield before + write_json(said) + after
+            completion = answering.completion
+        except GenaiError as error:
+            yield _event(write_json(error_object(Problem.of(error))))
+            return
+        rest = {} if thought else {"reasoning_content": _thoughts(completion)}
+        if rest.get("reasoning_content"):
+            yield before + write_json(rest) + after
+        for number, call in enumerate(completion.tool_calls[calls:], calls):
+            yield before + write_json({"tool_calls": [{"index": number, **_call(call)}]}) + after
+        yield from self._end(completion)
+
+    def _end(self, completion: Completion) -> Iterator[bytes]:
+        head = self._head("chat.completion.chunk")
+        choice = {"index": 0, "delta": {}, "logprobs": None}
+        ended = {**head, "choices": [{**choice, "finish_reason": _FINISH[completion.finish]}]}
+        if self._with_usage:
+            yield _event(write_json({**ended, "usage": None}))
+            yield _event(write_json({**head, "choices": [], "usage": _usage(completion.usage)}))
+        else:
+            yield _event(write_json(ended))
+        yield b"data: [DONE]\n\n"
+
+    def _around(self) -> tuple[bytes, bytes]:
+        """What stands before and after the delta of each piece, which is all that differs."""
+        head = write_json(self._head("chat.completion.chunk"))[:-1]
+        usage = b',"usage":null' if self._with_usage else b""
+        return (
+            b"data: " + head + b',"choices":[{"index":0,"delta":',
+            b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n",
+        )
+
+    def _head(self, kind: str) -> _Wire:
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._model}
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _call(call: ToolCall) -> _Wire:
+    arguments = call.malformed or write_json(call.arguments).decode()
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _thoughts(completion: Completion) -> str:
+    parts = completion.message.content
+    return "".join(part.text for part in parts if isinstance(part, Reasoning))
+
+
+def _usage(usage: Usage) -> _Wire:
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": usage.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,48 @@
+"""The tools of a request, and which of them is to be taken.
+
+Source: OpenAI API reference, "ChatCompletionTool", "ChatCompletionToolChoiceOption".
+"""
+
+from __future__ import annotations
+
+from genai_host.api import ToolSchema
+from genai_host.errors import InvalidData
+from genai_host.server.given import Given
+from genai_host.server.offered import each_once, offered_tool
+
+
+def tools_in(body: Given) -> list[ToolSchema]:
+    """Raises `InvalidData`."""
+    return each_once([_tool(each) for each in body.objects("tools")], body.at("tools"))
+
+
+def choice_in(body: Given, tools: list[ToolSchema]) -> str | None:
+    """`auto`, `none`, `required`, the name of a tool, or None. Raises `InvalidData`."""
+    choice = body.raw("tool_choice")
+    if choice is None:
+        return None
+    if isinstance(choice, str):
+        return body.choice("tool_choice", ("auto", "none", "required"))
+    given = body.object("tool_choice")
+    function = None if given is None else given.object("function")
+    name = "" if function is None else function.text("name")
+    if name not in {tool.name for tool in tools}:
+        raise InvalidData("no tool of the request is chosen here", path=body.at("tool_choice"))
+    return name
+
+
+def _tool(given: Given) -> ToolSchema:
+    if given.text("type") != "function":
+        raise InvalidData(
+            f"tools of type {given.text('type') or '(none)'} are not run here: only function is",
+            path=given.at("type"),
+        )
+    function = given.object("function")
+    if function is None:
+        raise InvalidData("a tool has a function", path=given.path)
+    return offered_tool(
+        function.text("name"),
+        function.text("description"),
+        function.mapping("parameters"),
+        function.at("parameters"),
+    )

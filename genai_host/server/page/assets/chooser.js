@@ -1,0 +1,302 @@
+// Which feature, which model at which provider, and with what parameters.
+
+import { call } from "./api.js";
+import { ask } from "./dialogs.js";
+import { button, h, newId, plain, replace, shown } from "./dom.js";
+import { SchemaForm } from "./forms.js";
+
+const OTHER = "\u0000other";
+const MOST_REASONS = 200;
+
+/** `model@provider`, as conversations name their models. */
+function split(name = "") {
+  const at = name.lastIndexOf("@");
+  return at > 0 ? [name.slice(0, at), name.slice(at + 1).split("+")[0]] : [name, ""];
+}
+
+/** `row` is a conversation; without an id, one that is still to begin. */
+export class Chooser {
+  constructor(row) {
+    this.row = row;
+    this.isNew = !row.id;
+    [this.model, this.provider] = split(row.models?.main);
+    this.feature = row.feature ?? "";
+    this.routes = [];
+    this.features = [];
+    this.modelSelect = this.select((value) => this.chooseModel(value));
+    this.providerSelect = this.select((value) => this.chooseProvider(value));
+    this.featureSelect = this.select((value) => this.chooseFeature(value), !this.isNew);
+    this.other = h("input", {
+      type: "text",
+      hidden: true,
+      "aria-label": "Name of the model",
+      placeholder: "provider/model-id",
+      on: { change: () => this.chooseModel(this.other.value.trim(), true) },
+    });
+    this.parameters = h("fieldset", {});
+    this.settings = h("fieldset", {});
+    this.problem = h("div", {});
+    this.element = h(
+      "div",
+      { class: "chooser card" },
+      h(
+        "div",
+        { class: "choices" },
+        labelled("Feature", this.featureSelect),
+        labelled("Model", this.modelSelect, this.other),
+        labelled("Provider", this.providerSelect),
+      ),
+      this.problem,
+      h(
+        "details",
+        {},
+        h("summary", {}, "Parameters and settings"),
+        this.parameters,
+        this.settings,
+      ),
+      button("What cannot run, and why", () => explain(), { class: "text-button" }),
+    );
+  }
+
+  select(chosen, disabled = false) {
+    return h("select", { disabled, on: { change: (event) => chosen(event.target.value) } });
+  }
+
+  async load() {
+    try {
+      const [features, routes] = await Promise.all([
+        call("GET", "api/v1/features"),
+        call("GET", "api/v1/routes?operation=chat&runs=true"),
+      ]);
+      this.features = features.data;
+      this.routes = routes.data;
+      this.feature ||= this.features.find((each) => each.name === "chat")?.name ?? this.features[0]?.name ?? "";
+      this.showChoices();
+      this.chooseFeature(this.feature);
+      await this.showParameters();
+      if (!this.routes.length) this.tellNone();
+    } catch (error) {
+      replace(this.problem, h("p", { class: "bad" }, ...shown(error.message)));
+    }
+  }
+
+  tellNone() {
+    const text = "No model can run yet. Add a provider, or see what is missing: ";
+    replace(
+      this.problem,
+      h("p", {}, text, h("a", { href: "#/providers" }, "providers"), ", ", h("a", { href: "#/plugins" }, "plugins"), "."),
+    );
+  }
+
+  /** Only pairs that run: each choice narrows the other. */
+  showChoices() {
+    const models = unique(this.routes.filter((each) => !this.provider || each.provider === this.provider).map((each) => each.model));
+    const providers = unique(this.routes.filter((each) => !this.model || each.model === this.model).map((each) => each.provider));
+    const isOther = this.isOther || (this.model !== "" && !models.includes(this.model));
+    options(this.modelSelect, [["", "the usual one"], ...models.map((each) => [each, each]), [OTHER, "another name …"]], isOther ? OTHER : this.model);
+    this.other.hidden = !isOther;
+    if (isOther) this.other.value = this.model;
+    if (this.provider && !providers.includes(this.provider)) providers.push(this.provider);
+    options(this.providerSelect, [["", "whichever runs it"], ...providers.map((each) => [each, each])], this.provider);
+    options(
+      this.featureSelect,
+      this.features.map((each) => [each.name, each.runs === false ? `${each.name} (cannot run)` : each.name]),
+      this.feature,
+    );
+  }
+
+  chooseModel(value, isOther = value === OTHER) {
+    this.isOther = isOther;
+    this.model = value === OTHER ? "" : value;
+    if (isOther) this.provider = "";
+    this.showChoices();
+    if (value === OTHER) this.other.focus();
+    this.showParameters();
+  }
+
+  chooseProvider(value) {
+    this.provider = value;
+    this.showChoices();
+    this.showParameters();
+  }
+
+  chooseFeature(name) {
+    this.feature = name;
+    const found = this.features.find((each) => each.name === name);
+    const why = found?.runs === false && found.reason ? h("p", { class: "bad" }, ...shown(found.reason)) : null;
+    const help = found?.help ? h("p", { class: "help" }, ...shown(found.help)) : null;
+    this.settingsForm = new SchemaForm(found?.settings, this.row.settings);
+    const some = this.settingsForm.fields.length;
+    this.settings.hidden = !some;
+    replace(
+      this.settings,
+      h("legend", {}, "Settings of ", ...shown(name)),
+      help,
+      some ? this.settingsForm.element : null,
+    );
+    replace(this.problem, why);
+  }
+
+  /** Of the model that is taken. Which one it is where nothing is chosen, the host knows. */
+  async showParameters() {
+    const model = this.model || this.usual();
+    const asked = (this.asked = {});
+    this.parametersForm = null;
+    if (!model) {
+      replace(this.parameters, h("p", { class: "help" }, "Choose a model to set its parameters."));
+      return;
+    }
+    const provider = this.provider ? `&provider=${encodeURIComponent(this.provider)}` : "";
+    let found;
+    try {
+      const path = `api/v1/routes?runs=true&model=${encodeURIComponent(model)}${provider}`;
+      found = (await call("GET", path)).data[0]?.parameters ?? {};
+    } catch {
+      found = {};
+    }
+    if (asked !== this.asked) return; // something else was chosen meanwhile
+    const schema = found.properties ? found : { properties: found };
+    this.parametersForm = new SchemaForm(schema, this.row.parameters);
+    replace(
+      this.parameters,
+      h("legend", {}, "Parameters of ", ...shown(model)),
+      this.parametersForm.element,
+    );
+  }
+
+  usual() {
+    const able = this.routes.filter((each) => !this.provider || each.provider === this.provider);
+    const models = unique(able.map((each) => each.model));
+    return models.length === 1 ? models[0] : "";
+  }
+
+  /** What `POST /conversations` takes. */
+  choice() {
+    const parameters = this.parametersForm?.values().set ?? {};
+    const settings = this.settingsForm?.values().set ?? {};
+    return {
+      ...(this.feature ? { feature: this.feature } : {}),
+      ...(this.model ? { model: this.model } : {}),
+      ...(this.provider ? { provider: this.provider } : {}),
+      ...(Object.keys(parameters).length ? { parameters } : {}),
+      ...(Object.keys(settings).length ? { settings } : {}),
+    };
+  }
+
+  /** What `PATCH /conversations/{id}` takes: what differs. */
+  changes() {
+    const [model, provider] = split(this.row.models?.main);
+    const parameters = this.parametersForm?.values() ?? { set: {}, cleared: [] };
+    const settings = this.settingsForm?.values() ?? { set: {}, cleared: [] };
+    const cleared = (form) => Object.fromEntries(form.cleared.map((name) => [name, null]));
+    const given = {};
+    if (this.model !== model || this.provider !== provider) {
+      if (this.model) given.model = this.model;
+      if (this.provider) given.provider = this.provider;
+    }
+    const changed = { ...parameters.set, ...cleared(parameters) };
+    const set = { ...settings.set };
+    for (const name of settings.cleared) {
+      set[name] = this.settingsForm.schema.properties[name].default ?? null;
+    }
+    if (Object.keys(changed).length) given.parameters = changed;
+    if (Object.keys(set).length) given.settings = set;
+    return given;
+  }
+}
+
+const unique = (names) => [...new Set(names)];
+
+function options(select, pairs, chosen) {
+  const each = ([value, text]) =>
+    h("option", { value, selected: value === chosen }, plain(text));
+  select.replaceChildren(...pairs.map(each));
+  select.value = chosen;
+}
+
+function labelled(text, control, ...more) {
+  const id = newId("choice");
+  control.id = id;
+  return h("div", { class: "field" }, h("label", { for: id }, text), control, ...more);
+}
+
+/** Change those of a conversation; it as it is then, or null. */
+export function choose(talk) {
+  const chooser = new Chooser(talk.row);
+  chooser.load();
+  return ask(
+    "Model and parameters",
+    (close) => {
+      const problem = h("div", { role: "alert" });
+      const save = async () => {
+        try {
+          const changes = chooser.changes();
+          if (!Object.keys(changes).length) return close(null);
+          close(await call("PATCH", `api/v1/conversations/${encodeURIComponent(talk.id)}`, changes));
+        } catch (error) {
+          replace(problem, h("p", { class: "bad" }, ...shown(error.message)), error.hint ? h("p", {}, ...shown(error.hint)) : null);
+        }
+      };
+      return [
+        chooser.element,
+        problem,
+        h(
+          "div",
+          { class: "buttons" },
+          button("Cancel", () => close(null)),
+          button("Save", save, { class: "button primary" }),
+        ),
+      ];
+    },
+    { class: "wide" },
+  );
+}
+
+/** What cannot run, and why, as far as it is asked for. */
+function explain() {
+  return ask(
+    "What cannot run, and why",
+    (close) => {
+      const list = h("div", { class: "reasons" }, h("p", {}, "Loading …"));
+      const id = newId("filter");
+      const filter = h("input", { type: "search", id, autofocus: true, autocomplete: "off" });
+      call("GET", "api/v1/routes?operation=chat")
+        .then(({ data }) => {
+          const rows = data.filter((each) => !each.runs);
+          const show = () => replace(list, ...reasons(rows, filter.value));
+          filter.addEventListener("input", show);
+          show();
+        })
+        .catch((error) => replace(list, h("p", { class: "bad" }, ...shown(error.message))));
+      return [
+        h("label", { for: id }, "Model or provider"),
+        filter,
+        list,
+        h("div", { class: "buttons" }, button("Close", () => close(null))),
+      ];
+    },
+    { class: "wide" },
+  );
+}
+
+function reasons(rows, words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = rows.filter((row) => {
+    const text = `${row.model} ${row.provider}`.toLowerCase();
+    return wanted.every((word) => text.includes(word));
+  });
+  const each = (row) =>
+    h(
+      "li",
+      {},
+      h("strong", {}, ...shown(row.model)),
+      " at ",
+      h("strong", {}, ...shown(row.provider)),
+      h("ul", {}, ...(row.reasons ?? []).map((reason) => h("li", {}, ...shown(reason)))),
+    );
+  const left = found.length - MOST_REASONS;
+  return [
+    found.length ? h("ul", {}, ...found.slice(0, MOST_REASONS).map(each)) : h("p", {}, "There is none of this name."),
+    left > 0 ? h("p", { class: "help" }, `and ${left} more: say which`) : null,
+  ];
+}

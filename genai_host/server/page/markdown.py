@@ -1,0 +1,154 @@
+"""What a model wrote, in Markdown, as a tree of elements that a page may build.
+
+    render(POST {"texts": ["**hi**"]})
+    → {"trees": [[["p", {}, [["strong", {}, ["hi"]]]]]]}
+
+A node is a text, or a list of a tag, attributes and nodes. There is no HTML on the way:
+tags in the text stay text, and what is not listed here is no element. A picture becomes a
+link, so that nothing is fetched by looking at an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.errors import InvalidData
+from genai_host.host import Host
+
+MOST_TEXTS = 200
+"""In one request."""
+
+MOST_LETTERS = 200_000
+"""Of a text that is rendered: what is longer stays as it is written."""
+
+Node = Any
+"""A text, or `[tag, attributes, nodes]`."""
+
+_BLOCKS = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote"))
+_IN_LINES = frozenset(("em", "strong", "s", "a"))
+_OF_TABLES = frozenset(("table", "thead", "tbody", "tr", "th", "td"))
+_TAGS = _BLOCKS | _IN_LINES | _OF_TABLES
+_MOST_NESTED = 60  # of blocks, and in each of them of what stands in a line
+_ABOVE = 2  # levels of headings that the page has itself
+_DEEPEST = 6
+_SCHEMES = frozenset({"http", "https", "mailto"})
+_ALIGNED = MappingProxyType({"text-align:center": "center", "text-align:right": "right"})
+_LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
+
+
+def render(request: RouteRequest, host: Host) -> RouteReply:
+    """Raises `InvalidData` for anything but a few texts."""
+    given = request.json()
+    texts = given.get("texts") if isinstance(given, dict) else None
+    if not isinstance(texts, list) or len(texts) > MOST_TEXTS:
+        raise InvalidData(f"`texts` is a list of at most {MOST_TEXTS} texts", path="$.texts")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InvalidData("this is no text", path=f"$.texts[{number}]")
+    return json_reply({"trees": [tree(text) for text in texts]})
+
+
+def tree(text: str) -> list[Node]:
+    """What a text says, as nodes."""
+    if len(text) > MOST_LETTERS:
+        return [["pre", {}, [text]]]
+    return _Builder().built(_parser().parse(text))
+
+
+def _parser() -> MarkdownIt:
+    """CommonMark with tables and strikethrough; addresses that are no links are not sought,
+    and HTML is text."""
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
+    return parser.enable(["table", "strikethrough"])
+
+
+class _Builder:
+    """Of one text."""
+
+    def __init__(self) -> None:
+        self._level = _ABOVE
+
+    def built(self, tokens: Sequence[Token]) -> list[Node]:
+        top: list[Node] = []
+        within = [top]
+        for token in tokens:
+            if token.nesting == 1:
+                node = self._element(token) if len(within) < _MOST_NESTED else None
+                if node is not None:
+                    within[-1].append(node)
+                # without an element of its own, what is in it stands where it would be
+                within.append(within[-1] if node is None else node[2])
+            elif token.nesting == -1:
+                within.pop()
+            else:
+                within[-1] += self._leaf(token)
+        return top
+
+    def _element(self, token: Token) -> list[Node] | None:
+        if token.hidden or token.tag not in _TAGS:
+            return None
+        if token.type == "heading_open":
+            return [self._heading(token.tag), {}, []]
+        if token.type == "link_open":
+            address = web_address(token.attrs.get("href"))
+            return None if address is None else ["a", {"href": address}, []]
+        return [token.tag, _attributes(token), []]
+
+    def _heading(self, tag: str) -> str:
+        """Below those of the page, and none left out on the way down."""
+        self._level = min(int(tag[1]) + _ABOVE, self._level + 1, _DEEPEST)
+        return f"h{self._level}"
+
+    def _leaf(self, token: Token) -> list[Node]:
+        if token.type == "inline":
+            return self.built(token.children or [])
+        if token.type in ("fence", "code_block"):
+            return [["pre", _language(token), [token.content]]]
+        if token.type == "code_inline":
+            return [["code", {}, [token.content]]]
+        if token.type == "softbreak":
+            return ["\n"]
+        if token.type in ("hr", "hardbreak"):
+            return [[token.tag, {}, []]]
+        if token.type == "image":
+            return _picture(token)
+        return [token.content] if token.content else []
+
+
+def web_address(given: object) -> str | None:
+    """An address that a link may have; None for any other, such as `javascript:`."""
+    if not isinstance(given, str):
+        return None
+    try:
+        scheme = urlsplit(given).scheme
+    except ValueError:  # as of an IPv6 address without its end
+        return None
+    return given if scheme.lower() in _SCHEMES else None
+
+
+def _picture(token: Token) -> list[Node]:
+    said = token.content or "picture"
+    address = web_address(token.attrs.get("src"))
+    return [said] if address is None else [["a", {"href": address}, [said]]]
+
+
+def _attributes(token: Token) -> Mapping[str, Any]:
+    if token.tag == "ol" and isinstance(token.attrs.get("start"), int):
+        return {"start": token.attrs["start"]}
+    if token.tag in ("th", "td"):
+        align = _ALIGNED.get(str(token.attrs.get("style", "")))
+        return {"align": align} if align else {}
+    return {}
+
+
+def _language(token: Token) -> Mapping[str, Any]:
+    named = _LANGUAGE.match(token.info.strip())
+    return {"language": named[0]} if named else {}

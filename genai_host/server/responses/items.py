@@ -1,0 +1,235 @@
+"""What was said, as items: read from a request, and brought to the one form in which they
+are kept and listed.
+
+    read_items → _read_item → one function for each type
+
+What a model thought is kept with what only its own dialect can read, under `opaque`, and
+shown with it sealed (`seals.py`). Nothing of a client's gets there unless it was sealed here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.errors import InvalidData
+from genai_host.server.given import bytes_of
+from genai_host.server.responses.fields import (
+    Fields,
+    MissingParameter,
+    UnsupportedParameter,
+    fields_of,
+)
+
+Item = dict[str, Any]
+Unseal = Callable[[str], list[Any] | None]
+"""Reads what was sealed here; None for anything else."""
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
+_INLINE = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
+_PHASES = ("commentary", "final_answer")
+_DETAILS = ("auto", "low", "high", "original")
+_PREFIXES = {
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "image_generation_call": "ig",
+    "reasoning": "rs",
+}
+
+
+def is_id(value: object) -> bool:
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def with_id(item: Item, tail: str) -> Item:
+    """It, with an id first; the one that it has already is kept.
+
+    tail   of a new id, after what tells its type
+    """
+    return {"id": item.get("id") or f"{_PREFIXES.get(item['type'], 'msg')}_{tail}", **item}
+
+
+def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
+    """The items of a request: a string is what the user says. References are left as they
+    are. Raises `InvalidData`."""
+    if isinstance(value, str):
+        return [_message("user", [{"type": "input_text", "text": value}])]
+    if not isinstance(value, list):
+        raise InvalidData("it must be a string or a list of items", path=path)
+    return [_read_item(fields_of(each, f"{path}[{at}]"), unseal) for at, each in enumerate(value)]
+
+
+def _read_item(item: Fields, unseal: Unseal) -> Item:
+    kind = item.text("type")
+    if kind is None:  # which messages and references may leave out
+        kind = "item_reference" if "role" not in item.value and "id" in item.value else "message"
+    if kind == "item_reference":
+        return {"type": kind, "id": item.needed("id")}
+    readers: Mapping[str, Callable[[Fields], Item]] = {
+        "message": _read_message,
+        "function_call": _read_call,
+        "function_call_output": _read_output,
+        "image_generation_call": _read_picture,
+        "reasoning": lambda given: _read_reasoning(given, unseal),
+    }
+    if kind not in readers:
+        raise UnsupportedParameter(
+            f"items of type {kind!r} are not taken here: there are {', '.join(readers)} and "
+            "item_reference",
+            path=item.at("type"),
+        )
+    read = readers[kind](item)
+    return {"id": item.value["id"], **read} if is_id(item.text("id")) else read
+
+
+def _message(role: str, content: Sequence[Item], status: str = "completed") -> Item:
+    return {"type": "message", "role": role, "status": status, "content": [*content]}
+
+
+def _read_message(item: Fields) -> Item:
+    role = item.choice("role", ("user", "assistant", "system", "developer"))
+    if role is None:
+        raise MissingParameter("role is missing", path=item.at("role"))
+    read_part = _read_said if role == "assistant" else _read_part
+    content = item.value.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if role == "assistant" else "input_text"
+        parts = [_text_part(kind, content)]
+    elif isinstance(content, list):
+        parts = [read_part(part) for part in _each(content, item.at("content"))]
+    else:
+        raise item.wrong("content", "a string or a list of parts")
+    if not parts and role != "assistant":
+        raise item.wrong("content", "at least one part")
+    read = _message(role, parts, item.choice("status", _STATUSES) or "completed")
+    phase = item.choice("phase", _PHASES) if role == "assistant" else None
+    return {**read, "phase": phase} if phase else read
+
+
+_STATUSES = ("in_progress", "completed", "incomplete")
+
+
+def _each(values: Sequence[Any], path: str) -> Iterator[Fields]:
+    return (fields_of(value, f"{path}[{at}]") for at, value in enumerate(values))
+
+
+def _text_part(kind: str, text: str) -> Item:
+    if kind == "output_text":
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+    return {"type": kind, "text": text}
+
+
+def _read_said(part: Fields) -> Item:
+    """What the model said before."""
+    kind = part.choice("type", ("output_text", "refusal"))
+    if kind == "refusal":
+        return {"type": kind, "refusal": part.needed("refusal")}
+    return _text_part("output_text", part.needed("text"))
+
+
+def _read_part(part: Fields) -> Item:
+    kind = part.choice("type", ("input_text", "input_image", "input_file"))
+    if kind is None:
+        raise MissingParameter("type is missing", path=part.at("type"))
+    if kind == "input_text":
+        return _text_part(kind, part.needed("text"))
+    if part.text("file_id") is not None:
+        raise UnsupportedParameter(
+            "this server keeps no files: send the content itself, or its address",
+            path=part.at("file_id"),
+        )
+    return _read_image(part) if kind == "input_image" else _read_file(part)
+
+
+def _read_image(part: Fields) -> Item:
+    url = part.needed("image_url")
+    if not _ADDRESS.fullmatch(url):
+        inline(url, part.at("image_url"))
+    detail = part.choice("detail", _DETAILS) or "auto"
+    return {"type": "input_image", "image_url": url, "detail": detail}
+
+
+def _read_file(part: Fields) -> Item:
+    given = {name: part.text(name) for name in ("filename", "file_data", "file_url")}
+    read = {name: value for name, value in given.items() if value is not None}
+    if ("file_data" in read) == ("file_url" in read):
+        raise MissingParameter("give either file_data or file_url", path=part.path)
+    if "file_data" in read:
+        inline(read["file_data"], part.at("file_data"), bare=True)
+    elif not _ADDRESS.fullmatch(read["file_url"]):
+        raise part.wrong("file_url", "an http or https address")
+    return {"type": "input_file", **read}
+
+
+def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
+    """What a data URL holds, and its media type.
+
+    bare   whether base64 by itself will do: then the type is empty
+
+    Raises `InvalidData`.
+    """
+    head = _INLINE.match(url)
+    if head is None and (not bare or url.startswith("data:")):
+        raise InvalidData("it must be an http or https address, or data in base64", path=path)
+    data = bytes_of(url[head.end() if head else 0 :], path)
+    return _not_empty(data, path), (head.group(1) or "") if head else ""
+
+
+def _not_empty(data: bytes, path: str) -> bytes:
+    if not data:
+        raise InvalidData("there is nothing in it", path=path)
+    return data
+
+
+def is_inline(url: str) -> bool:
+    return not _ADDRESS.fullmatch(url)
+
+
+def _read_call(item: Fields) -> Item:
+    return {
+        "type": "function_call",
+        "call_id": item.needed("call_id"),
+        "name": item.needed("name"),
+        "arguments": item.needed("arguments"),
+        "status": item.choice("status", _STATUSES) or "completed",
+    }
+
+
+def _read_output(item: Fields) -> Item:
+    call = item.needed("call_id")
+    output = item.value.get("output")
+    if isinstance(output, list):
+        output = [_read_part(part) for part in _each(output, item.at("output"))]
+        for at, part in enumerate(output):
+            if part["type"] == "input_file":
+                raise UnsupportedParameter(
+                    "what a tool gives back is text and images", path=f"{item.at('output')}[{at}]"
+                )
+    elif not isinstance(output, str):
+        raise item.wrong("output", "a string or a list of parts")
+    status = item.choice("status", _STATUSES) or "completed"
+    return {"type": "function_call_output", "call_id": call, "output": output, "status": status}
+
+
+def _read_picture(item: Fields) -> Item:
+    """A picture that the model made."""
+    result = item.needed("result")
+    _not_empty(bytes_of(result, item.at("result")), item.at("result"))
+    return {"type": "image_generation_call", "status": "completed", "result": result}
+
+
+def _read_reasoning(item: Fields, unseal: Unseal) -> Item:
+    """What was sealed elsewhere is left out, as another service's thoughts are."""
+    read: Item = {"type": "reasoning", "summary": _texts(item, "summary", "summary_text")}
+    if item.list("content"):
+        read["content"] = _texts(item, "content", "reasoning_text")
+    sealed = item.text("encrypted_content")
+    opaque = unseal(sealed) if sealed else None
+    return {**read, "opaque": opaque} if opaque else read
+
+
+def _texts(item: Fields, name: str, kind: str) -> list[Item]:
+    parts = _each(item.list(name) or (), item.at(name))
+    return [{"type": kind, "text": part.needed("text")} for part in parts]

@@ -1,0 +1,246 @@
+"""A request for a response, read.
+
+    read_request → what is said, tools, text, reasoning, parameters
+
+What would change the answer and cannot be had here is refused, with its name; what the API
+itself does not know, as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.errors import InvalidData
+from genai_host.server.offered import check_schema
+from genai_host.server.responses.fields import (
+    Fields,
+    MissingParameter,
+    PreviousNotFound,
+    UnknownParameter,
+    UnsupportedParameter,
+    fields_of,
+)
+from genai_host.server.responses.items import Item, Unseal, is_id, read_items
+from genai_host.server.responses.tools import Tools, read_tools
+
+_REFUSED: Mapping[str, tuple[Any, str]] = {
+    "background": (False, "responses are made while you wait: stream them"),
+    "background_options": (None, "responses are made while you wait: stream them"),
+    "truncation": ("disabled", "nothing is left out of what was said"),
+    "prompt": (None, "there are no prompt templates here: send instructions and input"),
+    "top_logprobs": (0, "there are no probabilities of tokens"),
+    "context_management": ([], "nothing is left out of what was said"),
+    "moderation": (None, "nothing is moderated on the way"),
+    "access_programs": (None, "there are none"),
+    "image": (None, "pictures are sent as they are"),
+}
+"""What is not had here: the one value that may be given beside null, and why."""
+
+_NEUTRAL = frozenset({
+    "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "safety_identifier",
+    "service_tier", "stream_options", "user",
+})  # fmt: skip
+_READ = frozenset({
+    "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls",
+    "metadata", "model", "parallel_tool_calls", "previous_response_id", "reasoning", "store",
+    "stream", "temperature", "text", "tool_choice", "tools", "top_p",
+})  # fmt: skip
+_INCLUDED = frozenset({
+    "code_interpreter_call.outputs", "computer_call_output.output.image_url",
+    "file_search_call.results", "message.input_image.image_url", "reasoning.encrypted_content",
+    "web_search_call.action.sources", "web_search_call.results",
+})  # fmt: skip
+_LOGPROBS = "message.output_text.logprobs"
+_ENCRYPTED = "reasoning.encrypted_content"
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SUMMARIES = ("auto", "concise", "detailed")
+_VERBOSITIES = ("low", "medium", "high")
+_TIERS = ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")
+
+
+@frozen(kw_only=True)
+class Request:
+    """
+    model          None for the usual one
+    input          items; references are not looked up
+    previous       the id of the response that it goes on from
+    conversation   the id of the conversation that it belongs to
+    schema         JSON Schema of the answer; None for free text
+    parameters     by the host's names
+    store          whether it is to be kept; None if that was not said
+    encrypted      whether what was thought is to be shown sealed
+    told           fields of the response that say again what was asked
+    """
+
+    model: str | None
+    input: Sequence[Item]
+    instructions: str | None
+    previous: str | None
+    conversation: str | None
+    tools: Tools
+    schema: Mapping[str, Any] | None
+    parameters: Mapping[str, Any]
+    store: bool | None
+    stream: bool
+    encrypted: bool
+    told: Mapping[str, Any]
+
+
+def read_request(value: Any, unseal: Unseal) -> Request:
+    """Raises `InvalidData`, and `PreviousNotFound` for what is no id of a response."""
+    given = fields_of(value)
+    _refuse(given)
+    tools = read_tools(given)
+    schema, text = _read_text(given)
+    effort, summary = _read_reasoning(given)
+    previous, conversation = _read_ids(given)
+    parallel = given.boolean("parallel_tool_calls")
+    parameters: dict[str, Any] = {
+        "temperature": given.number("temperature", 0, 2),
+        "top_p": given.number("top_p", 0, 1),
+        "max_tokens": given.integer("max_output_tokens", 1),
+        "reasoning_effort": effort,
+        "reasoning_summary": summary,
+        # what is usual is not said, as not all models know of it
+        "verbosity": None if text["verbosity"] == "medium" else text["verbosity"],
+        "parallel_tool_calls": False if parallel is False and tools.offered else None,
+    }
+    said = [] if given.value.get("input") is None else given.value["input"]
+    instructions = given.text("instructions")
+    told = {
+        "instructions": instructions,
+        "max_output_tokens": parameters["max_tokens"],
+        "max_tool_calls": given.integer("max_tool_calls", 0),
+        "metadata": read_metadata(given),
+        "parallel_tool_calls": parallel is not False,
+        "previous_response_id": previous,
+        "conversation": {"id": conversation} if conversation else None,
+        "reasoning": {"effort": effort, "summary": summary},
+        "temperature": parameters["temperature"],
+        "text": {name: value for name, value in text.items() if value is not None},
+        "tool_choice": tools.chosen,
+        "tools": tools.told,
+        "top_p": parameters["top_p"],
+        **_read_neutral(given),
+    }
+    return Request(
+        model=given.text("model"),
+        input=read_items(said, given.at("input"), unseal),
+        instructions=instructions,
+        previous=previous,
+        conversation=conversation,
+        tools=tools,
+        schema=schema,
+        parameters={name: value for name, value in parameters.items() if value is not None},
+        store=given.boolean("store"),
+        stream=bool(given.boolean("stream")),
+        encrypted=reads_encrypted(given),
+        told=told,
+    )
+
+
+def _refuse(given: Fields) -> None:
+    for name, value in given.value.items():
+        path = given.at(name)
+        if name in _REFUSED:
+            neutral, why = _REFUSED[name]
+            if value is not None and (type(value) is not type(neutral) or value != neutral):
+                raise UnsupportedParameter(f"{name} is not supported: {why}", path=path)
+        elif name not in _READ | _NEUTRAL:
+            raise UnknownParameter(f"there is no parameter {name!r}", path=path)
+
+
+def _read_neutral(given: Fields) -> dict[str, str]:
+    """What changes no answer, as far as the response tells of it."""
+    given.object("stream_options")
+    given.object("prompt_cache_options")
+    given.choice("service_tier", _TIERS)
+    given.choice("prompt_cache_retention", ("in_memory", "in-memory", "24h"))
+    texts = {name: given.text(name) for name in ("prompt_cache_key", "safety_identifier", "user")}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def read_metadata(given: Fields) -> dict[str, str]:
+    """At most 16 strings of at most 512 characters, by names of at most 64."""
+    found = given.object("metadata")
+    values = {} if found is None else dict(found.value)
+    if len(values) > 16:
+        raise given.wrong("metadata", "of at most 16 entries")
+    for name, value in values.items():
+        if len(name) > 64 or not isinstance(value, str) or len(value) > 512:
+            raise given.wrong(
+                "metadata", "of strings: names of up to 64 characters, values of up to 512"
+            )
+    return values
+
+
+def reads_encrypted(given: Fields) -> bool:
+    """Whether `include` asks for what was thought, sealed."""
+    included = given.list("include") or []
+    for at, each in enumerate(included):
+        if not isinstance(each, str) or each not in _INCLUDED:
+            path = f"{given.at('include')}[{at}]"
+            if each == _LOGPROBS:
+                raise UnsupportedParameter("there are no probabilities of tokens", path=path)
+            raise InvalidData("nothing of that name can be included", path=path)
+    return _ENCRYPTED in included
+
+
+def _read_ids(given: Fields) -> tuple[str | None, str | None]:
+    """Of the response that it goes on from, and of its conversation."""
+    previous = given.text("previous_response_id")
+    conversation = given.value.get("conversation")
+    if isinstance(conversation, dict):
+        conversation = Fields(conversation, given.at("conversation")).needed("id")
+    elif conversation is not None:
+        conversation = given.text("conversation")
+    if previous is not None and conversation is not None:
+        raise InvalidData(
+            "give either previous_response_id or conversation", path=given.at("conversation")
+        )
+    if previous is not None and not is_id(previous):
+        raise PreviousNotFound("there is no response of that id to go on from")
+    return previous, conversation
+
+
+def _read_reasoning(given: Fields) -> tuple[str | None, str | None]:
+    """How much is to be thought, and how that is to be shown."""
+    reasoning = given.object("reasoning")
+    if reasoning is None:
+        return None, None
+    summary = reasoning.choice("summary", _SUMMARIES)
+    older = reasoning.choice("generate_summary", _SUMMARIES)
+    return reasoning.choice("effort", _EFFORTS), summary or older
+
+
+def _read_text(given: Fields) -> tuple[Mapping[str, Any] | None, dict[str, Any]]:
+    """The schema of the answer, and `text` as the response tells of it."""
+    text = given.object("text") or Fields({}, given.at("text"))
+    told: dict[str, Any] = {
+        "format": {"type": "text"},
+        "verbosity": text.choice("verbosity", _VERBOSITIES),
+    }
+    form = text.object("format")
+    if form is None:
+        return None, told
+    kind = form.choice("type", ("text", "json_object", "json_schema"))
+    if kind is None:
+        raise MissingParameter("type is missing", path=form.at("type"))
+    told["format"] = {"type": kind}
+    if kind == "text":
+        return None, told
+    if kind == "json_object":
+        return {"type": "object"}, told
+    schema = form.object("schema")
+    if schema is None:
+        raise MissingParameter("schema is missing", path=form.at("schema"))
+    check_schema(schema.value, schema.path)
+    more = {"description": form.text("description"), "strict": form.boolean("strict")}
+    told["format"].update(
+        {"name": form.needed("name"), "schema": schema.value},
+        **{name: value for name, value in more.items() if value is not None},
+    )
+    return schema.value, told

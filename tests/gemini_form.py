@@ -1,0 +1,88 @@
+"""Requests to our Gemini API, for its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from attrs import frozen
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.server.gemini.problems import problem_reply
+from genai_host.server.gemini.routes import ROUTES
+from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
+
+
+def user(*parts: Any) -> dict[str, Any]:
+    return said("user", *parts)
+
+
+def model(*parts: Any) -> dict[str, Any]:
+    return said("model", *parts)
+
+
+def said(role: str, *parts: Any) -> dict[str, Any]:
+    return {
+        "role": role,
+        "parts": [{"text": each} if isinstance(each, str) else each for each in parts],
+    }
+
+
+@frozen
+class Api:
+    """Our API over HTTP, in front of a model.
+
+    client   closed with it
+    """
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+
+    def post(self, path: str, body: Any) -> requests.Response:
+        return self.client.post(f"{self.url}{path}", json=body)
+
+    def call(self, method: str, body: Any, name: str = "fake") -> requests.Response:
+        return self.post(f"/v1beta/models/{name}:{method}", body)
+
+    def generate(self, *contents: Any, **more: Any) -> dict[str, Any]:
+        """A reply that is none of an error."""
+        reply = self.call("generateContent", {"contents": list(contents), **more})
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    def refused(self, *contents: Any, **more: Any) -> dict[str, Any]:
+        """The error of a reply of status 400."""
+        reply = self.call("generateContent", {"contents": list(contents), **more})
+        assert reply.status_code == 400, reply.text
+        error: dict[str, Any] = reply.json()["error"]
+        assert error["code"] == 400
+        assert error["status"] == "INVALID_ARGUMENT"
+        return error
+
+    def events(self, *contents: Any, **more: Any) -> list[dict[str, Any]]:
+        path = "streamGenerateContent?alt=sse"
+        reply = self.call(path, {"contents": list(contents), **more})
+        assert reply.headers["content-type"] == "text/event-stream"
+        *events, nothing = reply.text.split("\r\n\r\n")
+        assert nothing == ""
+        return [json.loads(each.removeprefix("data: ")) for each in events]
+
+
+@contextmanager
+def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
+    host = make_host(fake=fake, **{"config": CONFIG, **given})
+    with RouteServer(host, ROUTES, form=_form) as server, requests.Session() as client:
+        yield Api(server.url, fake, host, client)
+
+
+def _form(path: str, headers: Mapping[str, str], problem: Any) -> Any:
+    return problem_reply(problem)

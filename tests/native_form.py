@@ -1,0 +1,96 @@
+"""Requests to the native API, for its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+from attrs import frozen
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.server.native.routes import ROUTES
+from genai_host.store import Store
+from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake"})
+
+
+@frozen
+class Api:
+    """The API over HTTP, in front of a model."""
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+
+    def send(self, method: str, path: str, body: Any = None, **given: Any) -> requests.Response:
+        data = None if body is None else json.dumps(body)
+        return self.client.request(
+            method, f"{self.url}/api/v1{path}", data=data, timeout=60, **given
+        )
+
+    def get(self, path: str) -> Any:
+        return self._done(self.send("GET", path))
+
+    def post(self, path: str, body: Any = None, **given: Any) -> Any:
+        return self._done(self.send("POST", path, {} if body is None else body, **given))
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._done(self.send("PATCH", path, body))
+
+    def opened(self, **given: Any) -> str:
+        """The path of a new conversation."""
+        return f"/conversations/{self.post('/conversations', given)['id']}"
+
+    def said(self, path: str, message: Any = "hi", **more: Any) -> Any:
+        return self.post(f"{path}/turns", {"message": message, **more})
+
+    def events(self, path: str, body: Any, **given: Any) -> list[tuple[str, Any]]:
+        reply = self.send("POST", path, {**body, "stream": True}, **given)
+        assert reply.status_code == 200, reply.text
+        assert reply.headers["content-type"] == "text/event-stream"
+        return events_of(reply.content)
+
+    def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """Status and code of an error."""
+        reply = self.send(method, path, body)
+        error = reply.json()["error"]
+        assert error["message"]
+        return reply.status_code, error["code"]
+
+    def _done(self, reply: requests.Response) -> Any:
+        assert reply.status_code < 300, reply.text
+        return reply.json() if reply.content else None
+
+
+def events_of(data: bytes) -> list[tuple[str, Any]]:
+    *blocks, nothing = data.decode().split("\n\n")
+    assert nothing == ""
+    found = []
+    for block in blocks:
+        name, text = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(text.removeprefix("data: "))))
+    return found
+
+
+@contextmanager
+def native_api(
+    make_host: MakeHost, place: Path, fake: FakeModel | None = None, **given: Any
+) -> Iterator[Api]:
+    fake = fake or FakeModel()
+    with Store(place / "store.db") as store:
+        host = make_host(fake=fake, **{"config": CONFIG, "store": store, **given})
+        with served(host, fake) as api:
+            yield api
+
+
+@contextmanager
+def served(host: Host, fake: FakeModel, user: str = "") -> Iterator[Api]:
+    with RouteServer(host, ROUTES, user=user) as server, requests.Session() as client:
+        yield Api(server.url, fake, host, client)

@@ -1,0 +1,77 @@
+"""Requests to our Ollama API, for its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from attrs import frozen
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.api import Message
+from genai_host.server.ollama.problems import problem_reply
+from genai_host.server.ollama.routes import ROUTES
+from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
+HI = {"role": "user", "content": "hi"}
+
+
+@frozen
+class Api:
+    """Our API over HTTP, in front of a model.
+
+    client   closed with it
+    """
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+
+    @property
+    def heard(self) -> list[Message]:
+        return list(self.fake.prompts[-1].messages)
+
+    def post(self, path: str, **body: Any) -> requests.Response:
+        return self.client.post(f"{self.url}/api/{path}", json={"model": "fake", **body})
+
+    def get(self, path: str) -> Any:
+        reply = self.client.get(f"{self.url}/api/{path}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def chat(self, *messages: Any, **more: Any) -> dict[str, Any]:
+        """A whole reply that is none of an error."""
+        reply = self.post("chat", messages=list(messages), stream=False, **more)
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    def refused(self, *messages: Any, **more: Any) -> str:
+        """The error of a reply of status 400."""
+        reply = self.post("chat", messages=list(messages), **more)
+        assert reply.status_code == 400, reply.text
+        error: str = reply.json()["error"]
+        return error
+
+    def lines(self, path: str, **body: Any) -> list[dict[str, Any]]:
+        reply = self.post(path, **body)
+        assert reply.headers["content-type"] == "application/x-ndjson", reply.text
+        assert reply.text.endswith("\n")
+        return [json.loads(line) for line in reply.text.splitlines()]
+
+
+@contextmanager
+def serving(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
+    host = make_host(fake=fake, **{"config": CONFIG, **given})
+    with RouteServer(host, ROUTES, form=_form) as server, requests.Session() as client:
+        yield Api(server.url, fake, host, client)
+
+
+def _form(path: str, headers: Mapping[str, str], problem: Any) -> Any:
+    return problem_reply(problem)

@@ -1,0 +1,78 @@
+"""Requests to our OpenAI API, for its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from attrs import frozen
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.server import listing
+from genai_host.server.openai.problems import problem_reply
+from genai_host.server.openai.routes import ROUTES
+from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"})
+HI = {"role": "user", "content": "hi"}
+
+
+@frozen
+class Api:
+    """Our API over HTTP, in front of a model."""
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+
+    def post(self, path: str, body: Any) -> requests.Response:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.client.post(f"{self.url}{path}", data=data, timeout=60)
+
+    def get(self, path: str, **headers: str) -> requests.Response:
+        return self.client.get(f"{self.url}{path}", headers=headers, timeout=60)
+
+    def chat(self, *messages: Any, **more: Any) -> requests.Response:
+        body = {"model": "fake", "messages": list(messages) or [HI], **more}
+        return self.post("/v1/chat/completions", body)
+
+    def completed(self, *messages: Any, **more: Any) -> dict[str, Any]:
+        """A reply that is none of an error."""
+        reply = self.chat(*messages, **more)
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    def events(self, *messages: Any, **more: Any) -> list[Any]:
+        """Those of a stream, the mark of its end as it stands."""
+        reply = self.chat(*messages, stream=True, **more)
+        assert reply.headers["content-type"] == "text/event-stream"
+        blocks = reply.content.decode().split("\n\n")
+        assert blocks.pop() == ""
+        data = [block.removeprefix("data: ") for block in blocks]
+        return [each if each == "[DONE]" else json.loads(each) for each in data]
+
+    def refused(self, *messages: Any, **more: Any) -> dict[str, Any]:
+        reply = self.chat(*messages, **more)
+        assert reply.status_code == 400, reply.text
+        error: dict[str, Any] = reply.json()["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert error["type"] == "invalid_request_error"
+        return error
+
+
+@contextmanager
+def openai_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
+    host = make_host(fake=fake, **{"config": CONFIG, **given})
+    with (
+        RouteServer(
+            host, (*ROUTES, *listing.ROUTES), lambda path, headers, problem: problem_reply(problem)
+        ) as server,
+        requests.Session() as client,
+    ):
+        yield Api(server.url, fake, host, client)

@@ -1,0 +1,102 @@
+"""A browser, and a server with the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import genai_feature_agent
+import genai_tools_data
+import pytest
+from agents import Counting
+from fixtures import MakeHost
+from page.chromium import Installed, installed
+from page.visits import Visit
+from playwright.sync_api import Browser, sync_playwright
+
+from genai_host import Host
+from genai_host.api import Secret
+from genai_host.config import Config
+from genai_host.server.server import Server
+from genai_host.store import Store
+from genai_host.testing import FakeModel, MadePlugin
+
+Visiting = Callable[..., Visit]
+"""`visit(host, place, root=, token=, **context)` opens the page in a window of its own."""
+
+MakeTalking = Callable[..., Host]
+
+_ARGUMENTS = (
+    "--no-sandbox",
+    "--no-zygote",
+    "--headless=shell",
+    "--disable-gpu",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing is elsewhere
+)
+
+
+@pytest.fixture(scope="session")
+def browser_files(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return installed(tmp_path_factory.mktemp("browser"))
+
+
+@pytest.fixture(scope="session")
+def browser(browser_files: Installed) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=browser_files.chromium,
+            args=_ARGUMENTS,
+            ignore_default_args=["--headless"],
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visiting]:
+    """Opens the page of a host. Whatever a test does there, no script fails, the page's
+    policy has nothing to refuse, and nothing is asked of other servers."""
+    visits: list[Visit] = []
+    with ExitStack() as stack:
+        servers: dict[Any, str] = {}
+
+        def open_page(
+            host: Host, place: str = "", *, root: str = "", token: str = "", **context: Any
+        ) -> Visit:
+            key = (id(host), root, token)
+            if key not in servers:
+                tokens = {"": Secret(token)} if token else {}
+                server = Server(host, port=0, root_path=root, tokens=tokens)
+                servers[key] = stack.enter_context(server).url + root
+            window = browser.new_context(**{"viewport": {"width": 1180, "height": 800}, **context})
+            stack.callback(window.close)
+            visits.append(Visit(window, servers[key]))
+            return visits[-1].open(place)
+
+        yield open_page
+    assert [each.problems for each in visits] == [[] for _ in visits]
+    assert [each.elsewhere for each in visits] == [[] for _ in visits]
+
+
+@pytest.fixture
+def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
+    """Makes hosts with the chat, the agent, a model in this process, and a store."""
+    with ExitStack() as stack:
+
+        def make(model: FakeModel | None = None, *tools: Counting, **given: Any) -> Host:
+            home.mkdir(exist_ok=True)
+            store = stack.enter_context(Store(home / "conversations.db"))
+            own = MadePlugin(tools=[each.tool for each in tools])
+            config = given.pop("config", None) or Config(models={"chat": "fake"})
+            return make_host(
+                agent=genai_feature_agent,
+                data=genai_tools_data,
+                tools=own,
+                fake=model or FakeModel(),
+                store=store,
+                config=config,
+                **given,
+            )
+
+        yield make

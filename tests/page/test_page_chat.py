@@ -1,0 +1,264 @@
+"""Talking: an answer as it is written, stopped, asked for again, said otherwise."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import genai_vendor_mock
+from page.conftest import MakeTalking, Visiting
+from page.visits import Visit
+from playwright.sync_api import expect
+
+from genai_host import Host
+from genai_host.config import Config
+from genai_host.errors import Unavailable
+from genai_host.testing import FakeModel, Heard, ManualClock
+from genai_host.testing.fake_service import HANG
+
+TABLE = "| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n- one\n- *two*"
+
+
+def scripted(talking: MakeTalking, clock: ManualClock | None, *replies: Any) -> Host:
+    host = talking(clock=clock, mock=genai_vendor_mock, config=Config(models={"chat": "mock"}))
+    host.instances.add("script", "mock", {"replies": list(replies)})
+    return host
+
+
+def choose_provider(visit: Visit, name: str) -> None:
+    visit.page.get_by_label("Provider", exact=True).select_option(name)
+
+
+class TestAnAnswer:
+    def test_is_markdown(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking())
+        turn = there.hear(TABLE)
+        answer = there.answer(turn)
+        expect(answer.locator("th")).to_have_text(["a", "b"])
+        expect(answer.locator("td").last).to_have_class("align-right")
+        expect(answer.locator("pre code")).to_have_text("x = 1")
+        expect(answer.locator("li em")).to_have_text("two")
+        expect(turn.locator(".bubble")).to_have_text(TABLE)
+
+    def test_is_shown_as_it_is_written(
+        self, talking: MakeTalking, visit: Visiting, clock: ManualClock
+    ) -> None:
+        reply = {"text": "one two **three**", "pace": 1}
+        there = visit(scripted(talking, clock, reply))
+        choose_provider(there, "script")
+        turn = there.say("count")
+        clock.wait_for_alarm_in(1)
+        expect(turn.locator(".writing")).to_contain_text("one")
+        expect(turn.locator(".writing")).not_to_contain_text("three")
+        assert "three" not in (there.heard.text_content() or "")
+        for _ in range(10):
+            clock.advance(1)
+            if "running" not in (turn.get_attribute("class") or ""):
+                break
+            there.page.wait_for_timeout(20)  # lets the browser hear of it
+        there.wait(turn)
+        expect(there.answer(turn).locator("strong")).to_have_text("three")
+        expect(there.heard).to_have_text("Answer: one two **three**")
+
+    def test_can_be_copied(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking(), permissions=["clipboard-read", "clipboard-write"])
+        turn = there.hear("```sh\nls -l\n```")
+        there.button("Copy the code", turn).click()
+        expect(there.page.locator(".note")).to_have_text("Copied.")
+        assert there.page.evaluate("navigator.clipboard.readText()") == "ls -l\n"
+        there.button("Copy the answer", turn).click()
+        there.page.wait_for_function(
+            "() => navigator.clipboard.readText().then((text) => text.startsWith('```sh'))"
+        )
+
+    def test_has_details(self, talking: MakeTalking, visit: Visiting) -> None:
+        reply = {"text": "hello", "usage": {"input": 30, "output": 12}}
+        there = visit(scripted(talking, None, reply))
+        choose_provider(there, "script")
+        turn = there.hear("hi")
+        toggle = turn.locator(".foot .text-button")
+        expect(toggle).to_contain_text("42 tokens")
+        expect(toggle).to_have_attribute("aria-expanded", "false")
+        toggle.click()
+        expect(toggle).to_have_attribute("aria-expanded", "true")
+        behind = turn.locator(".behind")
+        expect(behind).to_contain_text("prompt of main to mock@script")
+        behind.locator("summary").click()
+        expect(behind.locator(".message-part").last).to_contain_text("hello")
+        toggle.click()
+        expect(behind).to_be_hidden()
+
+    def test_has_its_details_when_it_is_reopened(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = visit(talking())
+        there.hear("hi")
+        there.page.reload()
+        turn = there.turns.first
+        turn.locator(".foot .text-button").click()
+        expect(turn.locator(".behind")).to_contain_text("prompt of main to fake@fake")
+
+
+class TestStopping:
+    def test_keeps_what_was_written(
+        self, talking: MakeTalking, visit: Visiting, clock: ManualClock
+    ) -> None:
+        there = visit(scripted(talking, clock, {"text": "one two", "pace": 5}, "again"))
+        choose_provider(there, "script")
+        turn = there.say("count")
+        clock.wait_for_alarm_in(5)
+        expect(turn.locator(".writing")).to_contain_text("one")
+        there.button("Stop (Esc)").click()
+        expect(turn).to_contain_text("Stopped.")
+        expect(turn.locator(".writing")).to_contain_text("one")
+        there.button("Try again", turn).click()
+        expect(there.turns).to_have_count(1)
+        expect(there.answer(there.turns.last)).to_have_text("again")
+
+    def test_frees_the_model_at_once(self, talking: MakeTalking, visit: Visiting) -> None:
+        model = FakeModel(lambda heard: HANG if heard.number == 0 else "well")
+        there = visit(talking(model))
+        turn = there.say("hang")
+        assert model.hanging.wait(20)
+        there.page.keyboard.press("Escape")
+        expect(turn).to_contain_text("Stopped.")
+        there.hear("now")
+        expect(there.answer(there.turns.last)).to_have_text("well")
+
+
+class TestSayingItAgain:
+    def test_in_place_of_the_last_answer(self, talking: MakeTalking, visit: Visiting) -> None:
+        model = FakeModel(lambda heard: f"answer {heard.number}, {len(heard.messages)}")
+        there = visit(talking(model))
+        there.hear("first")
+        there.hear("second")
+        there.button("Ask again", there.turns.last).click()
+        expect(there.answer(there.turns.last)).to_have_text("answer 2, 4")
+        expect(there.turns).to_have_count(2)
+        there.page.reload()
+        expect(there.turns).to_have_count(2)
+        expect(there.answer(there.turns.last)).to_have_text("answer 2, 4")
+
+    def test_otherwise(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking())
+        there.hear("first")
+        there.hear("secnod")
+        expect(there.button("Edit the message and send it again")).to_have_count(1)
+        there.button("Edit the message and send it again").click()
+        expect(there.field).to_have_value("secnod")
+        there.field.fill("second")
+        there.field.press("Enter")
+        expect(there.answer(there.turns.last)).to_have_text("second")
+        expect(there.turns).to_have_count(2)
+        expect(there.turns.last.locator(".bubble")).to_have_text("second")
+
+    def test_is_given_up_by_escape(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking())
+        there.hear("first")
+        there.button("Edit the message and send it again").click()
+        there.page.keyboard.press("Escape")
+        expect(there.page.get_by_text("Editing the last message")).to_be_hidden()
+        expect(there.field).to_have_value("")
+
+    def test_leaves_the_answer_if_it_fails(self, talking: MakeTalking, visit: Visiting) -> None:
+        model = FakeModel()
+        model.faults[1] = Unavailable("gone for now", hint="wait a little")
+        there = visit(talking(model))
+        there.hear("first")
+        there.button("Ask again").click()
+        expect(there.page.locator(".card.error")).to_contain_text("gone for now")
+        expect(there.turns).to_have_count(2)
+        expect(there.answer(there.turns.first)).to_have_text("first")
+
+
+class TestAFailure:
+    def test_is_told_with_what_to_do(self, talking: MakeTalking, visit: Visiting) -> None:
+        model = FakeModel()
+        model.faults[0] = Unavailable("gone for now", hint="wait a little")
+        there = visit(talking(model))
+        turn = there.hear("first")
+        expect(turn.locator(".card.error")).to_contain_text("gone for now")
+        expect(turn.locator(".card.error")).to_contain_text("wait a little")
+        expect(there.heard).to_have_text(re.compile("It failed: .*gone for now"))
+        there.button("Try again", turn).click()
+        expect(there.answer(there.turns.last)).to_have_text("first")
+        expect(there.turns).to_have_count(1)
+        there.page.reload()
+        expect(there.turns).to_have_count(1)
+
+    def test_where_nothing_can_run(self, talking: MakeTalking, visit: Visiting) -> None:
+        host = talking(config=Config(models={"chat": "unheard-of"}))
+        there = visit(host)
+        there.field.fill("hi")
+        there.field.press("Enter")
+        expect(there.page.get_by_role("alert")).to_contain_text("unheard-of")
+        expect(there.field).to_have_value("hi")
+
+
+def test_a_model_thinks(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(scripted(talking, None, {"text": "so", "reasoning": "let me see"}))
+    choose_provider(there, "script")
+    turn = there.hear("think")
+    turn.get_by_text("Thinking").click()
+    expect(turn.locator(".thinking")).to_contain_text("let me see")
+
+
+def test_pictures_are_sent(talking: MakeTalking, visit: Visiting, tmp_path: Any) -> None:
+    def told(heard: Heard) -> str:
+        return ", ".join(
+            f"{part.type} {len(getattr(part, 'data', b''))}" for part in heard.messages[-1].content
+        )
+
+    there = visit(talking(FakeModel(told)))
+    picture = tmp_path / "dot.png"
+    picture.write_bytes(DOT)
+    there.page.locator("input[type=file]").set_input_files(picture)
+    expect(there.page.locator(".thumbs img")).to_have_attribute("alt", "dot.png")
+    drop(there, "dropped.png", "image/png")
+    paste(there)
+    expect(there.page.locator(".thumbs img")).to_have_count(3)
+    there.button("Remove dropped.png").click()
+    turn = there.hear("What is this?")
+    expect(there.answer(turn)).to_have_text(f"image {len(DOT)}, image {len(DOT)}, text 0")
+    expect(turn.locator(".bubble img")).to_have_count(2)
+    there.page.reload()
+    expect(there.turns.first.locator(".bubble img")).to_have_count(2)
+
+
+def test_other_files_are_not(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    there.page.wait_for_function("() => document.querySelector('.composer')")
+    drop(there, "page.svg", "image/svg+xml")
+    expect(there.page.locator(".note")).to_contain_text("page.svg is no PNG")
+    expect(there.page.locator(".thumbs img")).to_have_count(0)
+
+
+DOT = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001"
+    "a5f645400000000049454e44ae426082"
+)
+
+_FILE = """
+    const bytes = Uint8Array.from(%s);
+    const data = new DataTransfer();
+    data.items.add(new File([bytes], "%s", { type: "%s" }));
+"""
+
+
+def drop(there: Visit, name: str, media_type: str) -> None:
+    there.page.evaluate(
+        "() => {"
+        + _FILE % (list(DOT), name, media_type)
+        + """document.querySelector(".talk").dispatchEvent(
+            new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));}"""
+    )
+
+
+def paste(there: Visit) -> None:
+    there.page.evaluate(
+        "() => {"
+        + _FILE % (list(DOT), "pasted.png", "image/png")
+        + """document.querySelector(".composer textarea").dispatchEvent(
+            new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));}"""
+    )

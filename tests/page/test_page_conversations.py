@@ -1,0 +1,157 @@
+"""The list of conversations, and what is kept of them."""
+
+from __future__ import annotations
+
+import re
+
+from page.conftest import MakeTalking, Visiting
+from playwright.sync_api import expect
+
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import HANG
+
+
+def test_they_are_kept(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    expect(there.page.locator("#conversations .empty")).to_have_text("What you say is kept here.")
+    there.hear("about apples")
+    expect(there.listed).to_have_text(["about apples"])
+    expect(there.page).to_have_url(re.compile("#/c/"))
+    there.page.reload()
+    expect(there.answer(there.turns.last)).to_have_text("about apples")
+    expect(there.page).to_have_title("about apples - genai-host")
+
+
+def test_one_goes_from_one_to_another(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    there.hear("about apples")
+    there.button("New conversation").click()
+    there.hear("about pears")
+    expect(there.listed).to_have_text(["about pears", "about apples"])
+    expect(there.listed.first).to_have_attribute("aria-current", "page")
+    there.listed.last.click()
+    expect(there.answer(there.turns.last)).to_have_text("about apples")
+    there.hear("and more apples")
+    expect(there.listed.first).to_have_text("about apples")
+    there.page.go_back()
+    expect(there.answer(there.turns.last)).to_have_text("about pears")
+
+
+def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Visiting) -> None:
+    model = FakeModel(lambda heard: HANG if heard.text == "hang" else heard.text)
+    there = visit(talking(model))
+    there.hear("quick")
+    there.button("New conversation").click()
+    there.say("hang")
+    assert model.hanging.wait(20)
+    there.listed.filter(has_text="quick").click()
+    expect(there.page.locator("h1")).to_have_text("quick")
+    there.hear("also quick")
+    there.listed.filter(has_text="hang").click()
+    expect(there.page.locator("h1")).to_have_text("hang")
+    expect(there.turns.last).to_have_class(re.compile("running"))
+    there.button("Stop (Esc)").click()
+    expect(there.turns.last).to_contain_text("Stopped.")
+
+
+def test_they_are_renamed(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    there.hear("about apples")
+    there.listed.first.hover()
+    there.button("Rename about apples").click()
+    field = there.dialog.get_by_label("Name")
+    expect(field).to_be_focused()
+    field.fill("Fruit")
+    field.press("Enter")
+    expect(there.listed).to_have_text(["Fruit"])
+    expect(there.page.get_by_role("heading", level=1)).to_have_text("Fruit")
+    there.page.reload()
+    expect(there.page.get_by_role("heading", level=1)).to_have_text("Fruit")
+
+
+def test_they_are_deleted(talking: MakeTalking, visit: Visiting) -> None:
+    host = talking()
+    there = visit(host)
+    there.hear("about apples")
+    there.listed.first.hover()
+    there.button("Delete about apples").click()
+    there.button("Cancel", there.dialog).click()
+    expect(there.listed).to_have_count(1)
+    there.listed.first.hover()
+    there.button("Delete about apples").click()
+    there.button("Delete", there.dialog).click()
+    expect(there.listed).to_have_count(0)
+    expect(there.page.get_by_text("What would you like to talk about?")).to_be_visible()
+    assert host.conversations() == []
+
+
+def test_they_are_found_by_what_was_said(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    for text in ("about apples", "about pears"):
+        there.button("New conversation").click()
+        there.hear(text)
+    there.page.get_by_label("Search the conversations").fill("pears")
+    expect(there.listed).to_have_count(2)  # what was said, and the answer
+    expect(there.listed.first).to_contain_text("pears")
+    there.listed.first.click()
+    expect(there.answer(there.turns.last)).to_have_text("about pears")
+    there.page.get_by_label("Search the conversations").fill("nothing of the kind")
+    expect(there.page.locator("#conversations")).to_have_text("Nothing found.")
+    there.page.get_by_label("Search the conversations").fill("")
+    expect(there.listed).to_have_count(2)
+
+
+def test_they_are_exported(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking(), accept_downloads=True)
+    there.hear("about apples")
+    for name, suffix in (("Markdown", ".md"), ("JSON", ".json")):
+        there.button("Export the conversation").click()
+        with there.page.expect_download() as found:
+            there.button(name, there.dialog).click()
+        assert found.value.suggested_filename.endswith(suffix)
+        with open(found.value.path(), encoding="utf-8") as file:
+            assert "about apples" in file.read()
+
+
+def test_model_and_parameters_are_changed(talking: MakeTalking, visit: Visiting) -> None:
+    model = FakeModel(
+        lambda heard: f"{heard.parameters.get('max_tokens')} {heard.messages[0].text}"
+    )
+    there = visit(talking(model))
+    there.page.get_by_label("Model", exact=True).select_option("fake")
+    there.page.get_by_text("Parameters and settings").click()
+    there.page.get_by_label("max tokens").fill("7")
+    turn = there.hear("hi")
+    expect(there.answer(turn)).to_contain_text("7 ")
+    there.page.get_by_role("button", name=re.compile("^Model, provider")).click()
+    there.dialog.get_by_text("Parameters and settings").click()
+    expect(there.dialog.get_by_label("max tokens")).to_have_value("7")
+    there.dialog.get_by_label("max tokens").fill("9")
+    there.dialog.get_by_label("system prompt").fill("Be brief.")
+    there.button("Save", there.dialog).click()
+    expect(there.dialog).to_have_count(0)
+    turn = there.hear("hi")
+    expect(there.answer(turn)).to_have_text("9 Be brief.")
+    there.page.get_by_role("button", name=re.compile("^Model, provider")).click()
+    there.dialog.get_by_text("Parameters and settings").click()
+    there.dialog.get_by_label("max tokens").fill("")
+    there.button("Save", there.dialog).click()
+    expect(there.dialog).to_have_count(0)
+    turn = there.hear("hi")
+    expect(there.answer(turn)).to_have_text("None Be brief.")
+
+
+def test_only_pairs_that_run_are_offered(talking: MakeTalking, visit: Visiting) -> None:
+    import genai_vendor_mock
+    import genai_vendor_openai
+
+    there = visit(talking(mock=genai_vendor_mock, openai=genai_vendor_openai))
+    provider = there.page.get_by_label("Provider", exact=True)
+    expect(provider.locator("option")).to_have_text(["whichever runs it", "mock", "fake"])
+    there.page.get_by_label("Model", exact=True).select_option("fake")
+    expect(provider.locator("option")).to_have_text(["whichever runs it", "fake"])
+    there.button("What cannot run, and why").click()
+    there.dialog.get_by_role("searchbox").fill("openai")
+    expect(there.dialog.locator(".reasons > ul > li").first).to_contain_text("openai")
+    there.dialog.get_by_role("searchbox").fill("nothing of the kind")
+    expect(there.dialog.locator(".reasons")).to_have_text("There is none of this name.")

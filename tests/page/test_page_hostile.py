@@ -1,0 +1,215 @@
+"""What a model, a tool or a stranger writes stays text: no script runs, nothing is fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agents import Counting, calls, in_turn
+from page.conftest import MakeTalking, Visiting
+from page.test_page_tools import AGENT
+from page.visits import Visit
+from playwright.sync_api import expect
+
+from genai_host import Message
+from genai_host.api import Completion, Reasoning, ToolCall, ToolOutput
+from genai_host.errors import Unavailable
+from genai_host.testing import FakeModel
+
+HOSTILE = (
+    "<script>hit()</script>",
+    "<img src=x onerror=hit()>",
+    "<img src='https://evil.example/track.png'>",
+    "![track](https://evil.example/track.png)",
+    "![x](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImhpdCgpIi8+)",
+    "[a](javascript:hit())",
+    "[a](JaVaScRiPt:hit())",
+    "[a](\x01javascript:hit())",
+    "[a](java&#x0A;script:hit())",
+    "[a](&#106;avascript:hit())",
+    "[a](vbscript:hit)",
+    "[a](data:text/html,<script>hit()</script>)",
+    "[a](//evil.example)",
+    "<javascript:hit()>",
+    "[a]: javascript:hit()\n\n[a]",
+    '[a](https://x.example "\\" onmouseover=hit() x=\\"")',
+    "<svg onload=hit()><animate onbegin=hit() attributeName=x>",
+    "<iframe srcdoc='<script>hit()</script>'></iframe>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=hit()>",
+    "<a href='javascript:hit()'>x</a><base href=//evil.example>",
+    "<style>@import url(https://evil.example/x.css)</style>",
+    "<link rel=stylesheet href=https://evil.example/x.css>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
+    "<form action=https://evil.example><button>x</button></form>",
+    '```"><img src=x onerror=hit()>\nx\n```',
+    "```js' onclick='hit()\nx\n```",
+    "| <img src=x onerror=hit()> | b |\n| --- | --- |\n| <script>hit()</script> | c |",
+    "# <img src=x onerror=hit()>\n\n> <details open ontoggle=hit()>",
+    "</div></main></body><script>hit()</script>",
+    "${hit()} {{hit()}} <%= hit() %>",
+    "\x00<\x00script>hit()</script>",
+    "&lt;script&gt;hit()&lt;/script&gt; &#60;img src=x onerror=hit()&#62;",
+)
+
+_TRAP = "window.hits = 0; window.hit = () => { window.hits += 1; return 'hit'; };"
+_FOUND = """() => ({
+    hits: window.hits,
+    scripts: document.scripts.length,
+    elements: document.querySelector("main").querySelectorAll(
+        "iframe, script, style, link, meta, object, embed, base, form:not(.composer), "
+        + "[onerror], [onload], [onclick]").length,
+    images: [...document.images].map((each) => each.src)
+        .filter((address) => !/^(data|blob):/.test(address)).length,
+    links: [...document.querySelectorAll("main a[href]")].map((each) => each.protocol)
+        .filter((each) => !["http:", "https:", "mailto:"].includes(each)).length,
+    rels: [...document.querySelectorAll("main a[target]")]
+        .filter((each) => each.rel !== "noopener noreferrer nofollow").length,
+})"""
+_NOTHING = {"hits": 0, "scripts": 1, "elements": 0, "images": 0, "links": 0, "rels": 0}
+
+
+def trapped(there: Visit) -> Visit:
+    there.page.add_init_script(_TRAP)
+    there.page.reload()
+    return there
+
+
+def look(there: Visit) -> None:
+    """Do what a user might, and see that nothing came of it."""
+    for link in there.page.locator("main a[target]").all():
+        link.hover()
+    assert there.page.evaluate(_FOUND) == _NOTHING
+
+
+def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:
+    there = trapped(visit(talking()))
+    there.page.evaluate("window.hit()")
+    assert there.page.evaluate(_FOUND)["hits"] == 1
+
+
+def test_the_policy_refuses_what_slips_through(talking: MakeTalking, visit: Visiting) -> None:
+    there = trapped(visit(talking()))
+    # later, as what is evaluated at once is the debugger's, which no policy binds
+    refused = there.page.evaluate(
+        """() => new Promise((done) => setTimeout(() => {
+            const names = [];
+            const image = document.createElement("img");
+            for (const act of [
+                () => { document.body.innerHTML = "<img src=x onerror=hit()>"; },
+                () => { image.setAttribute("onerror", "hit()"); },
+                () => { (0, eval)("hit()"); },
+                () => { new Function("hit()")(); },
+            ]) {
+                try { act(); names.push("done"); } catch (error) { names.push(error.name); }
+            }
+            image.src = "https://evil.example/x.png";
+            image.addEventListener("error", () => done(names));
+        }))"""
+    )
+    assert refused == ["TypeError", "TypeError", "EvalError", "EvalError"]
+    assert there.page.evaluate("window.hits") == 0
+    assert there.problems
+    there.problems.clear()
+    there.elsewhere.clear()
+
+
+def test_an_answer_is_text(talking: MakeTalking, visit: Visiting) -> None:
+    there = trapped(visit(talking()))
+    for number in range(0, len(HOSTILE), 8):
+        there.hear("\n\n".join(HOSTILE[number : number + 8]))
+    expect(there.turns.last.locator(".markdown")).not_to_have_class("markdown plain")
+    look(there)
+    there.page.reload()
+    expect(there.turns.last.locator(".markdown > *").first).to_be_attached()
+    look(there)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_each_answer_is_text(hostile: Visit, text: str) -> None:
+    turn = hostile.hear(text)
+    expect(hostile.answer(turn)).not_to_have_class("markdown plain")
+    look(hostile)
+
+
+@pytest.fixture
+def hostile(talking: MakeTalking, visit: Visiting) -> Visit:
+    return trapped(visit(talking()))
+
+
+def test_what_is_around_an_answer_is_text(talking: MakeTalking, visit: Visiting) -> None:
+    everything = " ".join(HOSTILE)
+    rows = [[text, number] for number, text in enumerate(HOSTILE)]
+    data = {"columns": [HOSTILE[0], HOSTILE[1]], "rows": rows, "more": False}
+    chart = {"display-type": "pie", "title": everything, "label": HOSTILE[0]}
+    reactions: list[dict[str, Any]] = [
+        {"type": "table", **data},
+        {"type": "chart", **chart, "values": [HOSTILE[1]], **data},
+        {"type": "message", "message": everything},
+        {"type": "redirect", "url": "https://evil.example/\u202e"},
+        {"type": "confirmation", "description": everything, "options": list(HOSTILE[:5])},
+        {"type": "<img src=x onerror=hit()>", "x": everything},
+        {"type": "own", "url": "javascript:hit()", "html": everything},
+    ]
+    tool = Counting("look", ToolOutput(everything, reactions=reactions))
+    call = ToolCall("1", "look", {everything: everything})
+    asks = Completion(Message("assistant", [Reasoning(everything), call]), "tool_calls")
+    there = trapped(visit(talking(in_turn(asks, everything), tool, config=AGENT)))
+    there.page.get_by_label("Feature").select_option("agent")
+    turn = there.hear(everything[:2000])
+    turn.locator(".foot .text-button").click()
+    for summary in turn.locator(".behind summary").all():
+        summary.click()
+    for kind in ("bar", "row", "line", "area", "table"):
+        turn.get_by_label("Shown as").select_option(kind)
+    look(there)
+    there.page.reload()
+    there.turns.first.wait_for()
+    look(there)
+
+
+def test_errors_names_and_searches_are_text(talking: MakeTalking, visit: Visiting) -> None:
+    model = FakeModel()
+    model.faults[0] = Unavailable(HOSTILE[1], hint=HOSTILE[0])
+    there = trapped(visit(talking(model)))
+    there.hear(HOSTILE[1])
+    expect(there.turns.last.locator(".card.error")).to_contain_text(HOSTILE[1])
+    expect(there.page.locator("h1")).to_have_text(HOSTILE[1])
+    there.page.get_by_label("Search the conversations").fill("onerror")
+    expect(there.listed.first).to_contain_text("onerror")
+    look(there)
+
+
+def test_calls_that_wait_are_text(talking: MakeTalking, visit: Visiting) -> None:
+    wipe = Counting("wipe", "wiped", approval="ask")
+    model = in_turn(calls("wipe", **{HOSTILE[1]: "\u202e" + HOSTILE[0]}), "done")
+    there = trapped(visit(talking(model, wipe, config=AGENT)))
+    there.page.get_by_label("Feature").select_option("agent")
+    there.hear("x")
+    expect(there.page.locator(".waiting .odd")).to_have_text("U+202E")
+    look(there)
+
+
+def test_signs_that_deceive_are_shown(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    joined = "\U0001f469\u200d\U0001f469 \u0645\u06cc\u200c\u062e"  # by what joins and parts signs
+    turn = there.hear(f"a\u202eb\u2066c\u200bd\ufeffe\U000e0041f {joined} `x\u202ey`")
+    odd = there.answer(turn).locator(".odd")
+    expect(odd).to_have_text(["U+202E", "U+2066", "U+200B", "U+FEFF", "U+E0041", "U+202E"])
+    expect(turn.locator(".bubble .odd")).to_have_count(6)
+
+
+def test_what_is_copied_is_what_was_written(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking(), permissions=["clipboard-read", "clipboard-write"])
+    turn = there.hear("```\nrm x\u202e\n```")
+    there.button("Copy the code", turn).click()
+    expect(there.page.locator(".note")).to_have_text("Copied.")
+    assert there.page.evaluate("navigator.clipboard.readText()") == "rm x\u202e\n"
+
+
+def test_a_picture_becomes_a_link(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    turn = there.hear("![A cat](https://pictures.example/cat.png)")
+    link = there.answer(turn).get_by_role("link", name="A cat")
+    expect(link).to_have_attribute("href", "https://pictures.example/cat.png")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(link).to_have_attribute("target", "_blank")

@@ -1,0 +1,216 @@
+"""Plugins and providers, the token, and where the page is mounted."""
+
+from __future__ import annotations
+
+import threading
+
+import genai_vendor_mock
+import genai_vendor_openai
+import pytest
+from page.conftest import MakeTalking, Visiting
+from page.visits import Visit
+from playwright.sync_api import Locator, expect
+
+from genai_host import Host
+from genai_host.config import read_config
+from genai_host.testing import FakeModel, Heard
+
+KEY = "sk-not-to-be-shown"
+
+
+class TestPlugins:
+    def test_each_has_its_status_and_what_to_do(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        class Broken:
+            def __getattr__(self, name: str) -> object:
+                raise ImportError("no module named 'acme'")
+
+        there = visit(talking(broken=Broken()), "#/plugins")
+        cards = there.page.locator("main article")
+        expect(cards.filter(has_text="chat").first.locator(".status")).to_have_text("loaded")
+        expect(cards.first.locator("h2")).to_have_text("broken")
+        expect(cards.first.locator(".status")).to_have_text("broken")
+        expect(cards.first).to_contain_text("acme")
+
+
+class TestProviders:
+    @pytest.fixture
+    def host(self, talking: MakeTalking, home: object) -> Host:
+        return talking(mock=genai_vendor_mock, openai=genai_vendor_openai)
+
+    def card(self, there: Visit, name: str) -> Locator:
+        named = there.page.get_by_role("heading", name=name, exact=True, level=2)
+        return there.page.locator("main article").filter(has=named)
+
+    def test_one_is_added_set_switched_off_and_removed(self, host: Host, visit: Visiting) -> None:
+        there = visit(host, "#/providers")
+        there.page.get_by_text("Add a provider").click()
+        adding = there.page.locator(".adding")
+        adding.get_by_label("Type").select_option("mock")
+        expect(adding.get_by_label("Name")).to_have_value("mock-2")
+        adding.get_by_label("Name").fill("script")
+        there.button("Add", adding).click()
+        card = self.card(there, "script")
+        expect(card).to_be_visible()
+        card.get_by_label("repeat").select_option(label="yes")
+        there.button("Save", card).click()
+        expect(there.page.locator(".note").last).to_have_text("script is saved.")
+        assert read_config().providers["script"].settings == {"repeat": True}
+        there.button("Switch off", card).click()
+        expect(card.locator(".status")).to_have_text("disabled")
+        there.button("Switch on", card).click()
+        expect(there.button("Switch off", card)).to_be_visible()
+        there.button("Remove", card).click()
+        there.button("Remove", there.dialog).click()
+        expect(card).to_have_count(0)
+        assert "script" not in read_config().providers
+
+    def test_a_secret_is_written_and_never_shown(
+        self, host: Host, visit: Visiting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        there = visit(host, "#/providers")
+        card = self.card(there, "openai")
+        card.locator("summary").click()
+        field = card.get_by_label("api key")
+        expect(field).to_have_attribute("type", "password")
+        expect(field).to_have_value("")
+        assert KEY not in there.page.content()
+
+    def test_what_does_not_fit_is_said(self, host: Host, visit: Visiting) -> None:
+        there = visit(host, "#/providers")
+        card = self.card(there, "openai")
+        card.locator("summary").click()
+        card.get_by_label("base url").fill("no address")
+        there.button("Save", card).click()
+        expect(card.get_by_role("alert")).not_to_be_empty()
+
+
+class TestTheToken:
+    def test_is_asked_for_and_kept_in_the_tab(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking(), token="right")
+        field = there.dialog.get_by_label("Token")
+        expect(field).to_have_attribute("type", "password")
+        field.fill("wrong")
+        field.press("Enter")
+        expect(there.dialog).to_contain_text("not accepted")
+        there.dialog.get_by_label("Token").fill("right")
+        there.button("Continue", there.dialog).click()
+        turn = there.hear("hi")
+        expect(there.answer(turn)).to_have_text("hi")
+        there.page.reload()
+        expect(there.listed).to_have_text(["hi"])
+        expect(there.dialog).to_have_count(0)
+        assert there.page.evaluate("Object.keys(localStorage)") == []
+
+    def test_comes_in_the_address_once(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking(), "#token=right", token="right")
+        expect(there.page.locator("#conversations .empty")).to_be_visible()
+        assert there.page.url == f"{there.url}/"
+        expect(there.dialog).to_have_count(0)
+
+    def test_need_not_be_given(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = visit(talking(), token="right")
+        there.button("Cancel", there.dialog).click()
+        expect(there.page.locator("#conversations")).to_contain_text(
+            "a token of this server is needed"
+        )
+
+
+def test_it_works_below_another_path(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking(), root="/host")
+    turn = there.hear("**hi**")
+    expect(there.answer(turn).locator("strong")).to_have_text("hi")
+    there.page.reload()
+    expect(there.answer(there.turns.last)).to_have_text("hi")
+    assert there.page.url.startswith(f"{there.url}/#/c/")
+
+
+def test_it_says_when_the_server_is_gone(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    there.hear("hi")
+    there.page.context.set_offline(True)
+    turn = there.hear("are you there?")
+    expect(turn.locator(".card.error")).to_contain_text("cannot be reached")
+    banner = there.page.locator("#offline")
+    expect(banner).to_be_visible()
+    there.page.context.set_offline(False)
+    expect(banner).to_be_hidden()
+    there.button("Try again", turn).click()
+    expect(there.answer(there.turns.last)).to_have_text("are you there?")
+
+
+def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> None:
+    text = "A line of **text** with `code`.\n\n- one\n- two\n\n```python\nx = 1\n```"
+    host = talking(FakeModel(lambda heard: f"{heard.text}: {text}"))
+    conversation = host.open("chat")
+    with conversation:
+        for number in range(500):
+            conversation.say(f"message {number}")
+    there = visit(host, f"#/c/{conversation.id}")
+    expect(there.turns.last.locator(".bubble")).to_have_text("message 499")
+    assert there.turns.count() < 100
+    frames = there.page.evaluate(
+        """async () => {
+            const list = document.querySelector(".transcript");
+            const frame = () => new Promise((done) => requestAnimationFrame(done));
+            const [began, frames] = [performance.now(), []];
+            let last = began;
+            const isThere = () => document.querySelectorAll(".turn").length === 500;
+            while (!(isThere() && list.scrollTop === 0) && last - began < 90_000) {
+                list.scrollTop -= 250;
+                await frame();
+                const now = performance.now();
+                frames.push(now - last);
+                last = now;
+            }
+            return frames.sort((one, other) => one - other);
+        }"""
+    )
+    expect(there.turns).to_have_count(500)
+    expect(there.turns.first.locator(".bubble")).to_have_text("message 0")
+    assert frames[len(frames) // 2] < 50  # ms, on whatever runs this
+    assert frames[-1] < 2000
+    there.page.locator(".transcript").evaluate("(list) => list.scrollTop = list.scrollHeight")
+    expect(there.turns.last).to_be_in_viewport()
+    turn = there.hear("and on")
+    expect(there.answer(turn)).to_contain_text("and on: A line of text")
+
+
+def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting) -> None:
+    host = talking()
+    with host.open("chat") as conversation:
+        for number in range(120):
+            conversation.say("a needle" if number == 7 else f"message {number}")
+    there = visit(host)
+    there.page.get_by_label("Search the conversations").fill("needle")
+    there.page.locator("#conversations .found a").first.click()
+    expect(there.page.locator(".bubble", has_text="a needle")).to_be_in_viewport()
+
+
+def test_one_does_not_jump_while_an_answer_is_written(
+    talking: MakeTalking, visit: Visiting
+) -> None:
+    said = threading.Event()
+
+    def answer(heard: Heard) -> str:
+        if heard.number == 12:
+            said.wait(20)
+        return "a line\n\n" * 12
+
+    there = visit(talking(FakeModel(answer)))
+    for number in range(12):
+        there.hear(f"{number}")
+    turn = there.say("more")
+    transcript = there.page.locator(".transcript")
+    transcript.hover()
+    there.page.mouse.wheel(0, -1500)
+    below = "list.scrollHeight - list.scrollTop - list.clientHeight"
+    there.page.wait_for_function(
+        f"() => {{ const list = document.querySelector('.transcript'); return {below} > 500; }}"
+    )
+    said.set()
+    there.wait(turn)
+    expect(there.answer(turn)).to_contain_text("a line")
+    assert transcript.evaluate(f"(list) => {below}") > 500

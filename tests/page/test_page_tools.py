@@ -1,0 +1,218 @@
+"""What tools give, and whether they may run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agents import Counting, calls, in_turn
+from page.conftest import MakeTalking, Visiting
+from page.visits import Visit
+from playwright.sync_api import expect
+
+from genai_host.api import Image, Part, ToolOutput
+from genai_host.config import Config
+from genai_host.testing import FakeModel, Heard
+from genai_host.testing.fake_service import HANG
+
+AGENT = Config(feature="agent", models={"chat": "fake"})
+DATA = {
+    "columns": ["month", "north", "south"],
+    "rows": [["Jan", 1, 4], ["Feb", 2, 3]],
+    "more": False,
+}
+CHART = {
+    "type": "chart",
+    "display-type": "bar",
+    "title": "Sales",
+    "label": "month",
+    "values": ["north", "south"],
+    **DATA,
+}
+
+
+def with_reactions(talking: MakeTalking, visit: Visiting, *reactions: Any, **fields: Any) -> Visit:
+    tool = Counting("look", ToolOutput("found", reactions=list(reactions), **fields))
+    there = visit(talking(in_turn(calls("look"), "Here it is."), tool, config=AGENT))
+    there.page.get_by_label("Feature").select_option("agent")
+    there.hear("look")
+    return there
+
+
+class TestReactions:
+    def test_a_table(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = with_reactions(talking, visit, {"type": "table", **DATA, "more": True})
+        figure = there.page.locator("figure")
+        expect(figure.locator("th")).to_have_text(["month", "north", "south"])
+        expect(figure.locator("tbody tr").last.locator("td")).to_have_text(["Feb", "2", "3"])
+        expect(figure).to_contain_text("Rows were left out")
+
+    def test_a_chart_is_drawn_as_one_likes(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = with_reactions(talking, visit, CHART)
+        figure = there.page.locator("figure")
+        expect(figure.locator("figcaption")).to_have_text("Sales")
+        expect(figure.locator("rect")).to_have_count(4)
+        said = figure.get_by_role("img").get_attribute("aria-label")
+        assert said == "Sales: bar chart of north, south. Jan 1, 4; Feb 2, 3"
+        for kind, drawn, count in (
+            ("row", "rect", 4),
+            ("line", "path.line", 2),
+            ("area", "path.area", 2),
+            ("pie", "path.slice", 2),
+            ("scalar", "text.scalar", 1),
+            ("table", "tbody tr", 2),
+        ):
+            figure.get_by_label("Shown as").select_option(kind)
+            expect(figure.locator(drawn)).to_have_count(count)
+
+    def test_the_way_it_is_shown_can_be_changed(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = with_reactions(
+            talking,
+            visit,
+            CHART,
+            {"type": "change-display-type", "display-type": "table"},
+            {"type": "change-table-visualization-settings", "visible-columns": ["month", "south"]},
+        )
+        expect(there.page.locator("figure th")).to_have_text(["month", "south"])
+
+    def test_a_redirect_is_asked_about(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = with_reactions(talking, visit, {"type": "redirect", "url": "/elsewhere?x=1"})
+        there.page.get_by_role("button", name="Open the address …").click()
+        expect(there.dialog).to_contain_text(f"{there.url}/elsewhere?x=1")
+        with there.page.context.expect_page() as opened:
+            there.button("Open", there.dialog).click()
+        assert opened.value.url == f"{there.url}/elsewhere?x=1"
+        assert opened.value.evaluate("window.opener") is None
+
+    @pytest.mark.parametrize("options", [["Yes", "No"], {"Yes": "Yes", "No": 3}])
+    def test_a_confirmation_is_answered(
+        self, talking: MakeTalking, visit: Visiting, options: Any
+    ) -> None:
+        asked = {"type": "confirmation", "description": "Send it?", "options": options}
+        there = with_reactions(talking, visit, asked)
+        expect(there.button("No")).to_be_visible()
+        there.button("Yes").click()
+        expect(there.turns).to_have_count(2)
+        expect(there.turns.last.locator(".bubble")).to_have_text("Yes")
+
+    def test_others_are_said(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = with_reactions(
+            talking,
+            visit,
+            {
+                "type": "api-call",
+                "method": "DELETE",
+                "url": "/api/v1/conversations",
+                "body": {"a": 1},
+            },
+            {"type": "goto-question", "question_id": 7},
+            {"type": "message", "message": "Aside"},
+            {"type": "writeback", "message": "row 3"},
+            {"type": "unheard-of", "x": 1},
+        )
+        after = there.turns.last.locator(".after")
+        expect(after).to_contain_text('DELETE /api/v1/conversations {"a":1}')
+        expect(after).to_contain_text("Question to go to: 7")
+        expect(after).to_contain_text("Aside")
+        expect(after).to_contain_text("row 3")
+        expect(after).to_contain_text("Reaction: unheard-of")
+        expect(there.listed).to_have_count(1)
+
+    def test_pictures_are_shown(self, talking: MakeTalking, visit: Visiting) -> None:
+        from page.test_page_chat import DOT
+
+        pictures: list[str | Part] = [
+            "found",
+            Image(DOT, "image/png"),
+            Image(b"<svg/>", "image/svg+xml"),
+        ]
+        tool = Counting("look", ToolOutput(pictures))
+        there = visit(talking(in_turn(calls("look"), "Here."), tool, config=AGENT))
+        there.page.get_by_label("Feature").select_option("agent")
+        turn = there.hear("look")
+        shown = turn.locator(".pictures img")
+        expect(shown).to_have_count(1)
+        there.page.wait_for_function(
+            "() => document.querySelector('.pictures img').naturalWidth === 1"
+        )
+        expect(turn.locator(".pictures")).to_contain_text("of a kind that is not shown")
+
+
+def wiping(heard: Heard) -> Any:
+    last = heard.messages[-1]
+    if last.role == "tool":
+        return f"{len(last.content)} done"
+    return calls(*["wipe"] * int(last.text), what="all")
+
+
+def test_tools_are_told_of_while_the_model_goes_on(talking: MakeTalking, visit: Visiting) -> None:
+    look = Counting("look", "found")
+    model = FakeModel(lambda heard: HANG if heard.number else calls("look"))
+    there = visit(talking(model, look, config=AGENT))
+    there.page.get_by_label("Feature").select_option("agent")
+    turn = there.say("look")
+    expect(turn.locator(".progress .good")).to_have_text("tool look")
+    there.page.keyboard.press("Escape")
+    expect(turn).to_contain_text("Stopped.")
+
+
+class TestApprovals:
+    @pytest.fixture
+    def wipe(self) -> Counting:
+        return Counting("wipe", "wiped", approval="ask")
+
+    @pytest.fixture
+    def there(self, talking: MakeTalking, visit: Visiting, wipe: Counting) -> Visit:
+        there = visit(talking(FakeModel(wiping), wipe, config=AGENT))
+        there.page.get_by_label("Feature").select_option("agent")
+        return there
+
+    def test_it_may_run_once(self, there: Visit, wipe: Counting) -> None:
+        turn = there.hear("1")
+        expect(turn.locator(".waiting")).to_contain_text('"what": "all"')
+        expect(there.heard).to_have_text("A tool wants to run: wipe")
+        assert wipe.calls == []
+        there.button("Allow once").click()
+        expect(there.answer(turn)).to_have_text("1 done")
+        assert wipe.calls == [{"what": "all"}]
+        there.hear("1")
+        expect(there.button("Allow once")).to_be_visible()
+
+    def test_it_may_not(self, there: Visit, wipe: Counting) -> None:
+        turn = there.hear("1")
+        there.button("Deny").click()
+        expect(there.answer(turn)).to_have_text("1 done")
+        assert wipe.calls == []
+
+    def test_each_is_decided_on(self, there: Visit, wipe: Counting) -> None:
+        turn = there.hear("2")
+        there.button("Allow once").first.click()
+        there.button("Deny").click()
+        there.wait(turn)
+        expect(there.answer(turn)).to_contain_text("done")
+        assert len(wipe.calls) == 1
+
+    def test_it_may_always(self, there: Visit, wipe: Counting) -> None:
+        there.hear("1")
+        there.button("Always allow here").click()
+        expect(there.answer(there.turns.last)).to_have_text("1 done")
+        there.hear("1")
+        expect(there.answer(there.turns.last)).to_have_text("1 done")
+        assert len(wipe.calls) == 2
+        there.button("New conversation").click()
+        there.page.get_by_label("Feature").select_option("agent")
+        there.hear("1")
+        expect(there.button("Allow once")).to_be_visible()
+
+    def test_it_still_waits_when_the_page_is_opened_again(
+        self, there: Visit, wipe: Counting
+    ) -> None:
+        there.hear("1")
+        expect(there.button("Allow once")).to_be_visible()
+        expect(there.page.locator("#conversations .mark.waiting")).to_be_visible()
+        there.page.reload()
+        there.button("Allow once").click()
+        expect(there.answer(there.turns.last)).to_have_text("1 done")
+        assert len(wipe.calls) == 1

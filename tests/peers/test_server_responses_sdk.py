@@ -1,0 +1,218 @@
+"""The official `openai` SDK as a client of our Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from attrs import frozen
+from fixtures import MakeHost
+from pydantic import BaseModel
+from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
+
+from genai_host import Config, Host
+from genai_host.api import Completion, Image, Message, Opaque, Reasoning, Usage
+from genai_host.errors import RateLimited, Unavailable
+from genai_host.testing import FakeModel
+
+pytestmark = pytest.mark.peers
+
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
+
+
+@frozen
+class Side:
+    client: openai.OpenAI
+    fake: FakeModel
+    host: Host
+
+    def create(self, input: Any = "hi", **more: Any) -> Any:
+        return self.client.responses.create(model="fake", input=input, **more)
+
+
+@pytest.fixture
+def side(make_host: MakeHost) -> Iterator[Side]:
+    fake = FakeModel()
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
+    with (
+        serving(host, fake) as api,
+        openai.OpenAI(base_url=f"{api.url}/v1", api_key="key", max_retries=0) as client,
+    ):
+        yield Side(client, fake, host)
+
+
+def test_create(side: Side) -> None:
+    side.fake.answer = lambda heard: Completion(
+        Message("assistant", "hello"), usage=Usage(7, 3, 2, 1)
+    )
+    content = [
+        {"type": "input_text", "text": "look"},
+        {"type": "input_image", "image_url": PIXEL, "detail": "auto"},
+    ]
+    response = side.create(
+        [{"role": "user", "content": content}], instructions="be kind", temperature=0.5,
+        max_output_tokens=50, metadata={"a": "b"},
+    )  # fmt: skip
+    assert response.output_text == "hello"
+    assert response.status == "completed"
+    assert response.usage.total_tokens == 10
+    assert response.usage.input_tokens_details.cached_tokens == 2
+    assert response.usage.output_tokens_details.reasoning_tokens == 1
+    (heard,) = side.fake.prompts
+    assert heard.messages[1] == Message("user", ["look", Image(b"\x89PNG", "image/png")])
+    assert heard.parameters == {"temperature": 0.5, "max_tokens": 50}
+
+
+def test_a_stream_is_put_together(side: Side) -> None:
+    side.fake.answer = lambda heard: "hello there, you"
+    texts = []
+    with side.client.responses.stream(model="fake", input="hi") as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta":
+                texts.append(event.delta)
+                assert event.snapshot == "".join(texts)
+        final = stream.get_final_response()
+    assert len(texts) > 1
+    assert final.output_text == "".join(texts) == "hello there, you"
+    assert side.client.responses.retrieve(final.id).output_text == final.output_text
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_thoughts_and_calls_in_a_stream(side: Side, sealed: bool) -> None:
+    side.fake.answer = calls_the_clock
+    more: Any = {"include": ["reasoning.encrypted_content"], "store": False} if sealed else {}
+    tools: Any = [CLOCK]
+    with side.client.responses.stream(model="fake", input="hi", tools=tools, **more) as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert "response.reasoning_summary_text.delta" in kinds
+    assert "response.function_call_arguments.done" in kinds
+    thought, call = final.output
+    assert thought.type == "reasoning"
+    assert thought.summary[0].text == "hm"
+    assert bool(thought.encrypted_content) is sealed
+    assert call.type == "function_call"
+    assert call.arguments == '{"zone":"CET"}'
+
+
+class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
+    x: int
+    y: int
+
+
+def test_parse(side: Side) -> None:
+    side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
+    response = side.client.responses.parse(model="fake", input="where?", text_format=Point)
+    assert response.output_parsed == Point(x=1, y=2)
+    assert side.fake.prompts[0].schema is not None
+    with side.client.responses.stream(model="fake", input="where?", text_format=Point) as stream:
+        assert stream.get_final_response().output_parsed == Point(x=1, y=2)
+
+
+def test_a_loop_of_tools_by_previous_response_id(side: Side) -> None:
+    side.fake.answer = calls_the_clock
+    first = side.create("when?", tools=[CLOCK])
+    call = first.output[1]
+    assert (call.name, call.call_id) == ("clock", "c1")
+    second = side.create([OUTPUT], previous_response_id=first.id, tools=[CLOCK])
+    assert second.output_text == "It is noon."
+    assert second.previous_response_id == first.id
+    assert side.fake.prompts[1].messages[1].content[1] == Opaque("fake", {"secret": 1})
+
+
+def test_a_loop_of_tools_without_state(side: Side) -> None:
+    """What comes back is sent again as the SDK has it."""
+    side.fake.answer = calls_the_clock
+    more: Any = {"store": False, "include": ["reasoning.encrypted_content"], "tools": [CLOCK]}
+    said: list[Any] = [{"role": "user", "content": "when?"}]
+    said += side.create(said, **more).output
+    said.append(OUTPUT)
+    assert side.create(said, **more).output_text == "It is noon."
+    assert side.fake.prompts[1].messages[1].content == (
+        Reasoning("hm"), Opaque("fake", {"secret": 1}), CALL,
+    )  # fmt: skip
+
+
+def test_retrieve_delete_and_input_items(side: Side) -> None:
+    said = [{"role": "user", "content": text} for text in "abcde"]
+    response = side.create(said)
+    listed = side.client.responses.input_items.list(response.id, limit=2, order="asc")
+    found: list[Any] = list(listed)  # three pages
+    assert [item.content[0].text for item in found] == list("abcde")
+    assert side.client.responses.retrieve(response.id) == response
+    with pytest.raises(openai.BadRequestError):
+        side.client.responses.cancel(response.id)
+    side.client.responses.delete(response.id)
+    with pytest.raises(openai.NotFoundError):
+        side.client.responses.retrieve(response.id)
+
+
+def test_conversations(side: Side) -> None:
+    items: Any = [{"role": "user", "content": "one"}]
+    made = side.client.conversations.create(items=items, metadata={"a": "b"})
+    assert side.client.conversations.retrieve(made.id) == made
+    changed = side.client.conversations.update(made.id, metadata={"c": "d"})
+    assert changed.metadata == {"c": "d"}
+    side.create("two", conversation=made.id)
+    assert [message.text for message in side.fake.prompts[0].messages] == ["one", "two"]
+    listed = side.client.conversations.items.list(made.id, limit=2, order="asc")
+    found: list[Any] = list(listed)
+    assert [(item.role, item.content[0].text) for item in found] == [
+        ("user", "one"), ("user", "two"), ("assistant", "two"),
+    ]  # fmt: skip
+    added = side.client.conversations.items.create(made.id, items=items)
+    item = side.client.conversations.items.retrieve(added.data[0].id, conversation_id=made.id)
+    assert item == added.data[0]
+    side.client.conversations.items.delete(added.data[0].id, conversation_id=made.id)
+    assert len(list(side.client.conversations.items.list(made.id))) == 3
+    assert side.client.conversations.delete(made.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        side.client.conversations.items.list(made.id)
+
+
+def test_tokens_are_counted(side: Side) -> None:
+    counted = side.client.responses.input_tokens.count(model="fake", input="one two three")
+    assert counted.input_tokens == 3
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (RateLimited("slowly", retry_after=7), openai.RateLimitError),
+        (Unavailable("down"), openai.InternalServerError),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_faults(side: Side, fault: Any, kind: Any, stream: bool) -> None:
+    side.fake.faults[0] = fault
+    with pytest.raises(kind) as caught:
+        side.create(stream=stream)
+    if isinstance(fault, RateLimited):
+        assert caught.value.response.headers["retry-after"] == "7"
+        assert caught.value.code == "rate_limit_exceeded"
+
+
+def test_what_is_refused(side: Side) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        side.create(tools=[{"type": "web_search"}])
+    assert caught.value.param == "tools[0].type"
+    with pytest.raises(openai.NotFoundError) as missing:
+        side.create(previous_response_id="resp_1")
+    assert missing.value.code == "previous_response_not_found"
+    with pytest.raises(openai.NotFoundError):
+        side.client.responses.create(model="nobody", input="hi")
+
+
+def test_a_failure_amid_a_stream(side: Side) -> None:
+    side.fake.answer = lambda heard: "{"
+    with side.client.responses.stream(model="fake", input="hi", text_format=Point) as stream:
+        *_, last = stream
+        assert last.type == "response.failed"
+        with pytest.raises(RuntimeError):
+            stream.get_final_response()
+    form: Any = {"format": {"type": "json_object"}}
+    events = list(side.create(stream=True, text=form))
+    assert events[-1].type == "response.failed"
+    assert events[-1].response.error.code == "server_error"

@@ -1,0 +1,85 @@
+"""A model that is asked once: no feature, no record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.api import Completion, Delta, Message, Prompt, ToolCall, ToolSchema
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Cancelled, ConversationClosed, InvalidParameter, NoRoute
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import HANG
+
+MakeHost = Callable[..., Host]
+
+
+def asked(host: Host, prompt: Prompt, **given: Any) -> tuple[list[Delta], Completion]:
+    """The pieces, and the whole."""
+    story = host.prompt(prompt, model="fake", **given)
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(story))
+        except StopIteration as end:
+            return pieces, end.value
+
+
+def test_a_model_answers_in_pieces_or_at_once(make_host: MakeHost) -> None:
+    host = make_host(fake=FakeModel(lambda heard: "a long answer to " + heard.text))
+    prompt = Prompt([Message("user", "hi")])
+    pieces, whole = asked(host, prompt)
+    assert "".join(piece.text for piece in pieces) == whole.text == "a long answer to hi"
+    assert len(pieces) > 1
+    assert len(asked(host, prompt, in_pieces=False)[0]) == 1
+
+
+def test_tools_are_the_callers(make_host: MakeHost) -> None:
+    call = Completion(Message("assistant", [ToolCall("1", "clock", {})]), "tool_calls")
+    fake = FakeModel(lambda heard: call)
+    tools = (ToolSchema("clock", "what time it is", {"type": "object"}),)
+    _, whole = asked(make_host(fake=fake), Prompt([Message("user", "hi")], tools=tools))
+    assert [each.name for each in whole.tool_calls] == ["clock"]
+    assert fake.prompts[0].tools == ("clock",)
+
+
+def test_what_is_wrong_is_told_before_anything_is_sent(make_host: MakeHost) -> None:
+    fake = FakeModel()
+    host = make_host(fake=fake)
+    with pytest.raises(InvalidParameter):
+        asked(host, Prompt([Message("user", "hi")], parameters={"nonsense": 1}))
+    with pytest.raises(NoRoute):
+        list(host.prompt(Prompt([Message("user", "hi")]), model="nobody"))
+    assert not fake.calls
+
+
+def test_it_ends_when_the_limits_of_the_caller_end(make_host: MakeHost) -> None:
+    fake = FakeModel(lambda heard: HANG)
+    limits = Cancellation()
+    story = make_host(fake=fake).prompt(
+        Prompt([Message("user", "hi")]), model="fake", limits=limits
+    )
+    limits.cancel()
+    with pytest.raises(Cancelled):
+        next(story)
+
+
+def test_it_ends_when_the_host_is_closed(make_host: MakeHost) -> None:
+    fake = FakeModel(lambda heard: HANG)
+    host = make_host(fake=fake)
+    host.close()
+    with pytest.raises(ConversationClosed):
+        list(host.prompt(Prompt([Message("user", "hi")]), model="fake"))
+
+
+def test_texts_become_vectors_and_are_judged(make_host: MakeHost) -> None:
+    fake = FakeModel()
+    fake.flags = lambda text: "bad" in text
+    host = make_host(fake=fake)
+    first, second, third = host.embed(["a", "b", "a"], model="fake-embed").vectors
+    assert first == third != second
+    assert host.moderate("so bad", model="fake-moderate").flagged
+    assert not host.moderate("so good", model="fake-moderate").flagged

@@ -1,0 +1,115 @@
+"""What the APIs of others ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.api import Message, RouteRequest, ToolSchema
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config
+from genai_host.errors import Cancelled, ConversationClosed, InvalidData, NotFound, Unavailable
+from genai_host.server import asking
+from genai_host.server.asking import Answering, Asked
+from genai_host.server.models import served_model, served_models
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import HANG
+
+MakeHost = Callable[..., Host]
+HI = (Message("user", "hi"),)
+
+
+def request(user: str = "", limits: Cancellation | None = None) -> RouteRequest:
+    return RouteRequest("POST", "/", limits=limits or Cancellation(), user=user)
+
+
+def ask(host: Host, model: str | None = "fake", **given: Any) -> Answering:
+    return asking.answer(
+        host, Asked(model=model, messages=given.pop("messages", HI), **given), request()
+    )
+
+
+def test_a_model_answers(make_host: MakeHost) -> None:
+    answering = ask(make_host(fake=FakeModel()), in_pieces=True)
+    assert "".join(piece.text for piece in answering) == answering.completion.text == "hi"
+
+
+def test_a_feature_answers_as_a_model_would(make_host: MakeHost) -> None:
+    fake = FakeModel(lambda heard: f"{len(heard.messages)} messages")
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
+    before = [Message("user", "one"), Message("assistant", "two")]
+    answering = ask(host, "feature:chat", messages=[*before, *HI])
+    assert "".join(piece.text for piece in answering) == "4 messages"  # with the system's
+    assert answering.completion.text == "4 messages"
+
+
+def test_what_fails_first_is_raised_where_it_is_asked(make_host: MakeHost) -> None:
+    fake = FakeModel()
+    fake.faults[0] = Unavailable("away")
+    with pytest.raises(Unavailable):
+        ask(make_host(fake=fake))
+
+
+def test_a_feature_takes_no_tools_and_answers_users_alone(make_host: MakeHost) -> None:
+    host = make_host(fake=FakeModel())
+    with pytest.raises(InvalidData):
+        ask(host, "feature:chat", tools=(ToolSchema("a", "b"),))
+    with pytest.raises(InvalidData):
+        ask(host, "feature:chat", messages=[Message("assistant", "hi")])
+
+
+@pytest.mark.parametrize("model", ["fake", "feature:chat"])
+def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> None:
+    host = make_host(fake=FakeModel(lambda heard: HANG), config=Config(models={"chat": "fake"}))
+    gone = Cancellation()
+    gone.cancel()
+    with pytest.raises((Cancelled, ConversationClosed)):
+        asking.answer(host, Asked(model=model, messages=HI), request(limits=gone))
+
+
+def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:
+    ended = []
+
+    def write(answering: Answering) -> Iterator[bytes]:
+        yield from (piece.text.encode() for piece in answering)
+
+    answering = ask(make_host(fake=FakeModel()), in_pieces=True)
+    close = answering.close
+    answering.close = lambda: (ended.append(True), close())  # type: ignore[method-assign,assignment,func-returns-value]
+    asking.streamed(answering, write).body.close()  # type: ignore[union-attr]
+    assert ended
+
+
+def test_what_is_asked_is_kept_only_where_that_is_wanted(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    for record in (False, True):
+        with Store(tmp_path / f"{record}.db") as store:
+            host = make_host(fake=FakeModel(), store=store, config=Config(record_served=record))
+            asking.whole(host, Asked(model="fake", messages=HI), request(user="ann"))
+            assert not host.conversations()
+            kept = host.kept("ann").conversations()
+            assert [each.title for each in kept] == ["hi"] * record
+            if record:
+                again = host.conversation(kept[0].id, owner="ann")
+                assert [each.text for each in again.history] == ["hi", "hi"]
+                assert again.say("and").text == "and"
+
+
+def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:
+    config = Config(models={"chat": "fake"}, aliases={"quick": "fake"})
+    host = make_host(fake=FakeModel(), config=config)
+    names = [each.name for each in served_models(host)]
+    assert {"fake@fake", "quick", "feature:chat"} <= {*names}
+    assert len(names) == len({*names})
+    for each in served_models(host):
+        if not each.name.startswith("feature:"):
+            assert host.catalog.resolve(each.name, None, each.operation)
+    assert served_model(host, "fake").owner == "fake"
+    with pytest.raises(NotFound):
+        served_model(host, "nobody")

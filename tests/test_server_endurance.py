@@ -1,0 +1,459 @@
+"""Ten thousand requests, most of which go wrong, of one server in a process of its own: what
+they leave behind in it is nothing.
+
+What is to go wrong behind the server, the message to the model says; what a client does wrong
+is done on a plain socket.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai_service
+import pytest
+import tomlkit
+
+from genai_host.testing.fake_service import (
+    CUT,
+    HANG,
+    HOLD,
+    RESET,
+    FakeService,
+    Received,
+    Reply,
+    reply,
+    sse_reply,
+)
+
+REQUESTS = 10_000
+WARM_UP = 2_000
+CLIENTS = 16
+AT_ONCE = 24
+GROWTH = 10 * 1024  # KiB
+PATIENCE = 60.0  # seconds, for what must come, and usually has come already
+SEED = 20261123
+TOKEN = "a-token-of-this-test"
+PATH = "/v1/chat/completions"
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="what a process holds is told in /proc"
+)
+
+
+class Behind:
+    """The service: it does what the last message says, and tells that it was asked."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._asked: Counter[str] = Counter()
+
+    def answer(self, received: Received) -> Reply:
+        asked = received.json()
+        said = asked["messages"][-1]["content"]
+        with self._changed:
+            self._asked[said] += 1
+            self._changed.notify_all()
+        return _replies(said.split()[0], asked.get("stream", False))
+
+    def wait_for(self, said: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._asked[said], PATIENCE), said
+
+
+def _replies(fault: str, streamed: bool) -> Reply:
+    fine = openai_service.chat("all is well", streamed=streamed)
+    first = json.dumps({"choices": [{"index": 0, "delta": {"content": "word " * 200}}]}).encode()
+    if fault.isdecimal():
+        return openai_service.failure(int(fault))
+    replies: dict[str, Callable[[], Reply]] = {
+        "fine": lambda: fine,
+        "busy": lambda: openai_service.failure(429, {"Retry-After": "86400"}),
+        "cut": lambda: Reply([b"".join(map(_bytes, fine.steps))[:-30], CUT]),
+        "reset": lambda: Reply([b"".join(map(_bytes, fine.steps))[:-30], RESET]),
+        "garbage": lambda: reply(b'data: {"choices": [\n\n{{' + os.urandom(500)),
+        "broken": lambda: sse_reply([first, b'{"choices": [{"delta": ']),
+        "endless": lambda: Reply([_head(), first * 3000, CUT]),
+        "html": lambda: reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
+        "empty": lambda: reply(b""),
+        "hang": lambda: Reply([HANG]),
+        "begin": lambda: sse_reply([first, first, HANG]),
+        "flood": lambda: sse_reply([first] * 2000),
+        "hold": lambda: sse_reply([first, HOLD, b"[DONE]"]),
+    }
+    return replies[fault]()
+
+
+def _bytes(step: Any) -> bytes:
+    assert isinstance(step, bytes)
+    return step
+
+
+def _head() -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: "
+
+
+class Process:
+    """`genai-host serve`, and what the system tells of it."""
+
+    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+        file = folder / "home" / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text(tomlkit.dumps(config), encoding="utf-8")
+        self._errors = folder / "errors"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "genai_host", "serve", "--port", "0", "--json"],
+                env={
+                    **os.environ,
+                    "GENAI_HOST_HOME": str(folder / "home"),
+                    "GENAI_HOST_SERVER_TOKEN": TOKEN,
+                    "NO_PROXY": "*",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, self.errors
+        port = urlsplit(json.loads(line)["url"]).port
+        assert port is not None
+        self.port: int = port
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text(encoding="utf-8")
+
+    @property
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self._process.pid}/task"))
+
+    @property
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
+    @property
+    def memory(self) -> int:
+        """KiB that are its own."""
+        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text(encoding="utf-8")
+        return sum(int(line.split()[1]) for line in rollup.splitlines() if "Private_" in line)
+
+    def end(self) -> int:
+        """As whoever looks after it would; the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Client:
+    """Does one thing after another, as often as its weight has it."""
+
+    def __init__(self, number: int, port: int, behind: Behind) -> None:
+        self._number = number
+        self._port = port
+        self._behind = behind
+        self._random = Random(SEED + number)
+        self._count = 0
+        self._kept = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self.done: Counter[str] = Counter()
+
+    def run(self, requests: int) -> None:
+        for deed in self._random.choices([*_DEEDS], [*_DEEDS.values()], k=requests):
+            deed(self)
+            self.done[deed.__name__] += 1
+
+    def close(self) -> None:
+        """The next request opens it again."""
+        self._kept.close()
+
+    def be_answered(self) -> None:
+        status, body = self._ask(self._kept, "fine")
+        assert status == 200, body
+        assert json.loads(body)["choices"][0]["message"]["content"] == "all is well"
+
+    def be_streamed(self) -> None:
+        status, body = self._ask(self._kept, "fine", stream=True)
+        assert status == 200, body
+        assert body.rstrip().endswith(b"data: [DONE]"), body
+
+    def look_around(self) -> None:
+        for path in ("/v1/models", "/health"):
+            self._kept.request("GET", path, headers=_HEADERS)
+            with self._kept.getresponse() as found:
+                assert found.status == 200, found.read()
+                found.read()
+
+    def meet_a_fault(self) -> None:
+        """Behind the server. No answer that is not whole looks as if it were."""
+        provider = self._random.choice(["service"] * 9 + ["fragile"])
+        fault, stream = self._random.choice(_FAULTS), self._random.random() < 0.5
+        with closing(self._connection()) as connection:
+            status, body = self._ask(connection, fault, stream=stream, provider=provider)
+        assert b"[DONE]" not in body, (fault, body)
+        assert b'"error"' in body, (fault, body)
+        assert status != 500, (fault, body)
+        assert stream or status >= 400, (fault, body)
+
+    def fail_again_and_again(self) -> None:
+        """So that the host tries it more than once, which takes its time."""
+        fault = self._random.choice(["500", "503", "529"])
+        with closing(self._connection()) as connection:
+            status, body = self._ask(connection, fault, stream=self._random.random() < 0.5)
+        assert status in (502, 503), body
+
+    def leave_before_the_answer(self) -> None:
+        said = self._saying("hang")
+        with self._asking(said, stream=self._random.random() < 0.5):
+            self._behind.wait_for(said)
+
+    def leave_amid_the_answer(self) -> None:
+        fault = self._random.choice(["begin", "flood"])
+        with self._asking(self._saying(fault), stream=True) as connection:
+            received = b""
+            while b"word" not in received:
+                piece = connection.recv(65536)
+                assert piece, received
+                received += piece
+            if self._random.random() < 0.5:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE_CLOSED)
+
+    def leave_amid_the_request(self) -> None:
+        whole = _request(_body(self._saying("fine")))
+        with self._connected() as connection:
+            connection.sendall(whole[: self._random.randrange(1, len(whole))])
+
+    def be_refused(self) -> None:
+        status, data = self._random.choice(_REFUSED)
+        with self._connected() as connection:
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+            received = b""
+            while piece := connection.recv(65536):
+                received += piece
+        assert received.startswith(b"HTTP/1.1 "), (data[:200], received)
+        assert int(received.split()[1]) in status, (data[:200], received)
+
+    def hold(self) -> bytes:
+        """All that came of an answer that the service ends when the test says so."""
+        with closing(self._connection()) as connection:
+            return self._ask(connection, "hold", stream=True)[1]
+
+    def _ask(
+        self,
+        connection: http.client.HTTPConnection,
+        fault: str,
+        *,
+        stream: bool = False,
+        provider: str = "service",
+    ) -> tuple[int, bytes]:
+        body = _body(self._saying(fault), stream=stream, provider=provider)
+        connection.request("POST", PATH, body, _HEADERS)
+        with connection.getresponse() as received:
+            try:
+                return received.status, received.read()
+            except http.client.IncompleteRead as error:
+                return received.status, error.partial
+
+    def _saying(self, fault: str) -> str:
+        self._count += 1
+        return f"{fault} {self._number}.{self._count}"
+
+    def _asking(self, said: str, *, stream: bool) -> socket.socket:
+        connection = self._connected()
+        connection.sendall(_request(_body(said, stream=stream)))
+        return connection
+
+    def _connected(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port), PATIENCE)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+
+
+_HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+_AT_ONCE_CLOSED = struct.pack("ii", 1, 0)
+_FAULTS = ["busy", "cut", "reset", "garbage", "broken", "endless", "html", "empty"]
+_FAULTS += ["400", "401", "403", "404"]
+_DEEDS: dict[Callable[[Client], None], int] = {
+    Client.be_answered: 10,
+    Client.be_streamed: 10,
+    Client.look_around: 5,
+    Client.meet_a_fault: 25,
+    Client.fail_again_and_again: 2,
+    Client.leave_before_the_answer: 12,
+    Client.leave_amid_the_answer: 12,
+    Client.leave_amid_the_request: 8,
+    Client.be_refused: 16,
+}
+
+
+def _body(said: str, *, stream: bool = False, provider: str = "service") -> bytes:
+    messages = [{"role": "user", "content": said}]
+    model = f"{provider}/some-model"
+    return json.dumps({"model": model, "messages": messages, "stream": stream}).encode()
+
+
+def _request(body: bytes, path: str = PATH, method: str = "POST", **headers: str) -> bytes:
+    """As it is sent; a header of another name, or value, takes the place of the usual one."""
+    given = {
+        "Host": "127.0.0.1",
+        "Content-Type": "application/json",
+        "Authorization": f"Bearer {TOKEN}",
+        "Content-Length": str(len(body)),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+_REFUSED: list[tuple[tuple[int, ...], bytes]] = [
+    ((401,), _request(_body("fine"), Authorization="Bearer another")),
+    ((401,), _request(_body("fine"), Authorization="")),
+    ((400, 403, 421), _request(_body("fine"), Host="elsewhere.example")),
+    ((403,), _request(_body("fine"), Origin="https://elsewhere.example")),
+    ((413,), _request(b"{}", Content_Length=str(2**30))),
+    ((413,), _request(b"[" * 2**21, "/v1/models", "POST")),
+    ((404,), _request(b"{}", "/nowhere")),
+    ((405,), _request(b"", PATH, "DELETE")),
+    ((400,), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500),
+    ((400, 431), _request(b"", "/" + "x" * 2**17)),
+    *(
+        ((400,), _request(body))
+        for body in (
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b"\xff\xfe",
+            b"[" * 100_000,
+            b'{"model": 7, "messages": []}',
+            b'{"model": "service/some-model", "messages": [{"role": "king", "content": []}]}',
+            b'{"model": "service/some-model", "messages": {"role": "user"}}',
+        )
+    ),
+    ((404,), _request(_body("fine", provider="nobody"))),
+]
+
+
+@pytest.fixture
+def behind() -> Behind:
+    return Behind()
+
+
+@pytest.fixture
+def service(behind: Behind) -> Iterator[FakeService]:
+    with FakeService(answer=behind.answer) as made:
+        yield made
+
+
+@pytest.fixture
+def server(service: FakeService, tmp_path: Path) -> Iterator[Process]:
+    """Its second provider is left alone for a moment whenever it has failed thrice."""
+
+    def instance(**calls: Any) -> dict[str, Any]:
+        url = f"{service.url}/v1"
+        return {"type": "openai-compatible", "base_url": url, "calls": calls}
+
+    patient = instance(failures=10**9, at_once=AT_ONCE)
+    fragile = instance(failures=3, pause=0.5)
+    providers = {"service": patient, "fragile": fragile}
+    process = Process(tmp_path, {"server": {"at_once": AT_ONCE}, "providers": providers})
+    yield process
+    process.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
+    service: FakeService, server: Process, behind: Behind
+) -> None:
+    clients = [Client(number, server.port, behind) for number in range(CLIENTS)]
+    clients[0].be_answered()
+    clients[0].look_around()
+    clients[0].close()
+    nobody = Rest(server, service)
+
+    run(clients, WARM_UP)
+    warm = nobody.comes_again()
+    run(clients, REQUESTS - WARM_UP)
+    done = sum((client.done for client in clients), Counter[str]())
+    print(dict(done))  # noqa: T201 - how much it was, with `pytest -rP`
+    assert done.total() == REQUESTS
+
+    end = nobody.comes_again()
+    print(f"{warm} KiB, then {end} KiB")  # noqa: T201
+    assert end - warm <= GROWTH
+    all_places_are_free(clients, service)
+    clients[0].be_answered()
+    clients[0].look_around()
+    clients[0].close()
+    assert server.end() == 0
+    assert "Traceback" not in server.errors
+
+
+class Rest:
+    """What the server has while nobody asks: as much as it had before."""
+
+    def __init__(self, server: Process, service: FakeService) -> None:
+        self._server = server
+        self._service = service
+        self._threads = server.threads
+        self._descriptors = self._own_descriptors()
+
+    def comes_again(self) -> int:
+        """Wait for it; KiB of memory then."""
+        _until(lambda: self._server.threads <= self._threads, "threads to end")
+        _until(lambda: self._own_descriptors() <= self._descriptors, "descriptors to be closed")
+        self._service.wait_until_closed(but=AT_ONCE)
+        return self._server.memory
+
+    def _own_descriptors(self) -> int:
+        """Without the connections that are kept for the next call."""
+        return self._server.descriptors - self._service.open_connections
+
+
+def run(clients: list[Client], requests: int) -> None:
+    """All at the same time, and then their connections are closed."""
+    with ThreadPoolExecutor(len(clients)) as pool:
+        list(pool.map(lambda client: client.run(requests // len(clients)), clients))
+    for client in clients:
+        client.close()
+
+
+def all_places_are_free(clients: list[Client], service: FakeService) -> None:
+    """As many can be answered at once as may be."""
+    before = len(service.requests)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        held = [pool.submit(clients[n % len(clients)].hold) for n in range(AT_ONCE)]
+        service.wait_for_requests(before + AT_ONCE)
+        service.let_go(AT_ONCE)
+        for each in held:
+            assert each.result().rstrip().endswith(b"data: [DONE]")
+
+
+def _until(met: Callable[[], bool], what: str) -> None:
+    """For what nobody tells: the system is asked again and again."""
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while not met():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        pause.wait(0.05)

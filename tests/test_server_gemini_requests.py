@@ -1,0 +1,327 @@
+"""Our Gemini API: parameters, schemas and tools, and what is refused, with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_gemini
+import pytest
+from fixtures import MakeHost
+from gemini_form import Api, model, serving, user
+
+from genai_host.api import ToolSchema
+from genai_host.server.gemini.schemas import json_schema
+from genai_host.server.given import Given
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import FakeService, json_reply
+
+HI = user("hi")
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with serving(
+        make_host, FakeModel(lambda heard: "{}" if heard.schema is not None else "yes")
+    ) as api:
+        yield api
+
+
+def violation(error: dict[str, Any]) -> str:
+    """The field that an error is about."""
+    (found,) = [each for each in error["details"] if each["@type"].endswith("BadRequest")]
+    field: str = found["fieldViolations"][0]["field"]
+    return field
+
+
+class TestParameters:
+    def test_all_of_them(self, api: Api) -> None:
+        config = {
+            "temperature": 0.5,
+            "topP": 0.9,
+            "topK": 40.0,
+            "maxOutputTokens": "100",
+            "stopSequences": ["X"],
+            "seed": 7,
+            "presencePenalty": 1,
+            "frequencyPenalty": -1,
+            "candidateCount": 1,
+            "responseModalities": ["TEXT"],
+            "responseLogprobs": False,
+        }
+        api.generate(HI, generationConfig=config, safetySettings=[{"category": "A"}])
+        assert api.fake.prompts[-1].parameters == {
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": 40,
+            "max_tokens": 100,
+            "stop": ["X"],
+            "seed": 7,
+            "presence_penalty": 1,
+            "frequency_penalty": -1,
+        }
+
+    def test_with_underscores(self, api: Api) -> None:
+        config = {"top_p": 0.9, "max_output_tokens": 100, "stop_sequences": None}
+        api.generate(HI, generation_config=config)
+        assert api.fake.prompts[-1].parameters == {"top_p": 0.9, "max_tokens": 100}
+
+    @pytest.mark.parametrize(
+        ("config", "field"),
+        [
+            ({"candidateCount": 2}, "generationConfig.candidateCount"),
+            ({"topK": 1.5}, "generationConfig.topK"),
+            ({"topK": "x"}, "generationConfig.topK"),
+            ({"topK": True}, "generationConfig.topK"),
+            ({"temperature": "0.5"}, "generationConfig.temperature"),
+            ({"stopSequences": "X"}, "generationConfig.stopSequences"),
+            ({"stop_sequences": [1]}, "generationConfig.stop_sequences[0]"),
+            ({"responseModalities": ["IMAGE"]}, "generationConfig.responseModalities"),
+            ({"responseLogprobs": True}, "generationConfig.responseLogprobs"),
+            ({"responseMimeType": "text/x.enum"}, "generationConfig.responseMimeType"),
+            ({"responseSchema": {}}, "generationConfig.responseMimeType"),
+            ({"topP": 1, "top_p": 1}, "generationConfig.top_p"),
+            ({"thinkingConfig": {"thinkingLevel": "some"}},
+             "generationConfig.thinkingConfig.thinkingLevel"),
+            ({"thinkingConfig": 1}, "generationConfig.thinkingConfig"),
+            ({"another": 1}, "generationConfig"),
+        ],
+    )  # fmt: skip
+    def test_that_are_wrong(self, api: Api, config: Any, field: str) -> None:
+        assert violation(api.refused(HI, generationConfig=config)) == field
+
+    @pytest.mark.parametrize(
+        "config",
+        [{"temperature": 5}, {"thinkingConfig": {"thinkingBudget": 5}}, {"maxOutputTokens": 0}],
+    )
+    def test_that_the_model_does_not_take(self, api: Api, config: Any) -> None:
+        error = api.refused(HI, generationConfig=config)
+        assert error["details"][0]["reason"] == "INVALID_PARAMETER"
+
+    def test_those_of_thinking_and_safety_reach_a_model_that_takes_them(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GEMINI_API_KEY", "key")
+        said = {"candidates": [{"content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}]}
+        body: dict[str, Any] = {
+            "contents": [HI],
+            "generationConfig": {
+                "thinkingConfig": {"includeThoughts": True, "thinkingLevel": "LOW"}
+            },
+            "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+        }
+        with FakeService([json_reply(said)]) as service:
+            monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
+            with serving(make_host, FakeModel(), gemini=genai_vendor_gemini) as api:
+                reply = api.call("generateContent", body, "gemini/gemini-new")
+                assert reply.status_code == 200, reply.text
+            (received,) = service.requests
+        assert received.json()["generationConfig"] == body["generationConfig"]
+        assert received.json()["safetySettings"] == body["safetySettings"]
+
+
+class TestSchemas:
+    def test_any_json(self, api: Api) -> None:
+        api.generate(HI, generationConfig={"responseMimeType": "application/json"})
+        assert api.fake.prompts[-1].schema == {}
+
+    def test_json_schema_is_left_as_it_is(self, api: Api) -> None:
+        schema = {"type": "object", "properties": {"max_items": {"const": 1}}}
+        config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+        api.generate(HI, generationConfig=config)
+        assert api.fake.prompts[-1].schema == schema
+
+    def test_geminis_form(self) -> None:
+        given = {
+            "type": "OBJECT",
+            "property_ordering": ["b", "a"],
+            "required": ["a"],
+            "nullable": False,
+            "properties": {
+                "a": {"type": "STRING", "format": "enum", "enum": ["x", "y"], "nullable": True},
+                "max_items": {"type": "ARRAY", "items": {"type": "integer"}, "max_items": "3"},
+                "c": {"type": "INTEGER", "format": "int32", "enum": ["1", "2"], "example": 1},
+                "d": {"anyOf": [{"type": "NUMBER"}, {"$ref": "#/$defs/e"}], "nullable": True},
+                "f": {"type": "TYPE_UNSPECIFIED", "title": "F", "default": 0},
+                "g": {"type": "OBJECT", "additionalProperties": {"type": "BOOLEAN"}},
+                "h": {"type": "OBJECT", "additionalProperties": False},
+                "i": {"type": "STRING", "format": "date-time", "pattern": "^a", "minLength": 1},
+            },
+            "$defs": {"e": {"type": "STRING"}},
+        }
+        assert json_schema(Given(given, "$", camel=True)) == {
+            "type": "object",
+            "required": ["a"],
+            "properties": {
+                "a": {"type": ["string", "null"], "enum": ["x", "y", None]},
+                "max_items": {"type": "array", "items": {"type": "integer"}, "maxItems": 3},
+                "c": {"type": "integer", "enum": [1, 2]},
+                "d": {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/e"}, {"type": "null"}]},
+                "f": {"title": "F", "default": 0},
+                "g": {"type": "object", "additionalProperties": {"type": "boolean"}},
+                "h": {"type": "object", "additionalProperties": False},
+                "i": {"type": "string", "format": "date-time", "pattern": "^a", "minLength": 1},
+            },
+            "$defs": {"e": {"type": "string"}},
+        }
+
+    @pytest.mark.parametrize(
+        ("schema", "field"),
+        [
+            ({"type": "TEXT"}, "responseSchema.type"),
+            ({"type": "OBJECT", "properties": {"a": 1}}, "responseSchema.properties.a"),
+            ({"type": "ARRAY", "minItems": "x"}, "responseSchema.minItems"),
+            ({"type": "STRING", "pattern": "("}, "responseSchema.pattern"),
+            ({"anyOf": {}}, "responseSchema.anyOf"),
+            ({"enum": 1}, "responseSchema.enum"),
+            ({"type": "INTEGER", "enum": ["NaN", "1e999"]}, ""),
+        ],
+    )
+    def test_that_are_wrong(self, api: Api, schema: Any, field: str) -> None:
+        config = {"responseMimeType": "application/json", "responseSchema": schema}
+        if not field:
+            reply = api.call("generateContent", {"contents": [HI], "generationConfig": config})
+            assert reply.status_code == 502  # "{}" is no such answer
+            return
+        assert violation(api.refused(HI, generationConfig=config)) == f"generationConfig.{field}"
+
+
+LOOK = {
+    "name": "look",
+    "description": "Look at it",
+    "parameters": {"type": "OBJECT", "properties": {"at": {"type": "STRING"}}},
+}
+HEAR = {"name": "hear", "parametersJsonSchema": {"type": "object"}}
+SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
+
+
+class TestTools:
+    def test_functions(self, make_host: MakeHost) -> None:
+        seen: list[Any] = []
+        with serving(make_host, FakeModel()) as api:
+            from genai_host.server.gemini.tools import tools_in
+
+            body = {"tools": [{"functionDeclarations": [LOOK]}, {"function_declarations": [HEAR]}]}
+            seen += tools_in(Given(body, "$", camel=True))
+            api.generate(HI, **body)
+            assert api.fake.prompts[-1].tools == ("look", "hear")
+        assert seen == [
+            ToolSchema("look", "Look at it", SCHEMA),
+            ToolSchema("hear", "", {"type": "object"}),
+        ]
+
+    @pytest.mark.parametrize(
+        ("config", "tools", "choice"),
+        [
+            ({}, ("look", "hear"), None),
+            ({"mode": "AUTO"}, ("look", "hear"), "auto"),
+            ({"mode": "NONE"}, ("look", "hear"), "none"),
+            ({"mode": "ANY"}, ("look", "hear"), "required"),
+            ({"mode": "VALIDATED", "allowedFunctionNames": ["hear"]}, ("hear",), "auto"),
+            ({"mode": "ANY", "allowedFunctionNames": ["hear"]}, ("hear",), "hear"),
+            ({"mode": "ANY", "allowed_function_names": ["hear", "look"]}, ("look", "hear"),
+             "required"),
+        ],
+    )  # fmt: skip
+    def test_which_may_be_called(self, config: Any, tools: Any, choice: str | None) -> None:
+        from genai_host.server.gemini.tools import chosen, tools_in
+
+        body = Given(
+            {
+                "tools": [{"functionDeclarations": [LOOK, HEAR]}],
+                "toolConfig": {"functionCallingConfig": config},
+            },
+            "$",
+            camel=True,
+        )
+        allowed, found = chosen(body, tools_in(body))
+        assert tuple(tool.name for tool in allowed) == tools
+        assert found == choice
+
+    @pytest.mark.parametrize(
+        ("more", "field"),
+        [
+            ({"tools": [{"googleSearch": {}}]}, "tools[0].googleSearch"),
+            ({"tools": [{"code_execution": {}}]}, "tools[0].code_execution"),
+            ({"tools": {}}, "tools"),
+            ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0]"),
+            ({"tools": [{"functionDeclarations": [LOOK, LOOK]}]}, "tools"),
+            ({"tools": [{"functionDeclarations": [{**LOOK, "parametersJsonSchema": {}}]}]},
+             "tools[0].functionDeclarations[0].parametersJsonSchema"),
+            ({"tools": [{"functionDeclarations": [{**HEAR, "behavior": "NON_BLOCKING"}]}]},
+             "tools[0].functionDeclarations[0].behavior"),
+            ({"tools": [{"functionDeclarations": [
+                {"name": "a", "parametersJsonSchema": {"properties": {"x": 1}}}]}]},
+             "tools[0].functionDeclarations[0].parametersJsonSchema.properties.x"),
+            ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
+             "toolConfig.functionCallingConfig.mode"),
+            ({"toolConfig": {"functionCallingConfig": {"mode": "SOME"}}},
+             "toolConfig.functionCallingConfig.mode"),
+            ({"toolConfig": {"functionCallingConfig": {"allowedFunctionNames": ["x"]}}},
+             "toolConfig.functionCallingConfig.allowedFunctionNames[0]"),
+            ({"toolConfig": {"retrievalConfig": {"languageCode": "de"}}},
+             "toolConfig.retrievalConfig"),
+        ],
+    )  # fmt: skip
+    def test_that_are_refused(self, api: Api, more: Any, field: str) -> None:
+        assert violation(api.refused(HI, **more)) == field
+
+
+class TestContentsThatAreRefused:
+    @pytest.mark.parametrize(
+        ("contents", "field"),
+        [
+            ([], "contents"),
+            (["hi"], "contents[0]"),
+            ([{"role": "system", "parts": []}], "contents[0].role"),
+            ([{"role": "user"}], "contents[0].parts"),
+            ([user({})], "contents[0].parts[0]"),
+            ([user({"text": 1})], "contents[0].parts[0].text"),
+            ([user({"text": "a", "inlineData": {}})], "contents[0].parts[0]"),
+            ([user({"text": "a", "videoMetadata": {"fps": 1}})],
+             "contents[0].parts[0].videoMetadata"),
+            ([user({"text": "a", "else": 1})], "contents[0].parts[0]"),
+            ([user({"inlineData": {"mimeType": "image/png", "data": "!"}})],
+             "contents[0].parts[0].inlineData.data"),
+            ([user({"inlineData": {"data": "AAAA"}})], "contents[0].parts[0].inlineData"),
+            ([user({"fileData": {"fileUri": "file:///etc/passwd"}})],
+             "contents[0].parts[0].fileData.fileUri"),
+            ([user({"functionCall": {"name": "a"}})], "contents[0].parts[0]"),
+            ([model({"functionResponse": {"name": "a"}})], "contents[0].parts[0]"),
+            ([model({"functionCall": {"args": {}}})], "contents[0].parts[0].functionCall.name"),
+            ([model({"functionCall": {"name": "a", "args": []}})],
+             "contents[0].parts[0].functionCall.args"),
+            ([user({"functionResponse": {"name": "a", "response": {}}})],
+             "contents[0].parts[0].functionResponse"),
+            ([model({"executableCode": {"code": "1"}})], "contents[0].parts[0].executableCode"),
+        ],
+    )  # fmt: skip
+    def test_where(self, api: Api, contents: Any, field: str) -> None:
+        assert violation(api.refused(*contents)) == field
+
+    @pytest.mark.parametrize(
+        ("more", "field"),
+        [
+            ({"cachedContent": "cachedContents/a"}, "cachedContent"),
+            ({"systemInstruction": {"parts": [{"inlineData": {}}]}}, "systemInstruction.parts[0]"),
+            ({"another": 1}, ""),
+        ],
+    )
+    def test_beside_them(self, api: Api, more: Any, field: str) -> None:
+        assert violation(api.refused(HI, **more)) == field
+
+    def test_what_says_nothing_is_taken(self, api: Api) -> None:
+        api.generate(HI, labels={"a": "b"}, store=False, cachedContent=None, model="models/fake")
+
+    def test_no_object(self, api: Api) -> None:
+        for body in (b"[]", b"1", b"{", b"\xff", b"[" * 5000):
+            url = f"{api.url}/v1beta/models/fake:generateContent"
+            assert api.client.post(url, data=body).status_code == 400
+
+    def test_what_is_nested_too_deeply(self, api: Api) -> None:
+        args: dict[str, Any] = {}
+        for _ in range(200):
+            args = {"a": args}
+        assert (
+            "levels" in api.refused(model({"functionCall": {"name": "a", "args": args}}))["message"]
+        )

@@ -1,0 +1,135 @@
+"""What the APIs of the server read requests with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from genai_host.api import Message, RouteRequest, Text
+from genai_host.api.json_text import write_json
+from genai_host.cancellation import Cancellation
+from genai_host.errors import InvalidData
+from genai_host.server.given import MOST_LEVELS, Given, body_of
+from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.pairing import Pairing, together
+
+
+@contextmanager
+def wrong(*, path: str) -> Iterator[None]:
+    with pytest.raises(InvalidData) as caught:
+        yield
+    assert caught.value.path == path
+
+
+class TestFields:
+    def test_either_spelling(self) -> None:
+        given = Given({"top_p": 1, "topK": 2, "a_b_c": None}, "$", camel=True)
+        assert (given.number("topP"), given.whole("topK")) == (1, 2)
+        assert "aBC" not in given
+        assert given.at("topP") == "$.top_p"
+        with wrong(path="$.topP"):
+            Given({"top_p": 1, "topP": 1}, "$", camel=True)
+
+    @pytest.mark.parametrize(
+        ("read", "value"),
+        [
+            ("text", 1),
+            ("flag", 0),
+            ("whole", 1.5),
+            ("whole", True),
+            ("whole", "1.0"),
+            ("whole", "9" * 19),
+            ("number", True),
+            ("number", "1"),
+            ("data", "!"),
+            ("data", "A"),
+            ("values", {}),
+            ("object", []),
+            ("mapping", []),
+            ("refuse", "x"),
+        ],
+    )
+    def test_of_the_wrong_kind(self, read: str, value: Any) -> None:
+        with wrong(path="$.a"):
+            getattr(Given({"a": value}, "$"), read)("a")
+
+    def test_what_nobody_read(self) -> None:
+        given = Given({"a": 1, "b": None, "c": 2}, "$.d")
+        given.raw("a")
+        with wrong(path="$.d"):
+            given.nothing_else()
+        given.raw("c")
+        given.nothing_else()
+
+    def test_base64_of_either_alphabet(self) -> None:
+        given = Given({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
+        assert {given.data(name) for name in "abc"} == {b"\xfb\xff"}
+
+    @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS + 2])
+    def test_depth(self, levels: int) -> None:
+        value: Any = 1
+        for _ in range(levels):
+            value = {"a": value}
+        with Cancellation() as limits:
+            request = RouteRequest("POST", "/", body=write_json(value), limits=limits)
+            if levels < MOST_LEVELS:
+                assert body_of(request).value == value
+                return
+            with wrong(path="$"):
+                body_of(request)
+
+
+class TestPairing:
+    def test_by_id_then_by_name_then_by_order(self) -> None:
+        pairing = Pairing()
+        assert pairing.call("x", "look") == "x"
+        second, third = pairing.call("", "look"), pairing.call("", "hear")
+        assert pairing.result("", "hear", "$") == (third, "hear")
+        assert pairing.result("x", "", "$") == ("x", "look")
+        assert pairing.result("", "", "$") == (second, "look")
+        with wrong(path="$.here"):
+            pairing.result("", "look", "$.here")
+
+    def test_ids_that_come_again(self) -> None:
+        pairing = Pairing()
+        first = pairing.call("x", "look")
+        assert pairing.result("x", "look", "$") == (first, "look")
+        second = pairing.call("x", "look")
+        assert second != first
+        assert pairing.result("x", "look", "$") == (second, "look")
+        assert pairing.call("call_1", "look") != second
+
+    def test_many(self) -> None:
+        """Each takes its own time and not that of all others."""
+        pairing = Pairing()
+        calls = [pairing.call("", "look") for _ in range(20_000)]
+        assert [pairing.result("", "look", "$")[0] for _ in calls] == calls
+
+    def test_together(self) -> None:
+        roles: Any = ["user", "user", "tool", "tool", "user"]
+        said = [Message(role, str(number)) for number, role in enumerate(roles)]
+        assert together(said, "tool") == [
+            said[0],
+            said[1],
+            Message("tool", [Text("2"), Text("3")]),
+            said[4],
+        ]
+
+
+class TestTools:
+    def test_that_are_wrong(self) -> None:
+        with wrong(path="$.t"):
+            offered_tool("", "", None, "$.t")
+        with wrong(path="$.t"):
+            offered_tool("a", "", {"type": "array"}, "$.t")
+        with wrong(path="$.t.properties.b"):
+            offered_tool("a", "", {"properties": {"b": 1}}, "$.t")
+
+    def test_too_many(self) -> None:
+        with wrong(path="$.tools"):
+            each_once((offered_tool(str(n), "", None, "$") for n in range(513)), "$.tools")
+        with wrong(path="$.tools"):
+            each_once([offered_tool("a", "", None, "$")] * 2, "$.tools")

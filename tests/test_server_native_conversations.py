@@ -1,0 +1,334 @@
+"""Conversations over the native API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from native_form import Api, native_api, served
+
+from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Turn, Wait
+from genai_host.errors import Unavailable
+from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing.fake_service import HANG
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+    with native_api(make_host, tmp_path, extra=MadePlugin(features=FEATURES)) as api:
+        yield api
+
+
+def waits(turn: Turn[NoSettings]) -> Story:
+    value = yield from Wait("number", {"least": 3})
+    return Answer(f"it is {value}")
+
+
+def draws(turn: Turn[NoSettings]) -> Story:
+    yield from ()
+    pictures = [Image(b"\x89PNG", "image/png"), Image(b"<svg/>", "image/svg+xml")]
+    return Answer("look", pictures=pictures)
+
+
+FEATURES = [
+    Feature("waits", NoSettings, waits, roles={}),
+    Feature("draws", NoSettings, draws, roles={}),
+]
+
+
+def test_a_conversation_from_its_beginning_to_its_end(api: Api) -> None:
+    path = api.opened(title="mine", parameters={"temperature": 0.5})
+    assert api.said(path)["answer"]["summary"] == "hi"
+    shown = api.get(path)
+    assert (shown["title"], shown["status"]) == ("mine", "idle")
+    assert shown["parameters"] == {"temperature": 0.5}
+    [turn] = shown["turns"]
+    assert turn["status"] == "answered"
+    assert turn["message"]["content"] == [{"type": "text", "text": "hi"}]
+    assert "details" not in turn["answer"]
+    assert api.get(f"{path}?details=true")["turns"][0]["answer"]["details"]
+    api.patch(path, {"title": "ours", "parameters": {"temperature": None, "top_p": 1}})
+    shown = api.get(path)
+    assert (shown["title"], shown["parameters"]) == ("ours", {"top_p": 1})
+    assert api.send("DELETE", path).status_code == 204
+    assert api.refused("GET", path) == (404, "not_found")
+
+
+def test_a_turn_as_it_comes(api: Api) -> None:
+    path = api.opened()
+    events = api.events(f"{path}/turns", {"message": "a rather long message"})
+    names = [name for name, _ in events]
+    assert names[0] == "turn"
+    assert names[-1] == "answer"
+    assert {*names} == {"turn", "delta", "step", "answer"}
+    text = "".join(data.get("text", "") for name, data in events if name == "delta")
+    assert text == events[-1][1]["summary"] == "a rather long message"
+    assert events[-1][1]["details"]
+
+
+def test_what_is_wrong_is_a_status_and_what_fails_later_an_event(api: Api) -> None:
+    path = api.opened()
+    wrong = {"message": "hi", "stream": True, "context": 3}
+    assert api.refused("POST", f"{path}/turns", wrong)[0] == 400
+    api.fake.faults[0] = Unavailable("away")
+    *_, (name, data) = api.events(f"{path}/turns", {"message": "hi"})
+    assert (name, data["code"], data["message"]) == ("error", "unavailable", "away")
+    api.fake.faults[1] = Unavailable("away")
+    assert api.refused("POST", f"{path}/turns", {"message": "hi"}) == (503, "unavailable")
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "failed"]
+
+
+def test_a_turn_is_said_again_and_taken_back(api: Api) -> None:
+    path = api.opened()
+    api.said(path, "one")
+    api.said(path, "two", again=True)
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["replaced", "answered"]
+    message = api.post(f"{path}/undo")["message"]
+    assert message["content"][0]["text"] == "two"
+    assert api.post(f"{path}/undo")["message"] is None
+
+
+def test_a_turn_waits_and_goes_on(api: Api) -> None:
+    path = api.opened(feature="waits")
+    paused = api.said(path)
+    assert paused["status"] == "waiting"
+    assert paused["waiting"] == {"kind": "number", "payload": {"least": 3}}
+    shown = api.get(path)
+    assert (shown["status"], shown["waiting"]["kind"]) == ("waiting", "number")
+    assert api.refused("POST", f"{path}/turns", {"message": "hi"})[0] == 409
+    done = api.post(f"{path}/resume", {"result": 5})
+    assert done["answer"]["summary"] == "it is 5"
+
+
+def test_a_turn_that_waits_is_told_in_a_stream(api: Api) -> None:
+    path = api.opened(feature="waits")
+    *_, (name, data) = api.events(f"{path}/turns", {"message": "hi"})
+    assert (name, data["kind"]) == ("waiting", "number")
+    *_, (name, data) = api.events(f"{path}/resume", {"result": 4})
+    assert (name, data["summary"]) == ("answer", "it is 4")
+
+
+def test_a_turn_that_waits_is_dropped(api: Api) -> None:
+    path = api.opened(feature="waits")
+    api.said(path)
+    assert api.post(f"{path}/drop")["turns"][0]["status"] == "failed"
+
+
+def test_one_turn_at_a_time_and_it_can_be_cancelled(api: Api) -> None:
+    path = api.opened()
+    api.fake.faults[0] = HANG
+    found: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: found.append(api.refused("POST", f"{path}/turns", {"message": "hi"}))
+    )
+    thread.start()
+    assert api.fake.hanging.wait(30)
+    with served(api.host, api.fake) as other:
+        assert other.post(f"{path}/cancel") == {"cancelled": False}  # it is another server's
+    # a session of requests is one thread's alone
+    with_own = Api(api.url, api.fake, api.host, type(api.client)())
+    with with_own.client:
+        assert with_own.refused("POST", f"{path}/turns", {"message": "hi"}) == (
+            409,
+            "conversation_busy",
+        )
+        assert with_own.get(path)["status"] == "running"
+        assert with_own.post(f"{path}/cancel") == {"cancelled": True}
+        thread.join(30)
+        assert found == [(409, "cancelled")]
+        assert with_own.post(f"{path}/cancel") == {"cancelled": False}
+
+
+def test_a_client_that_leaves_a_stream_cancels_the_turn(api: Api) -> None:
+    path = api.opened()
+    api.fake.answer = lambda heard: "a long answer " * 200_000
+    with api.client.post(
+        f"{api.url}/api/v1{path}/turns", json={"message": "hi", "stream": True}, stream=True
+    ) as reply:
+        next(reply.iter_content(100))
+    for _ in range(200):
+        if api.get(path)["status"] != "running":
+            break
+    [turn] = api.get(path)["turns"]
+    assert (turn["status"], turn["error"]["code"]) == ("failed", "cancelled")
+    assert turn["partial"]
+
+
+def test_conversations_are_listed_page_by_page_and_found(api: Api) -> None:
+    paths = [api.opened() for _ in range(3)]
+    api.said(paths[0], "where is the needle")
+    page = api.get("/conversations?limit=2")
+    assert len(page["data"]) == 2
+    rest = api.get(f"/conversations?limit=2&after={page['next']}")
+    assert rest["next"] is None
+    ids = [each["id"] for each in page["data"] + rest["data"]]
+    assert {f"/conversations/{id}" for id in ids} == {*paths}
+    [found, *_] = api.get("/conversations?search=needle")["data"]
+    assert f"/conversations/{found['conversation']}" == paths[0]
+
+
+def test_turns_come_page_by_page(api: Api) -> None:
+    path = api.opened()
+    for number in range(5):
+        api.said(path, str(number))
+    last = api.get(f"{path}?limit=2")
+    assert [turn["turn"] for turn in last["turns"]] == [3, 4]
+    assert last["more"]
+    first = api.get(f"{path}?limit=10&before=3")
+    assert [turn["turn"] for turn in first["turns"]] == [0, 1, 2]
+    assert not first["more"]
+
+
+def test_a_message_has_parts(api: Api) -> None:
+    path = api.opened()
+    api.said(path, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
+    api.said(path, {"role": "user", "content": [{"type": "text", "text": "c"}]})
+    assert [heard.text for heard in api.fake.prompts] == ["ab", "c"]
+
+
+def test_data_is_of_the_schema_that_is_asked_for(api: Api) -> None:
+    api.fake.answer = lambda heard: '{"city": "Oslo"}'
+    schema = {"type": "object", "required": ["city"]}
+    assert api.said(api.opened(), returns=schema)["answer"]["data"] == {"city": "Oslo"}
+
+
+def test_pictures_are_never_what_runs(api: Api) -> None:
+    path = api.opened(feature="draws")
+    assert len(api.said(path)["answer"]["pictures"]) == 2
+    kinds = [
+        api.send("GET", f"{path}/pictures/0/{number}").headers["content-type"] for number in (0, 1)
+    ]
+    assert kinds == ["image/png", "application/octet-stream"]
+    assert api.refused("GET", f"{path}/pictures/0/2") == (404, "not_found")
+
+
+def test_exports(api: Api) -> None:
+    path = api.opened()
+    api.said(path)
+    assert api.get(f"{path}/export")
+    assert "hi" in api.send("GET", f"{path}/export?format=markdown").text
+    assert api.refused("GET", f"{path}/export?format=pdf")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"feature": "nobody"}, 404),
+        ({"model": "nobody"}, 404),
+        ({"model": 3}, 400),
+        ({"parameters": []}, 400),
+        ({"parameters": {"nonsense": 1}}, 400),
+        ({"settings": {"nonsense": 1}}, 400),
+        ({"models": {"main": 3}}, 400),
+        ({"models": {"nobody": "fake"}}, 400),
+        ({"tools": "all"}, 400),
+        ({"nonsense": 1}, 400),
+        ([], 400),
+    ],
+)
+def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
+    assert api.refused("POST", "/conversations", body)[0] == status
+    assert api.get("/conversations")["data"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"message": ""},
+        {"message": []},
+        {"message": 3},
+        {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
+        {"message": [{"type": "nonsense"}]},
+        {"message": "x", "context": []},
+        {"message": "x", "returns": 3},
+        {"message": "x", "stream": "yes"},
+        {"message": "x", "nonsense": 1},
+    ],
+)
+def test_what_is_wrong_begins_no_turn(api: Api, body: Any) -> None:
+    path = api.opened()
+    assert api.refused("POST", f"{path}/turns", body)[0] == 400
+    assert api.get(path)["turns"] == []
+
+
+def test_without_a_store_nothing_is_kept_and_that_is_said(make_host: MakeHost) -> None:
+    with served(make_host(fake=FakeModel()), FakeModel()) as api:
+        assert api.refused("POST", "/conversations", {}) == (400, "configuration")
+        assert api.get("")["keeps"] is False
+
+
+OWNED = [
+    ("GET", "", None),
+    ("PATCH", "", {"title": "theirs"}),
+    ("PATCH", "", {"parameters": {"top_p": 1}}),
+    ("DELETE", "", None),
+    ("POST", "/turns", {"message": "x"}),
+    ("POST", "/turns", {"message": "x", "stream": True}),
+    ("POST", "/resume", {"result": 1}),
+    ("POST", "/cancel", {}),
+    ("POST", "/undo", {}),
+    ("POST", "/drop", {}),
+    ("GET", "/export", None),
+    ("GET", "/pictures/0/0", None),
+]
+
+
+@pytest.mark.parametrize(("method", "below", "body"), OWNED)
+def test_what_is_of_another_is_not_there(api: Api, method: str, below: str, body: Any) -> None:
+    with served(api.host, api.fake, "ann") as ann, served(api.host, api.fake, "bob") as bob:
+        path = ann.opened(title="hers")
+        ann.said(path)
+        before, calls = ann.get(path), api.fake.calls
+        assert bob.refused(method, path + below, body) == (404, "not_found")
+        assert bob.get("/conversations")["data"] == []
+        assert bob.get("/conversations?search=hi")["data"] == []
+        job = {"conversation": path.rpartition("/")[2], "message": "x"}
+        assert bob.refused("POST", "/jobs", job) == (404, "not_found")
+        assert ann.get(path) == before
+        assert api.fake.calls == calls
+
+
+values = some.recursive(
+    some.none() | some.booleans() | some.integers(-9, 9) | some.text(max_size=5)
+    | some.sampled_from(["user", "text", "chat", "fake"]),
+    lambda inner: some.lists(inner, max_size=3)
+    | some.dictionaries(
+        some.sampled_from(["role", "content", "type", "text", "main", "temperature", "x"]),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+fields = some.sampled_from(
+    ["feature", "model", "provider", "models", "parameters", "settings", "tools", "title",
+     "message", "again", "context", "returns", "stream", "result", "conversation", "x"]
+)  # fmt: skip
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(body=some.dictionaries(fields, values, max_size=5) | values)
+def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None:
+    path = api.opened()
+    for method, where in (
+        ("POST", "/conversations"),
+        ("PATCH", path),
+        ("POST", f"{path}/turns"),
+        ("POST", f"{path}/resume"),
+        ("POST", "/jobs"),
+    ):
+        assert api.send(method, where, body).status_code < 500
+
+
+def test_a_message_of_the_assistant_is_none(api: Api) -> None:
+    said = {"role": "assistant", "content": [{"type": "text", "text": "x"}]}
+    assert api.refused("POST", f"{api.opened()}/turns", {"message": said})[0] == 400
+    assert Message("user", "x").role == "user"

@@ -1,0 +1,112 @@
+"""What there is, and instances of providers, over the native API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fixtures import MakeHost
+from native_form import Api, native_api, served
+
+from genai_host.config import read_config
+from genai_host.testing import FakeModel
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+    import genai_vendor_openai
+
+    with native_api(make_host, tmp_path, openai=genai_vendor_openai) as api:
+        yield api
+
+
+def test_what_there_is(api: Api) -> None:
+    assert api.get("")["keeps"] is True
+    assert {"mock", "chat", "fake"} <= {row["name"] for row in api.get("/plugins")["data"]}
+    assert "chat" in [row["name"] for row in api.get("/features")["data"]]
+    assert api.get("/features/chat")["runs"] is True
+    assert "fake" in [row["name"] for row in api.get("/models")["data"]]
+    assert "openai" in [row["name"] for row in api.get("/providers")["data"]]
+    assert api.refused("GET", "/features/nobody") == (404, "not_found")
+
+
+def test_settings_have_a_schema_and_secrets_are_only_written(api: Api) -> None:
+    [openai] = [row for row in api.get("/providers")["data"] if row["name"] == "openai"]
+    key = openai["settings"]["properties"]["api_key"]
+    assert key["writeOnly"] is True
+    chat = api.get("/features/chat")["settings"]["properties"]
+    assert chat["keep_history"]["type"] == "boolean"
+    assert chat["keep_history"]["default"] is True
+    assert chat["keep_history"]["description"]
+
+
+def test_routes_say_what_runs_and_why_not(api: Api) -> None:
+    every = api.get("/routes")["data"]
+    assert any(row["reasons"] for row in every if not row["runs"])
+    running = api.get("/routes?runs=true&operation=chat")["data"]
+    assert running
+    assert all(row["runs"] and row["for"] == "chat" for row in running)
+    fake = next(row for row in api.get("/routes?model=fake")["data"] if row["runs"])
+    assert fake["parameters"]["temperature"]["type"] == "number"
+    assert api.refused("GET", "/routes?model=nobody")[0] == 404
+    assert api.refused("GET", "/routes?operation=sing")[0] == 400
+
+
+def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
+    made = api.post(
+        "/instances",
+        {
+            "name": "mine",
+            "type": "openai-compatible",
+            "settings": {"base_url": "http://127.0.0.1:1/v1", "api_key": "sk-secret-canary"},
+        },
+    )
+    assert made["settings"] == {"base_url": "http://127.0.0.1:1/v1"}
+    assert made["status"] == "runs"
+    file = read_config().file
+    assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
+    assert "sk-secret-canary" not in api.send("GET", "/instances").text
+    assert any(row["provider"] == "mine" for row in api.get("/routes?provider=mine")["data"])
+    changed = api.patch("/instances/mine", {"settings": {"base_url": "http://127.0.0.1:2/v1"}})
+    assert changed["settings"]["base_url"] == "http://127.0.0.1:2/v1"
+    assert api.patch("/instances/mine", {"enabled": False})["status"] == "disabled"
+    assert api.patch("/instances/mine", {"enabled": True})["status"] == "runs"
+    assert api.send("DELETE", "/instances/mine").status_code == 204
+    assert api.refused("GET", "/instances/mine") == (404, "not_found")
+    assert "mine" not in read_config().providers
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "Mine!", "type": "openai-compatible"},
+        {"name": "mine", "type": "nobody"},
+        {"name": "mine", "type": "openai-compatible", "settings": {"nonsense": 1}},
+        {"name": "mine", "type": "openai-compatible", "settings": {"api_key": 3}},
+        {"name": "mine"},
+        [],
+    ],
+)
+def test_what_is_wrong_makes_no_instance(api: Api, body: object) -> None:
+    assert api.refused("POST", "/instances", body)[0] == 400
+    assert api.refused("GET", "/instances/mine") == (404, "not_found")
+
+
+def test_only_who_runs_the_server_changes_its_configuration(api: Api) -> None:
+    with served(api.host, api.fake, "ann") as ann:
+        body = {"name": "mine", "type": "openai-compatible"}
+        assert ann.refused("POST", "/instances", body) == (403, "forbidden")
+        assert ann.refused("PATCH", "/instances/mock", {"enabled": False}) == (403, "forbidden")
+        assert ann.refused("DELETE", "/instances/mock") == (403, "forbidden")
+
+
+def test_a_configuration_that_is_read_only_stays(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENAI_HOST_READ_ONLY", "true")
+    with native_api(make_host, tmp_path, FakeModel()) as api:
+        body = {"name": "mine", "type": "mock"}
+        assert api.refused("POST", "/instances", body) == (403, "forbidden")
+    assert os.environ["GENAI_HOST_READ_ONLY"] == "true"

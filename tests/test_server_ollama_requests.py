@@ -1,0 +1,319 @@
+"""Our Ollama API: options, what is refused, embeddings, lists; and that no request breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import genai_vendor_ollama
+import pytest
+from fixtures import MakeHost
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ollama_form import HI, Api, serving
+
+from genai_host.api import RouteRequest
+from genai_host.api.json_text import write_json
+from genai_host.cancellation import Cancellation
+from genai_host.http_routes import HttpRoutes
+from genai_host.server.ollama.routes import ROUTES
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_service import FakeService, json_reply
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    fake = FakeModel(lambda heard: "yes" if heard.schema is None else "{}")
+    with serving(make_host, fake) as api:
+        yield api
+
+
+class TestOptions:
+    def test_all_that_the_model_takes(self, api: Api) -> None:
+        options = {
+            "temperature": 0,
+            "top_p": 1,
+            "top_k": 40,
+            "num_predict": 100,
+            "stop": ["X"],
+            "seed": 7,
+            "presence_penalty": 0.5,
+            "frequency_penalty": 0,
+        }
+        api.chat(HI, options=options)
+        options["max_tokens"] = options.pop("num_predict")
+        assert api.fake.prompts[-1].parameters == options
+
+    def test_those_that_say_nothing_or_are_about_the_machine(self, api: Api) -> None:
+        options = {
+            "num_predict": -1,
+            "top_k": 0,
+            "min_p": 0.0,
+            "typical_p": 1,
+            "repeat_penalty": 1,
+            "mirostat": 0,
+            "num_ctx": 4096,
+            "num_gpu": 1,
+            "low_vram": True,
+            "unheard_of": {},
+            "stop": None,
+        }
+        api.chat(HI, options=options, keep_alive="5m", truncate=True, unheard_of=1)
+        assert api.fake.prompts[-1].parameters == {}
+
+    @pytest.mark.parametrize(
+        ("options", "told"),
+        [
+            ({"min_p": 0.5}, "min_p"),
+            ({"mirostat": 2}, "mirostat"),
+            ({"temperature": 5}, "temperature"),
+            ({"temperature": "x"}, "$.options.temperature"),
+            ({"top_k": 1.5}, "$.options.top_k"),
+            ({"stop": "x"}, "$.options.stop"),
+            ({"num_predict": 0}, "max_tokens"),
+            ([], "$.options"),
+        ],
+    )
+    def test_that_are_wrong(self, api: Api, options: Any, told: str) -> None:
+        assert told in api.refused(HI, options=options)
+
+    def test_ollamas_own_reach_it(
+        self, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = {"message": {"role": "assistant", "content": "so"}, "done": True}
+        options = {"num_ctx": 4096, "min_p": 0.5, "num_predict": 9, "repeat_penalty": 1}
+        with FakeService([json_reply(said)]) as service:
+            monkeypatch.setenv("OLLAMA_HOST", service.url)
+            with serving(make_host, FakeModel(), ollama=genai_vendor_ollama) as api:
+                api.chat(HI, model="ollama/some", options=options, think="low")
+            (received,) = service.requests
+        assert received.json()["options"] == options
+        assert received.json()["think"] == "low"
+
+
+class TestThinking:
+    @pytest.mark.parametrize("think", [True, False, None])
+    def test_of_a_model_that_does(self, api: Api, think: Any) -> None:
+        api.chat(HI, think=think)
+        assert api.fake.prompts[-1].parameters == {}
+
+    @pytest.mark.parametrize("think", [1, "some", [], {}])
+    def test_that_is_wrong(self, api: Api, think: Any) -> None:
+        assert "$.think" in api.refused(HI, think=think)
+
+    def test_how_much(self, api: Api) -> None:
+        assert "reasoning_effort" in api.refused(HI, think="high")  # which it does not take
+
+
+class TestFormats:
+    def test_json(self, api: Api) -> None:
+        api.chat(HI, format="json")
+        assert api.fake.prompts[-1].schema == {"type": "object"}
+
+    def test_a_schema(self, api: Api) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+        assert api.chat(HI, format=schema)["message"]["content"] == "{}"
+        assert api.fake.prompts[-1].schema == schema
+
+    @pytest.mark.parametrize("none", ["", None])
+    def test_none(self, api: Api, none: Any) -> None:
+        api.chat(HI, format=none)
+        assert api.fake.prompts[-1].schema is None
+
+    @pytest.mark.parametrize("wrong", ["xml", 1, [], {"type": 1}, {"properties": {"a": 1}}])
+    def test_wrong(self, api: Api, wrong: Any) -> None:
+        assert "$.format" in api.refused(HI, format=wrong)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("message", "told"),
+        [
+            ("hi", "$.messages[0]"),
+            ({"content": "hi"}, "$.messages[0].role"),
+            ({"role": "developer"}, "$.messages[0].role"),
+            ({"role": "user", "content": [{"type": "text"}]}, "$.messages[0].content"),
+            ({"role": "user", "images": ["!"]}, "$.messages[0].images[0]"),
+            ({"role": "user", "images": ["AAAA"]}, "$.messages[0].images[0]"),
+            ({"role": "user", "images": [1]}, "$.messages[0].images[0]"),
+            ({"role": "user", "tool_calls": [{"function": {"name": "a"}}]},
+             "$.messages[0].tool_calls"),
+            ({"role": "assistant", "tool_calls": [{}]}, "$.messages[0].tool_calls[0]"),
+            ({"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{}"}}]},
+             "$.messages[0].tool_calls[0].function.arguments"),
+            ({"role": "tool", "tool_name": "a", "content": "1"}, "$.messages[0]"),
+        ],
+    )  # fmt: skip
+    def test_messages(self, api: Api, message: Any, told: str) -> None:
+        assert f"(at {told})" in api.refused(message)
+
+    @pytest.mark.parametrize(
+        ("more", "told"),
+        [
+            ({"model": ""}, "$.model"),
+            ({"model": ":latest"}, "$.model"),
+            ({"model": 1}, "$.model"),
+            ({"stream": "yes"}, "$.stream"),
+            ({"logprobs": True}, "$.logprobs"),
+            ({"tools": [{"type": "other"}]}, "$.tools[0].type"),
+            ({"tools": [{}]}, "$.tools[0]"),
+            ({"tools": [{"function": {"name": ""}}]}, "$.tools[0].function.parameters"),
+            ({"tools": [{"function": {"name": "a", "parameters": {"type": "array"}}}]},
+             "$.tools[0].function.parameters"),
+        ],
+    )  # fmt: skip
+    def test_beside_them(self, api: Api, more: Any, told: str) -> None:
+        assert f"(at {told})" in api.refused(HI, **more)
+
+    def test_a_feature_that_nobody_has(self, api: Api) -> None:
+        assert api.post("chat", model="feature:nobody", messages=[HI]).status_code == 404
+
+    def test_managing_models(self, api: Api) -> None:
+        for path in ("pull", "push", "create", "copy", "blobs/sha256:aa"):
+            reply = api.post(path)
+            assert reply.status_code == 405
+            assert "not managed here" in reply.json()["error"]
+        reply = api.client.delete(f"{api.url}/api/delete", json={"model": "fake"})
+        assert reply.status_code == 405
+
+
+class TestEmbeddings:
+    def test_several(self, api: Api) -> None:
+        reply = api.post("embed", model="fake-embed", input=["a", "b"], truncate=True).json()
+        expected = api.host.embed(["a", "b"], model="fake-embed").vectors
+        assert reply["embeddings"] == [list(each) for each in expected]
+        assert reply["model"] == "fake-embed"
+        assert reply["total_duration"] > 0
+
+    def test_one(self, api: Api) -> None:
+        reply = api.post("embed", model="fake-embed:latest", input="a").json()
+        assert [reply["embeddings"][0]] == reply["embeddings"]
+        before = api.post("embeddings", model="fake-embed", prompt="a", options={"num_ctx": 1})
+        assert before.json() == {"embedding": reply["embeddings"][0]}
+
+    def test_none(self, api: Api) -> None:
+        assert api.post("embed", model="fake-embed", input=[]).json()["embeddings"] == []
+        assert api.post("embeddings", model="fake-embed").json() == {"embedding": []}
+
+    @pytest.mark.parametrize(
+        ("more", "status"),
+        [
+            ({"input": [1]}, 400),
+            ({"input": {}}, 400),
+            ({"input": ["a"] * 2049}, 400),
+            ({"input": "a", "dimensions": 4}, 400),
+            ({"input": "a", "model": "fake"}, 404),
+            ({"input": "a", "model": "feature:chat"}, 404),
+        ],
+    )
+    def test_that_are_refused(self, api: Api, more: Any, status: int) -> None:
+        assert api.post("embed", **{"model": "fake-embed", **more}).status_code == status
+
+
+class TestLists:
+    def test_all(self, api: Api) -> None:
+        models = {each["name"]: each for each in api.get("tags")["models"]}
+        assert models["fake@fake"]["capabilities"] == ["completion", "tools", "vision", "thinking"]
+        assert models["fake-embed@fake"]["capabilities"] == ["embedding"]
+        assert "feature:chat" in models
+        assert "fake-moderate@fake" not in models
+        for each in models.values():
+            assert len(each["digest"]) == 64
+            assert each["name"] == each["model"]
+
+    @pytest.mark.parametrize("name", ["fake", "fake:latest", "fake@fake", "fake/some:7b"])
+    def test_one(self, api: Api, name: str) -> None:
+        reply = api.post("show", model=name).json()
+        assert reply["model_info"]["general.basename"] == name.removesuffix(":latest")
+        assert "completion" in reply["capabilities"]
+        assert api.client.post(f"{api.url}/api/show", json={"name": name}).json() == reply
+
+    def test_none(self, api: Api) -> None:
+        for name in ("nobody", "fake-moderate"):
+            reply = api.post("show", model=name)
+            assert reply.status_code == 404
+            assert reply.json()["error"]
+
+    def test_what_runs_and_which_version(self, api: Api) -> None:
+        assert api.get("ps") == {"models": []}
+        assert api.get("version")["version"].count(".") == 2
+
+
+NAMES = """
+model messages role content thinking images tool_calls function name arguments id tool_name
+tool_call_id tools type parameters properties format options temperature top_k num_predict stop
+num_ctx think keep_alive stream prompt system suffix input dimensions truncate
+"""
+names = st.sampled_from(NAMES.split())
+words = st.sampled_from(
+    [
+        "user",
+        "assistant",
+        "tool",
+        "system",
+        "json",
+        "function",
+        "object",
+        "fake",
+        "AAAA",
+        "iVBORw0KGgo=",
+        "a",
+        "",
+        "\ud800",
+        "high",
+    ]
+)
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5),
+    max_leaves=25,
+)
+messages = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "system"])},
+    optional={
+        "content": words | values,
+        "images": st.lists(words),
+        "tool_calls": st.lists(st.fixed_dictionaries({"function": values})) | values,
+    },
+)
+bodies = values | st.fixed_dictionaries(
+    {"model": st.sampled_from(["fake", "fake-embed", "feature:chat"])},
+    optional={
+        "messages": st.lists(messages, max_size=3) | st.just([HI]),
+        "prompt": words,
+        "input": words | st.lists(words),
+        "tools": st.lists(st.fixed_dictionaries({"function": values}), max_size=2),
+        "options": st.dictionaries(names, values, max_size=4),
+        "format": values,
+        "think": values,
+        "images": values,
+    },
+)
+
+
+@pytest.fixture
+def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
+    routes = HttpRoutes(make_host(fake=FakeModel()), ROUTES)
+    yield routes
+    routes.close()
+
+
+@settings(
+    deadline=None,
+    max_examples=300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(body=bodies, path=st.sampled_from(["chat", "generate", "embed", "embeddings", "show"]))
+def test_whatever_is_sent_is_answered(routes: HttpRoutes, body: Any, path: str) -> None:
+    sent = write_json(body)
+    if path.startswith("embed"):  # the fake takes nothing for a text that UTF-8 has no place for
+        sent = sent.replace(b"\\ud800", b"")
+    with Cancellation() as limits:
+        request = RouteRequest("POST", f"/api/{path}", body=sent, limits=limits)
+        reply = routes.answer(request)
+        written = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+    assert reply.status < 500 or b"the answer is not the JSON" in written, written

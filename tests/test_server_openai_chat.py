@@ -1,0 +1,269 @@
+"""`/v1/chat/completions`: what is asked reaches the model, and what it says the client."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from openai_form import HI, Api, openai_api
+
+from genai_host.api import (
+    Completion,
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, Unavailable
+from genai_host.testing import FakeModel
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+CLOCK = {
+    "type": "function",
+    "function": {
+        "name": "clock",
+        "description": "what time it is",
+        "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
+    },
+}
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with openai_api(make_host, FakeModel()) as api:
+        yield api
+
+
+def test_a_completion(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(
+        Message("assistant", "hello"), usage=Usage(7, 3, cached_input=2, reasoning=1)
+    )
+    whole = api.completed()
+    assert whole["object"] == "chat.completion"
+    assert whole["model"] == "fake"
+    [choice] = whole["choices"]
+    assert choice["finish_reason"] == "stop"
+    assert choice["message"]["role"] == "assistant"
+    assert choice["message"]["content"] == "hello"
+    assert whole["usage"]["prompt_tokens"] == 7
+    assert whole["usage"]["total_tokens"] == 10
+    assert whole["usage"]["prompt_tokens_details"]["cached_tokens"] == 2
+    assert whole["usage"]["completion_tokens_details"]["reasoning_tokens"] == 1
+
+
+def test_a_stream(api: Api) -> None:
+    *pieces, last, done = api.events({"role": "user", "content": "a long thing to say"})
+    assert done == "[DONE]"
+    assert pieces[0]["choices"][0]["delta"]["role"] == "assistant"
+    text = "".join(piece["choices"][0]["delta"].get("content", "") for piece in pieces)
+    assert text == "a long thing to say"
+    assert len(pieces) > 2
+    assert {piece["id"] for piece in pieces} == {last["id"]}
+    assert [piece["choices"][0]["finish_reason"] for piece in pieces] == [None] * len(pieces)
+    assert last["choices"][0]["finish_reason"] == "stop"
+    assert "usage" not in last
+
+
+def test_the_usage_of_a_stream_is_told_where_it_is_asked_for(api: Api) -> None:
+    *pieces, usage, done = api.events(stream_options={"include_usage": True})
+    assert done == "[DONE]"
+    assert usage["choices"] == []
+    assert usage["usage"]["total_tokens"] >= 0
+    assert all(piece["usage"] is None for piece in pieces)
+
+
+def test_what_was_said_reaches_the_model(api: Api) -> None:
+    picture = "data:image/png;base64," + base64.b64encode(PNG).decode()
+    paper = "data:application/pdf;base64," + base64.b64encode(b"%PDF").decode()
+    api.completed(
+        {"role": "developer", "content": "be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "look"}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": picture}}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y"}}]},
+        {
+            "role": "user",
+            "content": [{"type": "file", "file": {"filename": "a.pdf", "file_data": paper}}],
+        },
+        {"role": "assistant", "content": "I see", "reasoning_content": "hm"},
+        HI,
+    )
+    assert api.fake.prompts[0].messages == (
+        Message("system", "be brief"),
+        Message("user", "look"),
+        Message("user", Image(PNG, "image/png")),
+        Message("user", Image(url="https://x/y")),
+        Message("user", File(b"%PDF", "application/pdf", "a.pdf")),
+        Message("assistant", [Reasoning("hm"), Text("I see")]),
+        Message("user", "hi"),
+    )
+
+
+def test_tools_are_offered_called_and_answered(api: Api) -> None:
+    call = ToolCall("call_1", "clock", {"zone": "UTC"})
+    api.fake.answer = lambda heard: Completion(
+        Message("assistant", [Text("let me see"), call]), "tool_calls"
+    )
+    [choice] = api.completed(tools=[CLOCK], tool_choice="required")["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    [wire] = choice["message"]["tool_calls"]
+    assert wire["function"] == {"name": "clock", "arguments": '{"zone":"UTC"}'}
+    api.fake.answer = lambda heard: "noon"
+    results = [
+        {"role": "tool", "tool_call_id": "call_1", "content": "12:00"},
+    ]
+    api.completed(HI, choice["message"], *results, tools=[CLOCK])
+    assert api.fake.prompts[1].messages[1:] == (
+        Message("assistant", [Text("let me see"), call]),
+        Message("tool", [ToolResult("call_1", "clock", [Text("12:00")])]),
+    )
+
+
+def test_calls_of_tools_in_a_stream(api: Api) -> None:
+    calls = [ToolCall("a", "clock", {}), ToolCall("b", "clock", {"zone": "UTC"})]
+    api.fake.answer = lambda heard: Completion(Message("assistant", calls), "tool_calls")
+    *pieces, last, _ = api.events(tools=[CLOCK])
+    found = [
+        call for piece in pieces for call in piece["choices"][0]["delta"].get("tool_calls", ())
+    ]
+    assert [(call["index"], call["id"]) for call in found] == [(0, "a"), (1, "b")]
+    assert found[1]["function"]["arguments"] == '{"zone":"UTC"}'
+    assert last["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_arguments_that_are_none_stay_as_the_model_wrote_them(api: Api) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "clock", "arguments": "{oops"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    api.completed(HI, said, {"role": "tool", "tool_call_id": "a", "content": "no"})
+    assert api.fake.prompts[0].messages[1].tool_calls == (
+        ToolCall("a", "clock", {}, malformed="{oops"),
+    )
+
+
+@pytest.mark.parametrize("kind", ["json_object", "json_schema"])
+def test_json_is_asked_for_by_a_schema(api: Api, kind: str) -> None:
+    api.fake.answer = lambda heard: '{"city": "Paris"}'
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    more = {"json_schema": {"name": "city", "schema": schema, "strict": True}}
+    form = {"type": kind, **(more if kind == "json_schema" else {})}
+    whole = api.completed(response_format=form)
+    assert whole["choices"][0]["message"]["content"] == '{"city": "Paris"}'
+    assert api.fake.prompts[0].schema == (schema if kind == "json_schema" else {"type": "object"})
+
+
+def test_parameters_have_the_hosts_names(api: Api) -> None:
+    api.completed(temperature=0.5, max_completion_tokens=9, stop="end", seed=3, top_p=1)
+    assert api.fake.prompts[0].parameters == {
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "stop": ["end"],
+        "seed": 3,
+        "top_p": 1,
+    }
+
+
+def test_what_changes_nothing_is_taken(api: Api) -> None:
+    api.completed(n=1, user="me", metadata={"a": "b"}, store=False, logprobs=False, tools=None)
+    assert api.fake.prompts[0].parameters == {}
+
+
+def test_a_feature_is_a_model_as_well(api: Api) -> None:
+    assert api.completed(model="feature:chat")["choices"][0]["message"]["content"] == "hi"
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": "hi"}, "messages"),
+        ({"messages": [3]}, "messages[0]"),
+        ({"messages": [{"role": "judge", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content"),
+        ({"messages": [{"role": "tool", "tool_call_id": "x"}]}, "messages[0].tool_call_id"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+            "messages[0].content[0]",
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "image_url", "image_url": {"url": "file:///x"}}],
+                    }
+                ]
+            },
+            "messages[0].content[0].image_url.url",
+        ),
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"functions": [{}]}, "functions"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"tools": [{"type": "code_interpreter"}]}, "tools[0].type"),
+        ({"tools": [CLOCK, CLOCK]}, "tools"),
+        ({"tools": [CLOCK], "tool_choice": {"function": {"name": "other"}}}, "tool_choice"),
+        ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"nonsense": 1}, "nonsense"),
+        ({"model": ""}, "model"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(api: Api, more: dict[str, Any], param: str) -> None:
+    assert api.refused(**more)["param"] == param
+    assert not api.fake.calls
+
+
+def test_a_parameter_that_the_model_has_not_is_refused(api: Api) -> None:
+    assert "max_tokens" in api.refused(max_tokens=0)["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "code"),
+    [
+        (ContextOverflow("too long"), 400, "invalid_request_error", "context_length_exceeded"),
+        (RateLimited("slow", retry_after=90), 429, "rate_limit_error", "rate_limit_exceeded"),
+        (Unavailable("away"), 503, "server_error", "unavailable"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_errors_of_services(
+    api: Api, error: Any, status: int, kind: str, code: str, stream: bool
+) -> None:
+    api.fake.faults[0] = error
+    reply = api.chat(stream=stream)
+    assert reply.status_code == status
+    assert reply.json()["error"]["type"] == kind
+    assert reply.json()["error"]["code"] == code
+    if status == 429:
+        assert reply.headers["retry-after"] == "90"
+
+
+def test_a_model_that_is_not_there(api: Api) -> None:
+    for name in ("nobody", "feature:nobody"):
+        reply = api.chat(model=name)
+        assert reply.status_code == 404
+        assert reply.json()["error"]["code"] == "model_not_found"
+
+
+def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from genai_host.server import asking
+
+    whole = asking.Answering.__iter__
+
+    def cut(self: Any) -> Iterator[Any]:
+        yield next(whole(self))
+        raise IncompleteReply("cut")
+
+    monkeypatch.setattr(asking.Answering, "__iter__", cut)
+    *_, last = api.events()
+    assert last["error"]["code"] == "incomplete_reply"

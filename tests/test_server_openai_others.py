@@ -1,0 +1,134 @@
+"""Embeddings, moderations and models of our OpenAI API; and whatever a client may send."""
+
+from __future__ import annotations
+
+import array
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from openai_form import Api, openai_api
+
+from genai_host.api import Problem
+from genai_host.server.openai.problems import problem_reply
+from genai_host.testing import FakeModel
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with openai_api(make_host, FakeModel()) as api:
+        yield api
+
+
+def embedded(api: Api, **more: Any) -> dict[str, Any]:
+    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": "a", **more})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def test_texts_become_vectors_in_order(api: Api) -> None:
+    first, second, third = embedded(api, input=["a", "b", "a"])["data"]
+    assert [each["index"] for each in (first, second, third)] == [0, 1, 2]
+    assert first["embedding"] == third["embedding"] != second["embedding"]
+
+
+def test_vectors_in_base64_are_the_same(api: Api) -> None:
+    [plain] = embedded(api)["data"]
+    [packed] = embedded(api, encoding_format="base64")["data"]
+    numbers = array.array("f", base64.b64decode(packed["embedding"]))
+    assert list(numbers) == pytest.approx(plain["embedding"])
+
+
+@pytest.mark.parametrize("wrong", [[], [1, 2], [[1]], "", [""], None, 3])
+def test_what_is_no_text_is_refused(api: Api, wrong: Any) -> None:
+    reply = api.post("/v1/embeddings", {"model": "fake-embed", "input": wrong})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["param"] == "input"
+
+
+def test_a_model_for_chat_embeds_nothing(api: Api) -> None:
+    reply = api.post("/v1/embeddings", {"model": "fake", "input": "a"})
+    assert reply.status_code == 404
+
+
+def test_texts_are_judged_each(api: Api) -> None:
+    api.fake.flags = lambda text: "bad" in text
+    reply = api.post("/v1/moderations", {"input": ["so bad", "so good"]})
+    bad, good = reply.json()["results"]
+    assert (bad["flagged"], good["flagged"]) == (True, False)
+    assert set(bad["categories"]) == set(bad["category_scores"])
+    assert not any(good["categories"].values())
+
+
+def test_parts_are_judged_together_and_pictures_are_not(api: Api) -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert len(api.post("/v1/moderations", {"input": parts}).json()["results"]) == 1
+    assert api.post("/v1/moderations", {"input": [{"type": "image_url"}]}).status_code == 400
+
+
+def test_models_are_listed_and_found(api: Api) -> None:
+    listed = api.get("/v1/models").json()
+    names = [each["id"] for each in listed["data"]]
+    assert {"fake@fake", "feature:chat"} <= {*names}
+    for name in (*names, "fake"):
+        assert api.get(f"/v1/models/{name}").json()["id"] == name
+    assert api.get("/v1/models/nobody").status_code == 404
+
+
+def test_a_list_has_the_form_of_the_client_that_asks(api: Api) -> None:
+    assert "models" in api.get("/v1/models", **{"x-goog-api-key": "x"}).json()
+    assert api.get("/v1/models/fake", **{"x-goog-api-key": "x"}).json()["name"] == "models/fake"
+
+
+values = some.recursive(
+    some.none() | some.booleans() | some.integers(-9, 9) | some.floats(allow_nan=False)
+    | some.sampled_from(["user", "tool", "text", "auto", "function", "data:,", "", "\ud800"]),
+    lambda inner: some.lists(inner, max_size=3)
+    | some.dictionaries(
+        some.sampled_from(
+            ["role", "content", "type", "text", "function", "name", "id", "url", "image_url",
+             "file", "tool_calls", "tool_call_id", "arguments", "parameters", "json_schema",
+             "schema"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+fields = some.sampled_from(
+    ["messages", "tools", "tool_choice", "response_format", "stop", "n", "stream_options",
+     "temperature", "max_tokens", "seed", "parallel_tool_calls", "input", "encoding_format",
+     "dimensions", "modalities", "reasoning_effort", "logprobs", "x"]
+)  # fmt: skip
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(body=some.dictionaries(fields, values, max_size=6) | values)
+def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None:
+    if isinstance(body, dict):
+        body = {"model": "fake", **body}
+    for path in ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations"):
+        reply = api.post(path, body)
+        assert reply.status_code < 500, reply.text
+        if reply.status_code >= 400:
+            assert reply.json()["error"]["message"]
+
+
+def test_a_body_that_is_no_json(api: Api) -> None:
+    for data in (b"", b"{", b"\xff", b"[" * 100_000):
+        assert api.post("/v1/chat/completions", data).status_code == 400
+
+
+def test_a_wrong_token_is_an_invalid_key() -> None:
+    reply = problem_reply(Problem(401, "unauthorized", "who are you?"))
+    assert isinstance(reply.body, bytes)
+    error = json.loads(reply.body)["error"]
+    assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")

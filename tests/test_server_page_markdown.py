@@ -1,0 +1,157 @@
+"""Markdown as a tree: what is an element, and what stays text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.server.page.markdown import MOST_LETTERS, tree, web_address
+from genai_host.server.page.routes import ROUTES
+from genai_host.testing import RouteServer
+
+TAGS = {"p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "br", "pre"}
+TAGS |= {"em", "strong", "s", "a", "code", "table", "thead", "tbody", "tr", "th", "td"}
+ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "pre": {"language"}, "th": {"align"}, "td": {"align"}}
+
+
+def nodes(of: list[Any], deep: int = 0) -> Iterator[Any]:
+    assert deep < 200
+    for node in of:
+        yield node
+        if not isinstance(node, str):
+            yield from nodes(node[2], deep + 1)
+
+
+def text_of(of: list[Any]) -> str:
+    return "".join(node for node in nodes(of) if isinstance(node, str))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a *b* **c** ~~d~~ `e`", ["p", "em", "strong", "s", "code"]),
+        ("- a\n- b", ["ul", "li", "li"]),
+        ("3. a\n\n   b", ["ol", "li", "p", "p"]),
+        ("> a\n\n---", ["blockquote", "p", "hr"]),
+        ("a  \nb", ["p", "br"]),
+        ("    code\n", ["pre"]),
+        ("|a|\n|-|\n|b|", ["table", "thead", "tr", "th", "tbody", "tr", "td"]),
+        ("[a](http://x) <mailto:a@b.c>", ["p", "a", "a"]),
+        ("![a](http://x)", ["p", "a"]),
+        ("![a](data:image/png;base64,AA)", ["p"]),
+        ("<b>a</b>", ["p"]),
+        ("<div>\n\na\n\n</div>", ["p", "p", "p"]),
+    ],
+)
+def test_elements(text: str, found: list[str]) -> None:
+    assert [node[0] for node in nodes(tree(text)) if not isinstance(node, str)] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("# a\n## b\n# c", ["h3", "h4", "h3"]),
+        ("### a\n##### b\n# c\n#### d", ["h3", "h4", "h3", "h4"]),
+        ("# a\n## b\n### c\n#### d\n##### e\n###### f", ["h3", "h4", "h5", "h6", "h6", "h6"]),
+    ],
+)
+def test_headings_leave_no_level_out(text: str, levels: list[str]) -> None:
+    assert [node[0] for node in tree(text)] == levels
+
+
+def test_a_language_is_a_word() -> None:
+    assert tree("```python x=1\na\n```") == [["pre", {"language": "python"}, ["a\n"]]]
+    assert tree('```"><b>\na\n```') == [["pre", {}, ["a\n"]]]
+
+
+def test_columns_are_aligned() -> None:
+    [table] = tree("|a|b|c|\n|:-|:-:|-:|\n|1|2|3|")
+    cells = [node[1] for node in nodes([table]) if not isinstance(node, str) and node[0] == "td"]
+    assert cells == [{}, {"align": "center"}, {"align": "right"}]
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("https://x.example/a?b#c", True),
+        ("HTTP://x", True),
+        ("mailto:a@b.c", True),
+        ("javascript:alert(1)", False),
+        ("\x01javascript:alert(1)", False),
+        ("java\nscript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("file:///etc/passwd", False),
+        ("//x.example", False),
+        ("/a", False),
+        ("#a", False),
+        ("", False),
+        ("http://[", False),
+        (None, False),
+        (3, False),
+    ],
+)
+def test_addresses(address: Any, kept: bool) -> None:
+    assert (web_address(address) == address) is kept or not kept
+    assert (web_address(address) is not None) is kept
+
+
+@given(st.text(alphabet=st.sampled_from("*_`~#>-+.|:[]()!<>/\\&;\n 1ahttp\"'={}\t\0\u202e")))
+def test_any_text_is_a_tree_of_what_is_known(text: str) -> None:
+    for node in nodes(tree(text)):
+        if isinstance(node, str):
+            continue
+        tag, attributes, _ = node
+        assert tag in TAGS
+        assert attributes.keys() <= ATTRIBUTES.get(tag, set())
+        assert web_address(attributes.get("href", "https://x")) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(sign * 20_000 for sign in ("*a ", "> ", "- ", "[", "![", "``", "<<")),
+        "*a" * 20_000 + "a*" * 20_000,
+        "|" * 20_000 + "\n" + "|-" * 20_000,
+    ],
+    ids=range(9),
+)
+def test_what_is_made_to_be_slow_or_deep_is_not(text: str) -> None:
+    began = time.perf_counter()
+    list(nodes(tree(text)))
+    assert time.perf_counter() - began < 20
+
+
+def test_what_is_too_long_stays_as_it_is() -> None:
+    text = "*a*" * MOST_LETTERS
+    assert tree(text) == [["pre", {}, [text]]]
+
+
+class TestOverHttp:
+    @pytest.fixture
+    def url(self, make_host: MakeHost) -> Iterator[str]:
+        with RouteServer(make_host(), ROUTES) as server:
+            yield f"{server.url}/page/markdown"
+
+    def test_several_at_once(self, url: str) -> None:
+        reply = requests.post(url, json={"texts": ["*a*", ""]}, timeout=30)
+        assert reply.json() == {"trees": [[["p", {}, [["em", {}, ["a"]]]]], []]}
+
+    @pytest.mark.parametrize(
+        "body",
+        [None, 3, [], {}, *({"texts": each} for each in ("a", [3], [None], ["a"] * 201))],
+        ids=range(8),
+    )
+    def test_what_is_no_list_of_texts(self, url: str, body: Any) -> None:
+        reply = requests.post(url, json=body, timeout=30)
+        assert reply.status_code == 400
+        assert reply.json()["error"]["path"].startswith("$")
+
+    def test_what_is_no_json(self, url: str) -> None:
+        assert requests.post(url, data=b"\xff{", timeout=30).status_code == 400

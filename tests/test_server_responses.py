@@ -1,0 +1,325 @@
+"""`/v1/responses`: what is asked reaches the model, and what it says the client."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from responses_api import CLOCK, Api, output_of, responses_api, user
+
+from genai_host.api import (
+    Answer,
+    Completion,
+    Feature,
+    File,
+    Image,
+    Message,
+    NoSettings,
+    Opaque,
+    Prompt,
+    Reasoning,
+    Story,
+    Text,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Usage,
+)
+from genai_host.errors import ContextOverflow, RateLimited, Unavailable
+from genai_host.testing import MadePlugin
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with responses_api(make_host) as api:
+        yield api
+
+
+def test_a_response(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(
+        Message("assistant", "hello"),
+        usage=Usage(7, 3, cached_input=2, reasoning=1, cache_written=1),
+    )
+    response = api.response(metadata={"a": "b"}, user="me", temperature=0.5)
+    (item,) = response["output"]
+    assert item["type"] == "message"
+    assert item["role"] == "assistant"
+    assert item["status"] == "completed"
+    assert item["content"] == [
+        {"type": "output_text", "text": "hello", "annotations": [], "logprobs": []}
+    ]
+    assert response["id"].startswith("resp_")
+    assert response["object"] == "response"
+    assert response["status"] == "completed"
+    assert response["model"] == "fake"
+    assert response["metadata"] == {"a": "b"}
+    assert response["user"] == "me"
+    assert response["temperature"] == 0.5
+    assert response["completed_at"] >= response["created_at"]
+    assert response["usage"] == {
+        "input_tokens": 7,
+        "input_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1},
+        "output_tokens": 3,
+        "output_tokens_details": {"reasoning_tokens": 1},
+        "total_tokens": 10,
+    }
+
+
+def test_what_the_model_hears(api: Api) -> None:
+    api.response(
+        [
+            {"role": "developer", "content": "be brief"},
+            user(
+                [
+                    {"type": "input_text", "text": "look"},
+                    {"type": "input_image", "image_url": PNG_URL, "detail": "low"},
+                    {"type": "input_image", "image_url": "https://a.example/b.png"},
+                    {"type": "input_file", "filename": "a.pdf", "file_data": "JVBERg=="},
+                    {"type": "input_file", "file_url": "https://a.example/b.pdf"},
+                ]
+            ),
+            {"type": "message", "role": "assistant", "content": "nice"},
+            {
+                "type": "message",
+                "id": "msg_1",
+                "role": "assistant",
+                "status": "completed",
+                "content": [
+                    {"type": "output_text", "text": "and", "annotations": []},
+                    {"type": "refusal", "refusal": "no"},
+                ],
+            },
+            {"type": "function_call", "call_id": "1", "name": "clock", "arguments": '{"a": 1}'},
+            {"type": "function_call", "call_id": "2", "name": "look", "arguments": "{"},
+            output_of("1"),
+            output_of("2", [{"type": "input_image", "image_url": PNG_URL}]),
+            user("so"),
+            user("and so"),
+        ],
+        instructions="be kind",
+        max_output_tokens=9,
+        temperature=0,
+        top_p=0.5,
+    )
+    (heard,) = api.fake.prompts
+    assert list(heard.messages) == [
+        Message("system", "be kind"),
+        Message("system", "be brief"),
+        Message(
+            "user",
+            [
+                "look",
+                Image(PNG, "image/png"),
+                Image(url="https://a.example/b.png"),
+                File(b"%PDF", "application/pdf", "a.pdf"),
+                File(url="https://a.example/b.pdf"),
+            ],
+        ),
+        Message(
+            "assistant",
+            [
+                *map(Text, ("nice", "and", "no")),
+                ToolCall("1", "clock", {"a": 1}),
+                ToolCall("2", "look", malformed="{"),
+            ],
+        ),
+        Message(
+            "tool",
+            [ToolResult("1", "clock", "noon"), ToolResult("2", "look", Image(PNG, "image/png"))],
+        ),
+        Message("user", "so"),
+        Message("user", "and so"),
+    ]
+    assert heard.parameters == {"max_tokens": 9, "temperature": 0, "top_p": 0.5}
+
+
+def test_tools(api: Api) -> None:
+    call = ToolCall("c1", "clock", {"zone": "é"})
+    api.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    response = api.response(tools=[CLOCK], tool_choice="required", parallel_tool_calls=True)
+    (item,) = response["output"]
+    assert item["id"].startswith("fc_")
+    assert (item["type"], item["call_id"], item["name"]) == ("function_call", "c1", "clock")
+    assert item["arguments"] == '{"zone":"é"}'
+    assert response["status"] == "completed"
+    assert response["tools"] == [{**CLOCK, "strict": True}]
+    assert response["tool_choice"] == "required"
+    assert api.fake.prompts[0].tools == ("clock",)
+
+
+def test_some_of_the_tools(api: Api) -> None:
+    tools = [CLOCK, {"type": "function", "name": "look"}]
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "look"}]}
+    response = api.response(tools=tools, tool_choice=allowed)
+    assert api.fake.prompts[0].tools == ("look",)
+    assert len(response["tools"]) == 2
+    assert response["tool_choice"]["tools"] == [{"type": "function", "name": "look"}]
+
+
+@pytest.mark.parametrize("name", ["clock", "none"])
+def test_one_tool(api: Api, name: str) -> None:
+    """A tool may have a name that otherwise says how to choose."""
+    tools = [CLOCK, {"type": "function", "name": "none"}]
+    chosen = {"type": "function", "name": name}
+    assert api.response(tools=tools, tool_choice=chosen)["tool_choice"] == chosen
+    assert name in api.fake.prompts[0].tools
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, {"type": "object"}),
+        (
+            {"type": "json_schema", "name": "n", "strict": True, "schema": {"required": ["a"]}},
+            {"required": ["a"]},
+        ),
+    ],
+)
+def test_formats_of_text(api: Api, form: dict[str, Any], schema: Any) -> None:
+    api.fake.answer = lambda heard: '{"a": 1}'
+    response = api.response(text={"format": form})
+    assert response["text"]["format"] == form
+    assert response["output"][0]["content"][0]["text"] == '{"a": 1}'
+    assert api.fake.prompts[0].schema == schema
+
+
+@pytest.mark.parametrize(
+    ("finish", "status", "why"),
+    [
+        ("length", "incomplete", {"reason": "max_output_tokens"}),
+        ("content_filter", "incomplete", {"reason": "content_filter"}),
+        ("other", "incomplete", {}),
+        ("stop", "completed", None),
+    ],
+)
+def test_why_it_ended(api: Api, finish: Any, status: str, why: Any) -> None:
+    api.fake.answer = lambda heard: Completion(Message("assistant", "so"), finish)
+    response = api.response()
+    assert (response["status"], response["incomplete_details"]) == (status, why)
+    assert response["output"][0]["status"] == status
+
+
+def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(
+        Message(
+            "assistant",
+            [
+                Reasoning("one"),
+                Reasoning("two"),
+                "a",
+                "b",
+                ToolCall("1", "clock", malformed="{"),
+                Opaque("openai-responses", {"phase": "commentary"}),
+                "c",
+            ],
+        )
+    )
+    thought, first, call, second = api.response()["output"]
+    assert [part["text"] for part in thought["summary"]] == ["one", "two"]
+    assert first["content"][0]["text"] == "ab"
+    assert call["arguments"] == "{"
+    assert (second["content"][0]["text"], second["phase"]) == ("c", "commentary")
+
+
+def test_pictures_that_the_model_makes(api: Api) -> None:
+    picture = Image(PNG, "image/png")
+    elsewhere = Image(url="https://a.example/b.png")
+    api.fake.answer = lambda heard: Completion(Message("assistant", ["so", picture, elsewhere]))
+    for output in (api.response()["output"], api.events()[-1]["response"]["output"]):
+        assert [item["type"] for item in output][1] == "image_generation_call"
+        assert base64.b64decode(output[1]["result"]) == PNG
+        assert output[2]["content"][0]["text"] == "https://a.example/b.png"
+        api.response([user("hi"), *output, user("and?")])
+        heard = api.fake.prompts[-1].messages[1]
+        assert heard.content[1] == Image(PNG)
+
+
+def test_arguments_that_are_nested_too_deeply(api: Api) -> None:
+    for depth in (500, 100_000):
+        arguments = '{"a":' * depth + "1" + "}" * depth
+        call = {"type": "function_call", "call_id": "1", "name": "x", "arguments": arguments}
+        api.response([call, output_of("1")])
+        assert api.fake.prompts[-1].messages[0].tool_calls[0].malformed == arguments
+
+
+def test_the_usual_model_is_named(api: Api) -> None:
+    assert api.ok("POST", "/responses", {"input": "hi"})["model"] == "fake@fake"
+
+
+def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
+    """What is the same without it is left out, and the rest refused."""
+    response = api.response(
+        reasoning={"summary": "auto"}, text={"verbosity": "medium"}, parallel_tool_calls=False
+    )
+    assert response["reasoning"] == {"effort": None, "summary": "auto"}
+    assert api.fake.prompts[0].parameters == {}
+    for more in (
+        {"reasoning": {"effort": "high"}},
+        {"reasoning": {"summary": "detailed"}},
+        {"text": {"verbosity": "low"}},
+        {"tools": [CLOCK], "parallel_tool_calls": False},
+    ):
+        assert api.refused(**more)["code"] == "invalid_parameter"
+
+
+def shouts(turn: Turn[NoSettings]) -> Story:
+    completion = yield from Prompt([*turn.history, turn.message])
+    return Answer(completion.text.upper())
+
+
+SHOUT = MadePlugin(features=[Feature("shout", NoSettings, shouts)])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> None:
+    with responses_api(make_host, shout=SHOUT) as api:
+        body: dict[str, Any] = {"model": "feature:shout", "input": "hi"}
+        if stream:
+            response = api.events(**body)[-1]["response"]
+        else:
+            response = api.ok("POST", "/responses", body)
+        assert response["output"][0]["content"][0]["text"].endswith("HI")
+        again = {**body, "previous_response_id": response["id"], "input": "so"}
+        api.ok("POST", "/responses", again)
+        assert [message.role for message in api.fake.prompts[-1].messages] == [
+            "user", "assistant", "user",
+        ]  # fmt: skip
+        assert api.refused(**{**body, "tools": [CLOCK]})["param"] == "tools"
+        system = [{"role": "system", "content": "x"}]
+        assert api.refused(**{**body, "input": system})["param"] == "input"
+        assert api.refused(status=404, **{**body, "model": "feature:no"})["code"] == (
+            "model_not_found"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        (RateLimited("slowly", retry_after=3), 429, "rate_limit_exceeded"),
+        (Unavailable("down"), 503, "unavailable"),
+        (ContextOverflow("too long"), 400, "context_length_exceeded"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_faults_of_the_service(api: Api, fault: Any, status: int, code: str, stream: bool) -> None:
+    """Before the first piece of a stream they are replies as well."""
+    api.fake.faults[0] = fault
+    assert api.refused(stream=stream, status=status)["code"] == code
+
+
+def test_tokens_are_counted(api: Api) -> None:
+    body = {"model": "fake", "input": "one two three", "instructions": "four"}
+    counted = api.ok("POST", "/responses/input_tokens", body)
+    assert counted == {"object": "response.input_tokens", "input_tokens": 4}
+    first = api.response("five six")
+    more = {**body, "previous_response_id": first["id"]}
+    assert api.ok("POST", "/responses/input_tokens", more)["input_tokens"] == 8
+    feature = {**body, "model": "feature:chat"}
+    api.error("POST", "/responses/input_tokens", feature, 400)

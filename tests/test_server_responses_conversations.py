@@ -1,0 +1,205 @@
+"""`/v1/conversations`: items that clients and responses add, listed a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
+
+from genai_host.api import Completion, Message, Opaque, ToolCall
+from genai_host.errors import Unavailable
+from genai_host.server.responses.kept import CONVERSATIONS
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+
+
+@pytest.fixture(params=[False, True], ids=["memory", "store"])
+def api(request: pytest.FixtureRequest, make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+    if not request.param:
+        with responses_api(make_host) as api:
+            yield api
+        return
+    with Store(str(tmp_path / "kept.db")) as store, responses_api(make_host, store=store) as api:
+        yield api
+
+
+def texts(page: dict[str, Any]) -> list[str]:
+    return [item["content"][0]["text"] for item in page["data"]]
+
+
+def begun(api: Api, *said: str, **more: Any) -> str:
+    """The path of a new conversation."""
+    items = [user(text) for text in said]
+    return f"/conversations/{api.ok('POST', '/conversations', {'items': items, **more})['id']}"
+
+
+def test_from_beginning_to_end(api: Api) -> None:
+    made = api.ok("POST", "/conversations", {"metadata": {"a": "b"}})
+    assert made["object"] == "conversation"
+    assert made["metadata"] == {"a": "b"}
+    path = f"/conversations/{made['id']}"
+    assert api.ok("GET", path) == made
+    changed = api.ok("POST", path, {"metadata": {"c": "d"}})
+    assert changed == api.ok("GET", path) == {**made, "metadata": {"c": "d"}}
+    assert api.ok("POST", path, {"metadata": None})["metadata"] == {}
+    assert api.ok("DELETE", path) == {
+        "id": made["id"], "object": "conversation.deleted", "deleted": True,
+    }  # fmt: skip
+    assert api.error("GET", path)["code"] == "conversation_not_found"
+
+
+def test_one_of_nothing(api: Api) -> None:
+    path = f"/conversations/{api.ok('POST', '/conversations')['id']}/items"
+    empty = {"object": "list", "data": [], "first_id": "", "last_id": "", "has_more": False}
+    assert api.ok("GET", path) == empty
+
+
+def test_items(api: Api) -> None:
+    path = begun(api, "one", "two")
+    added = api.ok("POST", f"{path}/items", {"items": [user("three"), user("four")]})
+    assert texts(added) == ["three", "four"]
+    assert (added["first_id"], added["last_id"]) == tuple(item["id"] for item in added["data"])
+    newest = api.ok("GET", f"{path}/items", limit=3)
+    assert texts(newest) == ["four", "three", "two"]
+    assert newest["has_more"]
+    rest = api.ok("GET", f"{path}/items", after=newest["last_id"])
+    assert (texts(rest), rest["has_more"]) == (["one"], False)
+    assert texts(api.ok("GET", f"{path}/items", order="asc", limit=1)) == ["one"]
+    item = added["data"][0]
+    assert api.ok("GET", f"{path}/items/{item['id']}") == item
+    assert api.ok("DELETE", f"{path}/items/{item['id']}") == api.ok("GET", path)
+    assert api.error("GET", f"{path}/items/{item['id']}")["code"] == "item_not_found"
+    api.error("DELETE", f"{path}/items/{item['id']}")
+    assert texts(api.ok("GET", f"{path}/items")) == ["four", "two", "one"]
+    again = api.ok("POST", f"{path}/items", {"items": [user("five"), user("six")]})
+    ids = [each["id"] for each in api.ok("GET", f"{path}/items")["data"]]
+    assert len({*ids, item["id"]}) == 6
+    assert ids[:2] == [each["id"] for each in reversed(again["data"])]
+
+
+def test_ids_of_items_are_kept_unless_they_are_taken(api: Api) -> None:
+    path = begun(api)
+    mine = {**user("one"), "id": "msg_mine"}
+    added = api.ok("POST", f"{path}/items", {"items": [mine, mine]})["data"]
+    assert added[0]["id"] == "msg_mine" != added[1]["id"]
+
+
+def test_a_response_in_a_conversation(api: Api) -> None:
+    path = begun(api, "one")
+    id = path.rpartition("/")[2]
+    call = ToolCall("c", "clock", {})
+    api.fake.answer = lambda heard: Completion(
+        Message("assistant", [Opaque("fake", 1), call]), "tool_calls"
+    )
+    first = api.response("two", conversation=id, tools=[CLOCK], store=False)
+    assert first["conversation"] == {"id": id}
+    api.fake.answer = lambda heard: "noon"
+    events = api.events([output_of("c")], conversation={"id": id}, tools=[CLOCK])
+    assert [message.role for message in api.fake.prompts[-1].messages] == [
+        "user", "user", "assistant", "tool",
+    ]  # fmt: skip
+    assert api.fake.prompts[-1].messages[2].content == (Opaque("fake", 1), call)
+    items = api.ok("GET", f"{path}/items", order="asc")["data"]
+    assert [item["type"] for item in items] == [
+        "message", "message", "reasoning", "function_call", "function_call_output", "message",
+    ]  # fmt: skip
+    assert items[3] == first["output"][1]
+    assert items[-1] == events[-1]["response"]["output"][0]
+    query = {"include[]": "reasoning.encrypted_content", "order": "asc"}
+    assert api.ok("GET", f"{path}/items", **query)["data"][2]["encrypted_content"]
+    elsewhere = api.refused("so", previous_response_id=events[-1]["response"]["id"])
+    assert id in elsewhere["message"]
+    reference = {"type": "item_reference", "id": items[0]["id"]}
+    api.fake.answer = lambda heard: heard.text
+    assert api.response([reference])["output"][0]["content"][0]["text"] == "one"
+
+
+def test_a_failure_adds_nothing(api: Api) -> None:
+    path = begun(api, "one")
+    api.fake.faults[0] = Unavailable("down")
+    api.refused("two", status=503, conversation=path.rpartition("/")[2])
+    assert texts(api.ok("GET", f"{path}/items")) == ["one"]
+
+
+def test_a_conversation_that_is_deleted_meanwhile(api: Api) -> None:
+    path = begun(api, "one")
+    api.fake.answer = lambda heard: (api.ok("DELETE", path), "so")[1]
+    gone = {"conversation": path.rpartition("/")[2]}
+    assert api.refused("two", status=404, **gone)["code"] == "conversation_not_found"
+    path = begun(api, "one")
+    last = api.events("two", conversation=path.rpartition("/")[2])[-1]
+    assert last["type"] == "response.failed"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"items": [user("x")] * 21}, "items"),
+        ({"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0]"),
+        ({"items": [{"type": "web_search_call", "id": "ws_1"}]}, "items[0].type"),
+        ({"items": "x"}, "items"),
+        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a" * 65: ""}}, "metadata"),
+        ({"metadata": {"a": "b" * 513}}, "metadata"),
+        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+        ([], None),
+    ],
+)
+def test_what_is_no_conversation(api: Api, body: Any, param: str | None) -> None:
+    assert api.error("POST", "/conversations", body, 400)["param"] == param
+
+
+def test_what_a_change_must_have(api: Api) -> None:
+    path = begun(api)
+    assert api.error("POST", path, {}, 400)["param"] == "metadata"
+    assert api.error("POST", f"{path}/items", {}, 400)["param"] == "items"
+
+
+@pytest.mark.parametrize("in_store", [False, True])
+def test_a_conversation_is_of_one_user(make_host: MakeHost, tmp_path: Path, in_store: bool) -> None:
+    fake = FakeModel()
+    with (
+        Store(str(tmp_path / "kept.db")) as store,
+        two_users(make_host(fake=fake, config=CONFIG, store=store if in_store else None), fake) as (
+            ann,
+            bob,
+        ),
+    ):
+        path = begun(ann, "one")
+        item = ann.ok("GET", f"{path}/items")["data"][0]["id"]
+        for method, rest, body in (
+            ("GET", "", None),
+            ("POST", "", {"metadata": {}}),
+            ("DELETE", "", None),
+            ("GET", "/items", None),
+            ("POST", "/items", {"items": [user("x")]}),
+            ("GET", f"/items/{item}", None),
+            ("DELETE", f"/items/{item}", None),
+        ):
+            bob.error(method, path + rest, body)
+        bob.refused(status=404, conversation=path.rpartition("/")[2])
+        assert fake.calls == 0
+        assert texts(ann.ok("GET", f"{path}/items")) == ["one"]
+
+
+def test_they_are_in_the_store_if_there_is_one(make_host: MakeHost, tmp_path: Path) -> None:
+    with Store(str(tmp_path / "kept.db")) as store:
+        with responses_api(make_host, store=store) as api:
+            path = begun(api, "one")
+        with responses_api(make_host, store=store) as again:
+            assert texts(again.ok("GET", f"{path}/items")) == ["one"]
+            again.ok("DELETE", path)
+        assert store.documents(CONVERSATIONS).list() == []
+
+
+def test_one_that_no_longer_fits_into_memory(make_host: MakeHost) -> None:
+    with responses_api(make_host) as api:
+        path = begun(api, "one")
+        huge = {"items": [user("x" * 9 * 2**20)]}
+        assert "a store" in api.error("POST", f"{path}/items", huge, 422)["message"]
+        assert texts(api.ok("GET", f"{path}/items")) == ["one"]
+        api.error("POST", "/conversations", huge, 422)

@@ -1,0 +1,259 @@
+"""What clients send that is wrong, or asks for what is not had here: each is a 400 that says
+where, and nothing is a 500."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from responses_api import CLOCK, Api, output_of, responses_api, user
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with responses_api(make_host) as api:
+        yield api
+
+
+IMAGE = {"type": "input_image"}
+FILE = {"type": "input_file"}
+
+
+@pytest.mark.parametrize(
+    ("input", "param"),
+    [
+        (5, "input"),
+        ([5], "input[0]"),
+        ([{"content": "x"}], "input[0].role"),
+        ([{"role": "tool", "content": "x"}], "input[0].role"),
+        ([{"role": "user"}], "input[0].content"),
+        ([user([])], "input[0].content"),
+        ([user(["x"])], "input[0].content[0]"),
+        ([user([{"text": "x"}])], "input[0].content[0].type"),
+        ([user([{"type": "output_text", "text": "x"}])], "input[0].content[0].type"),
+        ([user([{"type": "input_audio"}])], "input[0].content[0].type"),
+        ([user([{"type": "input_text"}])], "input[0].content[0].text"),
+        ([user([{"type": "input_text", "text": 1}])], "input[0].content[0].text"),
+        ([user([IMAGE])], "input[0].content[0].image_url"),
+        ([user([{**IMAGE, "file_id": "f"}])], "input[0].content[0].file_id"),
+        ([user([{**IMAGE, "image_url": "file:///etc/passwd"}])], "input[0].content[0].image_url"),
+        ([user([{**IMAGE, "image_url": "data:image/png;base64,%"}])],
+         "input[0].content[0].image_url"),
+        ([user([{**IMAGE, "image_url": "data:image/png;base64,"}])],
+         "input[0].content[0].image_url"),
+        ([user([{**IMAGE, "image_url": "data:,x"}])], "input[0].content[0].image_url"),
+        ([user([{**IMAGE, "image_url": "http://a", "detail": 1}])], "input[0].content[0].detail"),
+        ([user([FILE])], "input[0].content[0]"),
+        ([user([{**FILE, "file_url": "x"}])], "input[0].content[0].file_url"),
+        ([user([{**FILE, "file_data": "%"}])], "input[0].content[0].file_data"),
+        ([user([{**FILE, "file_data": "AA==", "file_url": "http://a"}])], "input[0].content[0]"),
+        ([user([{**FILE, "file_id": "f"}])], "input[0].content[0].file_id"),
+        ([{"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}],
+         "input[0].content[0].type"),
+        ([{"type": "web_search_call", "id": "ws"}], "input[0].type"),
+        ([{"type": "function_call", "name": "x", "arguments": "{}"}], "input[0].call_id"),
+        ([{"type": "function_call", "call_id": "1", "name": "x", "arguments": {}}],
+         "input[0].arguments"),
+        ([{"type": "function_call_output", "call_id": "1"}], "input[0].output"),
+        ([output_of("1", [FILE])], "input[0].output[0]"),
+        ([output_of("1")], "input"),
+        ([{"type": "reasoning", "summary": [{}]}], "input[0].summary[0].text"),
+        ([{"type": "item_reference"}], "input[0].id"),
+        ([{"type": "image_generation_call", "result": ""}], "input[0].result"),
+        ([{"type": "image_generation_call", "result": "%"}], "input[0].result"),
+        (None, "input"),
+        ([], "input"),
+        ([{"type": "reasoning", "summary": []}], "input"),
+    ],
+)  # fmt: skip
+def test_what_is_no_input(api: Api, input: Any, param: str) -> None:
+    assert api.refused(input)["param"] == param
+    assert api.fake.calls == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "code"),
+    [
+        ({"background": True}, "background", "unsupported_parameter"),
+        ({"truncation": "auto"}, "truncation", "unsupported_parameter"),
+        ({"prompt": {"id": "p"}}, "prompt", "unsupported_parameter"),
+        ({"top_logprobs": 1}, "top_logprobs", "unsupported_parameter"),
+        ({"context_management": [{"type": "compaction"}]}, "context_management", "unsup"),
+        ({"include": ["message.output_text.logprobs"]}, "include[0]", "unsupported_parameter"),
+        ({"include": ["x"]}, "include[0]", "invalid_data"),
+        ({"include": "x"}, "include", "invalid_data"),
+        ({"seed": 1}, "seed", "unknown_parameter"),
+        ({"messages": []}, "messages", "unknown_parameter"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type", "unsupported_parameter"),
+        ({"tools": [{"name": "x"}]}, "tools[0].type", "missing_required_parameter"),
+        ({"tools": [{"type": "function"}]}, "tools[0].name", "missing_required_parameter"),
+        ({"tools": [{**CLOCK, "name": "a b"}]}, "tools[0].name", "invalid_data"),
+        ({"tools": [{**CLOCK, "defer_loading": True}]}, "tools[0].defer_loading", "unsup"),
+        ({"tools": [{**CLOCK, "parameters": {"type": 1}}]}, "tools[0].parameters", "invalid_data"),
+        ({"tools": [{**CLOCK, "parameters": {"type": "array"}}]}, "tools[0].parameters", "inv"),
+        ({"tools": [CLOCK, CLOCK]}, "tools", "invalid_data"),
+        ({"tool_choice": "required"}, "tool_choice", "invalid_data"),
+        ({"tool_choice": "some"}, "tool_choice", "invalid_data"),
+        ({"tool_choice": 1}, "tool_choice", "invalid_data"),
+        ({"tool_choice": {"type": "function", "name": "x"}}, "tool_choice.name", "invalid_data"),
+        ({"tool_choice": {"type": "web_search"}}, "tool_choice.type", "unsupported_parameter"),
+        ({"text": {"format": {}}}, "text.format.type", "missing_required_parameter"),
+        ({"text": {"format": {"type": "grammar"}}}, "text.format.type", "invalid_data"),
+        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema", "miss"),
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name", "miss"),
+        ({"reasoning": {"effort": "huge"}}, "reasoning.effort", "invalid_data"),
+        ({"max_output_tokens": 0}, "max_output_tokens", "invalid_data"),
+        ({"max_output_tokens": True}, "max_output_tokens", "invalid_data"),
+        ({"temperature": 3}, "temperature", "invalid_data"),
+        ({"temperature": "1"}, "temperature", "invalid_data"),
+        ({"metadata": {"a": 1}}, "metadata", "invalid_data"),
+        ({"stream": 1}, "stream", "invalid_data"),
+        ({"store": "yes"}, "store", "invalid_data"),
+        ({"model": 1}, "model", "invalid_data"),
+        ({"conversation": 1}, "conversation", "invalid_data"),
+        ({"conversation": {}}, "conversation.id", "missing_required_parameter"),
+        ({"conversation": "c", "previous_response_id": "r"}, "conversation", "invalid_data"),
+        ({"user": 1}, "user", "invalid_data"),
+        ({"service_tier": "x"}, "service_tier", "invalid_data"),
+    ],
+)
+def test_what_is_refused(api: Api, more: dict[str, Any], param: str, code: str) -> None:
+    error = api.refused(**more)
+    assert error["param"] == param
+    assert error["code"].startswith(code)
+    assert error["type"] == "invalid_request_error"
+    assert api.fake.calls == 0
+
+
+def test_what_is_accepted_at_the_value_that_changes_nothing(api: Api) -> None:
+    api.response(
+        background=False,
+        background_options=None,
+        truncation="disabled",
+        prompt=None,
+        top_logprobs=0,
+        context_management=None,
+        max_tool_calls=3,
+        service_tier="flex",
+        stream_options={"include_obfuscation": False},
+        prompt_cache_key="k",
+        safety_identifier="s",
+        include=["web_search_call.action.sources"],
+        tool_choice="none",
+        parallel_tool_calls=False,
+    )
+
+
+@pytest.mark.parametrize("id", ["resp_x", "../x", "\0", "a" * 300, "é", ""])
+def test_ids_of_nothing(api: Api, id: str) -> None:
+    assert api.refused(status=404, previous_response_id=id)["code"] == (
+        "previous_response_not_found"
+    )
+    assert api.refused(status=404, conversation=id)["code"] == "conversation_not_found"
+
+
+def test_models_of_nothing(api: Api) -> None:
+    for model in ("nobody", "", "feature:", "a/b", "\ud800"):
+        error = api.refused(status=404, model=model)
+        assert error["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"a":1e999}']
+)
+def test_bodies_that_are_no_objects(api: Api, body: bytes) -> None:
+    for path in ("/responses", "/responses/input_tokens"):
+        assert api.error("POST", path, body, 400)["type"] == "invalid_request_error"
+
+
+def test_many_items_take_no_longer_than_a_few_each(api: Api) -> None:
+    items: list[Any] = []
+    for n in range(4_000):
+        items += [
+            {"type": "function_call", "call_id": f"{n}", "name": "x", "arguments": "{}"},
+            output_of(f"{n}"),
+        ]
+    api.response([*items, user("so")])
+
+
+_SCALARS = some.one_of(
+    some.none(), some.booleans(), some.integers(-3, 3), some.floats(allow_nan=False, width=16),
+    some.sampled_from([
+        "", "x", "auto", "function", "message", "user", "assistant", "system", "input_text",
+        "output_text", "input_image", "input_file", "function_call", "function_call_output",
+        "reasoning", "item_reference", "json_schema", "json_object", "text", "required", "fake",
+        "feature:chat", "data:image/png;base64,AA==", "http://x", "high", "clock", "refusal",
+        "allowed_tools", "object", "reasoning.encrypted_content", "\0", "\ud800", "resp_1",
+    ]),
+)  # fmt: skip
+_NAMES = some.sampled_from([
+    "type", "role", "content", "text", "id", "call_id", "name", "arguments", "output", "summary",
+    "encrypted_content", "image_url", "file_data", "file_url", "filename", "detail", "format",
+    "schema", "strict", "parameters", "properties", "tools", "mode", "effort", "phase", "status",
+    "refusal", "verbosity", "items", "metadata", "required", "$ref", "opaque",
+])  # fmt: skip
+_VALUES = some.recursive(
+    _SCALARS,
+    lambda inner: some.one_of(
+        some.lists(inner, max_size=3), some.dictionaries(_NAMES, inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+_FIELDS = some.sampled_from([
+    "model", "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include",
+    "max_output_tokens", "temperature", "top_p", "previous_response_id", "conversation", "store",
+    "metadata", "stream", "parallel_tool_calls", "background", "user", "items", "max_tool_calls",
+    "service_tier", "truncation", "prompt_cache_key", "stream_options",
+])  # fmt: skip
+_ITEMS = some.lists(
+    some.fixed_dictionaries(
+        {},
+        optional={
+            "type": some.sampled_from(["message", "function_call", "function_call_output",
+                                       "reasoning", "item_reference"]),
+            "role": some.sampled_from(["user", "assistant", "system", "developer"]),
+            "content": some.one_of(some.just("x"), some.lists(_VALUES, max_size=2)),
+            "id": _SCALARS,
+            "call_id": some.sampled_from(["1", "2"]),
+            "name": some.just("clock"),
+            "arguments": some.sampled_from(["{}", "{", "[]"]),
+            "output": some.one_of(some.just("x"), _VALUES),
+            "summary": _VALUES,
+        },
+    ),
+    max_size=4,
+)  # fmt: skip
+_BODIES = some.one_of(
+    _VALUES,
+    some.dictionaries(_FIELDS, _VALUES, max_size=6),
+    some.builds(lambda input, more: {**more, "input": input}, _ITEMS,
+                some.dictionaries(_FIELDS, _SCALARS, max_size=2)),
+)  # fmt: skip
+_PATHS = some.sampled_from([
+    "/responses", "/responses", "/responses", "/responses/input_tokens", "/conversations",
+    "/conversations/{}", "/conversations/{}/items", "/conversations/x/items",
+])  # fmt: skip
+
+
+@given(path=_PATHS, body=_BODIES)
+@settings(
+    max_examples=400,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_no_body_fails(hostile: tuple[Api, str], path: str, body: Any) -> None:
+    api, conversation = hostile
+    reply = api.ask("POST", path.format(conversation), json.dumps(body).encode())
+    assert reply.status_code < 500, (path, body, reply.text)
+    if reply.headers["content-type"] == "application/json":
+        assert isinstance(reply.json(), dict)
+
+
+@pytest.fixture
+def hostile(api: Api) -> tuple[Api, str]:
+    return api, api.ok("POST", "/conversations", {})["id"]

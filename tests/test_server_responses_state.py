@@ -1,0 +1,266 @@
+"""Responses that are kept: gone on from, shown again, deleted; where, how long, and whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
+
+from genai_host import Config, Host
+from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
+from genai_host.errors import LimitExceeded, NotFound, StoreError
+from genai_host.server.responses.kept import CONVERSATIONS, RESPONSES, Kept, Memory
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+from genai_host.testing.clock import ManualClock
+
+RECORDING: Config = CONFIG._replace(record_served=True)
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with responses_api(make_host) as api:
+        yield api
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Store]:
+    with Store(str(tmp_path / "kept.db")) as store:
+        yield store
+
+
+def heard(api: Api) -> list[str]:
+    return [f"{message.role}: {message.text}" for message in api.fake.prompts[-1].messages]
+
+
+def test_going_on_from_a_response(api: Api) -> None:
+    first = api.response("one", instructions="be kind")
+    second = api.response("two", previous_response_id=first["id"])
+    api.response("three", previous_response_id=second["id"], instructions="be brief")
+    assert heard(api) == [
+        "system: be brief", "user: one", "assistant: one", "user: two", "assistant: two",
+        "user: three",
+    ]  # fmt: skip
+    assert second["previous_response_id"] == first["id"]
+    api.response("other", previous_response_id=first["id"])  # another branch
+    assert heard(api) == ["user: one", "assistant: one", "user: other"]
+
+
+def test_a_loop_of_tools(api: Api) -> None:
+    calls = [ToolCall("c", "clock", {}), ToolCall("d", "clock", {})]
+    api.fake.answer = lambda heard: Completion(Message("assistant", calls), "tool_calls")
+    first = api.response("when?", tools=[CLOCK])
+    api.fake.answer = lambda heard: "noon"
+    outputs = [output_of("d", "2"), output_of("c", "1")]
+    api.response(outputs, previous_response_id=first["id"], tools=[CLOCK])
+    assert list(api.fake.prompts[-1].messages[1:]) == [
+        Message("assistant", calls),
+        Message("tool", [ToolResult("d", "clock", "2"), ToolResult("c", "clock", "1")]),
+    ]
+    missing = api.refused("so?", previous_response_id=first["id"])
+    assert missing["param"] == "input"
+    assert "'c'" in missing["message"]
+    none = api.refused([output_of("x")], previous_response_id=first["id"])
+    assert "'x'" in none["message"]
+
+
+def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
+    parts = [Reasoning("hm"), Opaque("fake", {"secret": 1}), Opaque("fake", 2)]
+    api.fake.answer = lambda heard: Completion(Message("assistant", [*parts, "so"]))
+    first = api.response()
+    assert "encrypted_content" not in first["output"][0]
+    api.response("and?", previous_response_id=first["id"])
+    assert list(api.fake.prompts[-1].messages[1].content)[:3] == parts
+    path = f"/responses/{first['id']}"
+    assert "encrypted_content" not in api.ok("GET", path)["output"][0]
+    query = {"include[]": "reasoning.encrypted_content"}
+    assert api.ok("GET", path, **query)["output"][0]["encrypted_content"]
+
+
+def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -> None:
+    fake = FakeModel(
+        lambda heard: Completion(Message("assistant", [Opaque("fake", {"secret": 1}), "so"]))
+    )
+    host = make_host(fake=fake, config=CONFIG)
+    with two_users(host, fake) as (ann, bob):
+        output = ann.response(include=["reasoning.encrypted_content"])["output"]
+        sealed = output[0]["encrypted_content"]
+        said = [user("hi"), *output, user("so?")]
+        ann.response(said)
+        assert [part.type for part in fake.prompts[-1].messages[1].content] == ["opaque", "text"]
+        for api, content in ((bob, sealed), (ann, sealed[:-8] + "AAAAAAA="), (ann, "gAAA")):
+            thought: Any = {"type": "reasoning", "summary": [], "encrypted_content": content}
+            made_up = {**thought, "opaque": [{"dialect": "fake", "data": 1}]}
+            api.response([user("hi"), made_up, output[1], user("so?")])
+            assert [part.type for part in fake.prompts[-1].messages[1].content] == ["text"]
+
+
+def test_a_response_that_was_not_kept(api: Api) -> None:
+    response = api.response(store=False)
+    assert response["store"] is False
+    assert api.error("GET", f"/responses/{response['id']}")["code"] == "response_not_found"
+    error = api.refused(status=404, previous_response_id=response["id"])
+    assert error["code"] == "previous_response_not_found"
+
+
+def test_showing_and_deleting(api: Api) -> None:
+    response = api.response()
+    path = f"/responses/{response['id']}"
+    assert api.ok("GET", path) == response
+    assert "while it is made" in api.error("GET", f"{path}?stream=true", status=400)["message"]
+    assert api.error("POST", f"{path}/cancel", status=400)["type"] == "invalid_request_error"
+    deleted = api.ok("DELETE", path)
+    assert deleted == {"id": response["id"], "object": "response", "deleted": True}
+    for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")):
+        api.error(method, path + rest)
+
+
+def test_input_items(api: Api) -> None:
+    said = [
+        user("one"),
+        user([{"type": "input_text", "text": "two"}]),
+        {"id": "msg_mine", "role": "assistant", "content": "three"},
+    ]
+    path = f"/responses/{api.response(said)['id']}/input_items"
+    page = api.ok("GET", path, order="asc")
+    one, two, three = page["data"]
+    assert one["content"] == [{"type": "input_text", "text": "one"}]
+    assert (one["type"], one["role"], one["status"]) == ("message", "user", "completed")
+    assert three["id"] == "msg_mine"
+    assert (page["first_id"], page["last_id"], page["has_more"]) == (one["id"], "msg_mine", False)
+    newest = api.ok("GET", path, limit=2)
+    assert newest["data"] == [three, two]
+    assert newest["has_more"] is True
+    rest = api.ok("GET", path, limit=2, after=newest["last_id"])
+    assert (rest["data"], rest["has_more"]) == ([one], False)
+    for query in ("limit=0", "limit=101", "limit=x", "limit=²", "order=up", "after=msg_x"):
+        api.error("GET", f"{path}?{query}", status=400)
+
+
+def test_items_can_be_referred_to(api: Api) -> None:
+    first = api.response("one")
+    (answer,) = first["output"]
+    (asked,) = api.ok("GET", f"/responses/{first['id']}/input_items")["data"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in (asked, answer)]
+    api.response([references[0], {"id": answer["id"]}, user("two")])
+    assert heard(api) == ["user: one", "assistant: one", "user: two"]
+    api.response([references[1], user("two")], previous_response_id=first["id"])
+    for id in ("msg_x", f"{answer['id']}0", "msg_" + "0" * 52, "\0"):
+        gone = [{"type": "item_reference", "id": id}]
+        assert api.refused(gone, status=404)["code"] == "item_not_found"
+
+
+def test_what_is_kept_is_of_one_user(make_host: MakeHost, sqlite: Store) -> None:
+    """Nothing of it is read, changed or told by whether it is there."""
+    fake = FakeModel()
+    host = make_host(fake=fake, config=CONFIG, store=sqlite)
+    with two_users(host, fake) as (ann, bob):
+        for store in (None, True):  # in memory, and in the store
+            response = ann.response(store=store)
+            path = f"/responses/{response['id']}"
+            item = {"id": response["output"][0]["id"]}
+            for method, rest in (
+                ("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items"),
+            ):  # fmt: skip
+                bob.error(method, path + rest)
+            bob.refused(status=404, previous_response_id=response["id"])
+            bob.refused([item], status=404)
+            assert ann.ok("GET", path) == response
+
+
+@pytest.mark.parametrize("how", ["recording", "asked"])
+def test_in_the_store(make_host: MakeHost, sqlite: Store, how: str) -> None:
+    """Another process has it as well."""
+    given: dict[str, Any] = {"config": RECORDING if how == "recording" else CONFIG}
+    more = {} if how == "recording" else {"store": True}
+    with responses_api(make_host, store=sqlite, **given) as api:
+        response = api.response("one", **more)
+    with responses_api(make_host, store=sqlite, **given) as again:
+        assert again.ok("GET", f"/responses/{response['id']}") == response
+        second = again.response("two", previous_response_id=response["id"])
+        assert heard(again) == ["user: one", "assistant: one", "user: two"]
+        again.ok("DELETE", f"/responses/{response['id']}")
+        again.refused(status=404, previous_response_id=second["id"])
+
+
+def test_in_memory_unless_it_is_asked_for(make_host: MakeHost, sqlite: Store) -> None:
+    with responses_api(make_host, store=sqlite) as api:
+        response = api.response()
+        api.ok("GET", f"/responses/{response['id']}")
+    assert sqlite.documents(RESPONSES).list() == []
+    with responses_api(make_host, store=sqlite) as again:
+        again.error("GET", f"/responses/{response['id']}")
+
+
+@pytest.mark.parametrize("in_store", [False, True])
+def test_responses_are_kept_for_thirty_days(
+    make_host: MakeHost, sqlite: Store, clock: ManualClock, in_store: bool
+) -> None:
+    given: dict[str, Any] = {"store": sqlite, "config": RECORDING} if in_store else {}
+    with responses_api(make_host, clock=clock, **given) as api:
+        old = [api.response()["id"], api.response()["id"]]
+        clock.advance(30 * DAY)
+        api.ok("GET", f"/responses/{old[0]}")
+        clock.advance(1)
+        api.error("GET", f"/responses/{old[0]}")
+        api.response()
+        api.error("GET", f"/responses/{old[1]}")
+    if in_store:
+        assert len(sqlite.documents(RESPONSES).list()) == 1
+
+
+def test_a_store_that_fails_keeps_nobody_from_an_answer(
+    make_host: MakeHost, sqlite: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise StoreError("the disk is full")
+
+    documents = type(sqlite.documents(RESPONSES))
+    with responses_api(make_host, store=sqlite) as api:
+        monkeypatch.setattr(documents, "put", fails)
+        response = api.response(store=True)
+        api.response(previous_response_id=response["id"])
+        assert "the disk is full" in caplog.text
+
+
+def test_the_memory_is_bounded() -> None:
+    memory = Memory(100)
+    mine, yours = memory.shelf("me", RESPONSES), memory.shelf("you", RESPONSES)
+    mine.put("a", {"x": "y" * 20})
+    yours.put("a", {"x": "z" * 20})
+    mine.put("b", {"x": "y" * 20})
+    mine.get("a")  # used last
+    mine.put("c", {"x": "y" * 20})
+    with pytest.raises(NotFound):
+        yours.get("a")
+    assert mine.get("a").value == {"x": "y" * 20}
+    mine.put("d", {"x": "y" * 100})  # too large by itself: the others stay
+    with pytest.raises(NotFound):
+        mine.get("d")
+    assert mine.delete("a")
+    assert not mine.delete("a")
+    mine.get("b")
+    mine.get("c")
+    with pytest.raises(LimitExceeded):
+        mine.put("b", {"x": "y" * 100}, expect=1)
+    assert mine.get("b").version == 1
+
+
+def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
+    kept = Kept(host)
+    kept.keep_conversation("", "c", {"n": 0})
+    others = [10, 1]
+
+    def add(value: Any) -> tuple[Any, None]:
+        if others:  # somebody else is quicker
+            more = others.pop()
+            kept.change("", CONVERSATIONS, "c", lambda now: ({"n": now["n"] + more}, None))
+        return {"n": value["n"] + 100}, None
+
+    kept.change("", CONVERSATIONS, "c", add)
+    assert kept.find("", CONVERSATIONS, "c")["n"] == 111

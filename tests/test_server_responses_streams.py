@@ -1,0 +1,240 @@
+"""Responses in events: in order, with what clients put together from them, and how they end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from responses_api import CLOCK, Api, responses_api
+
+from genai_host.api import Completion, Delta, Message, Opaque, Reasoning, RouteReply, ToolCall
+from genai_host.errors import GenaiError, IncompleteReply, RateLimited
+from genai_host.server.asking import Answering, streamed
+from genai_host.server.responses.reply import Reply
+from genai_host.server.responses.request import read_request
+from genai_host.server.responses.stream import Events
+from genai_host.testing.fake_service import HANG
+
+CALL = ToolCall("c1", "clock", {"zone": "é"})
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with responses_api(make_host) as api:
+        yield api
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+def test_a_text(api: Api) -> None:
+    events = api.events("hello there")
+    assert kinds(events) == [
+        "created", "in_progress", "output_item.added", "content_part.added",
+        "output_text.delta", "output_text.delta", "output_text.done", "content_part.done",
+        "output_item.done", "completed",
+    ]  # fmt: skip
+    created, _, added, part, one, two, text, _, done, completed = events
+    assert created["response"]["status"] == "in_progress"
+    assert added["item"]["content"] == []
+    assert added["item"]["status"] == "in_progress"
+    assert part["part"] == {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+    assert (one["delta"] + two["delta"], text["text"]) == ("hello there", "hello there")
+    assert {event["item_id"] for event in (part, one, two, text)} == {added["item"]["id"]}
+    assert completed["response"]["output"] == [done["item"]]
+    assert completed["response"]["id"] == created["response"]["id"]
+    assert completed["response"]["status"] == "completed"
+    kept = api.ok("GET", f"/responses/{created['response']['id']}")
+    assert kept == completed["response"]
+
+
+def test_a_call(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(Message("assistant", ["so", CALL]), "tool_calls")
+    events = api.events(tools=[CLOCK])
+    assert kinds(events)[8:] == [
+        "output_item.done", "output_item.added", "function_call_arguments.delta",
+        "function_call_arguments.done", "output_item.done", "completed",
+    ][1:]  # fmt: skip
+    added, delta, arguments, done, completed = events[-5:]
+    assert (added["item"]["arguments"], added["item"]["status"]) == ("", "in_progress")
+    assert delta["delta"] == arguments["arguments"] == done["item"]["arguments"] == '{"zone":"é"}'
+    assert [event["output_index"] for event in (added, delta, arguments, done)] == [1] * 4
+    assert completed["response"]["output"][1] == done["item"]
+
+
+def test_an_answer_that_is_cut(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(Message("assistant", "so"), "length")
+    *_, done, last = api.events()
+    assert last["type"] == "response.incomplete"
+    assert last["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert done["item"]["status"] == "incomplete"
+    assert last["response"]["output"] == [done["item"]]
+
+
+def test_an_answer_of_nothing(api: Api) -> None:
+    api.fake.answer = lambda heard: Completion(Message("assistant", []))
+    events = api.events()
+    assert kinds(events) == ["created", "in_progress", "completed"]
+    assert events[-1]["response"]["output"] == []
+
+
+def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
+    """The model of this test does not stream what it thinks."""
+    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so"]))
+    events = api.events()
+    assert "reasoning_summary_text.delta" in kinds(events)
+    output = events[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["reasoning", "message"]
+    assert "encrypted_content" not in output[0]
+    assert "secret" not in json.dumps(events)
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert sorted(item["id"] for item in done) == sorted(item["id"] for item in output)
+
+
+def test_items_are_done_in_order_where_thoughts_are_sealed(api: Api) -> None:
+    """Clients keep them as they are done, and send them again."""
+    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so", CALL]))
+    events = api.events(include=["reasoning.encrypted_content"], store=False)
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert done == events[-1]["response"]["output"]
+    assert [item["type"] for item in done] == ["reasoning", "message", "function_call"]
+    assert done[0]["encrypted_content"]
+    api.fake.answer = lambda heard: "fine"
+    output = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
+    api.response([{"role": "user", "content": "hi"}, *done, output])
+    assert list(api.fake.prompts[-1].messages[1].content) == [*thought, *message("so", CALL)]
+
+
+def message(*parts: Any) -> tuple[Any, ...]:
+    return Message("assistant", parts).content
+
+
+def told(pieces: list[Delta], end: Completion | GenaiError, **more: Any) -> list[dict[str, Any]]:
+    """The events of an answer that comes in these pieces."""
+
+    def answer() -> Any:
+        yield from pieces
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    request = read_request({"model": "m", "input": "hi"}, lambda text: None)
+    reply = Reply(request, 1)
+    events = Events(reply, lambda item: item, lambda c, o: reply.finished(c, o, 2), **more)
+    data = b"".join(events.write(Answering(answer()))).decode()
+    return [json.loads(block.partition("data: ")[2]) for block in data.split("\n\n")[:-1]]
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_thoughts_texts_and_calls_in_pieces(hold: bool) -> None:
+    thought, secret = Reasoning("hmhm"), Opaque("fake", 1)
+    pieces = [
+        Delta(reasoning="hm"), Delta(reasoning="hm"), Delta("a"), Delta("b"),
+        Delta(tool_call=CALL), Delta("c"),
+    ]  # fmt: skip
+    end = Completion(Message("assistant", [secret, thought, "ab", CALL, "c"]))
+    events = told(pieces, end, hold=hold)
+    output = events[-1]["response"]["output"]
+    added = [event["item"] for event in events if event["type"] == "response.output_item.added"]
+    done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+    assert [item["id"] for item in added] == [item["id"] for item in output]
+    assert [item["id"] for item in done] == [item["id"] for item in output]
+    assert [item["type"] for item in output] == [
+        "reasoning", "message", "function_call", "message",
+    ]  # fmt: skip
+    assert output[0]["summary"] == [{"type": "summary_text", "text": "hmhm"}]
+    assert output[0]["opaque"] == [{"dialect": "fake", "data": 1}]
+    assert [output[at]["content"][0]["text"] for at in (1, 3)] == ["ab", "c"]
+    assert ("opaque" in done[0]) is hold  # else it was done before that was known
+
+
+def test_an_answer_whose_pieces_are_not_the_whole() -> None:
+    """What was told holds: a text is not told twice, and a call not lost."""
+    end = Completion(Message("assistant", ["a", CALL, "b"]))
+    for pieces in ([Delta("ab")], [Delta("ab"), Delta(tool_call=CALL)]):
+        events = told(pieces, end, hold=False)
+        output = events[-1]["response"]["output"]
+        assert [item["type"] for item in output] == ["message", "function_call"]
+        assert output[0]["content"][0]["text"] == "ab"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (IncompleteReply("cut"), "server_error"),
+        (RateLimited("slowly"), "rate_limit_exceeded"),
+    ],
+)
+def test_an_error_amid_a_stream(error: GenaiError, code: str) -> None:
+    events = told([Delta("so")], error, hold=False)
+    last = events[-1]
+    assert last["type"] == "response.failed"
+    assert not {"response.completed", "response.incomplete"} & {e["type"] for e in events}
+    response = last["response"]
+    assert (response["status"], response["error"]["code"]) == ("failed", code)
+    assert response["output"][0]["content"][0]["text"] == "so"
+    assert response["output"][0]["status"] == "incomplete"
+
+
+def test_a_bug_amid_a_stream_is_told_without_its_words(caplog: Any) -> None:
+    events = told([Delta("so")], RuntimeError("key sk-1"), hold=False)  # type: ignore[arg-type]
+    assert events[-1]["response"]["error"]["code"] == "server_error"
+    assert "sk-1" not in json.dumps(events)
+    assert "key sk-1" in caplog.text
+
+
+def test_nothing_of_a_failed_response_is_kept(api: Api) -> None:
+    api.fake.answer = lambda heard: "{"
+    schema = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    events = api.events(text={"format": schema})
+    assert events[-1]["type"] == "response.failed"
+    api.error("GET", f"/responses/{events[-1]['response']['id']}")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_ends_the_call(api: Api, stream: bool) -> None:
+    api.fake.answer = lambda heard: HANG
+    ended = threading.Event()
+    hang = api.fake.hang
+
+    def hangs(limits: Any) -> None:
+        try:
+            hang(limits)
+        finally:
+            ended.set()
+
+    api.fake.hang = hangs  # type: ignore[method-assign]
+
+    client = http.client.HTTPConnection(api.url.removeprefix("http://"))
+    body = {"model": "fake", "input": "hi", "stream": stream}
+    kind = {"content-type": "application/json"}
+    client.request("POST", "/v1/responses", json.dumps(body), kind)
+    assert api.fake.hanging.wait(20)
+    client.close()
+    assert ended.wait(20)
+
+
+def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
+    """Also before its first bytes are asked for."""
+    closed = threading.Event()
+
+    def answer() -> Any:
+        try:
+            yield Delta("so")
+            yield Delta("so")
+        finally:
+            closed.set()
+
+    reply = Reply(read_request({"input": "hi"}, lambda text: None), 1)
+    events = Events(reply, lambda item: item, lambda c, o: {}, hold=False)
+    found: RouteReply = streamed(Answering(answer()), events.write)
+    found.body.close()  # type: ignore[union-attr]
+    assert closed.is_set()

@@ -1,0 +1,67 @@
+"""A store that is closed while others write to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from genai_host import Host
+from genai_host.errors import StoreError
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+
+MakeHost = Callable[..., Host]
+
+
+class Slow:
+    """A connection that is at a write until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.let_go = threading.Event(), threading.Event()
+        self.is_closed = self.was_closed_meanwhile = False
+
+    def cursor(self) -> Slow:
+        return self
+
+    def executemany(self, *given: Any) -> None:
+        self.entered.set()
+        assert self.let_go.wait(30)
+        self.was_closed_meanwhile = self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_closing_waits_for_who_writes(make_host: MakeHost, tmp_path: Path) -> None:
+    """SQLite's library crashes where a connection is closed that is in use."""
+    with Store(tmp_path / "store.db") as store:
+        conversation = make_host(fake=FakeModel(), store=store).open("chat", "fake")
+        writer: Any = store._writer
+        writer._let_go()
+        slow = writer._connection = Slow()
+        writing = threading.Thread(target=lambda: conversation.use(temperature=0.5))
+        writing.start()
+        assert slow.entered.wait(30)
+        closing = threading.Thread(target=store.close)
+        closing.start()
+        closing.join(0.2)
+        slow.let_go.set()
+        writing.join(30)
+        closing.join(30)
+        assert slow.is_closed
+        assert not slow.was_closed_meanwhile
+
+
+def test_who_comes_later_is_told(make_host: MakeHost, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.db")
+    conversation = make_host(fake=FakeModel(), store=store).open("chat", "fake")
+    store.close()
+    conversation.use(temperature=0.5)
+    assert isinstance(conversation.unrecorded, StoreError)
+    assert "closed" in str(conversation.unrecorded)
+    with pytest.raises(StoreError, match="closed"):
+        store.conversations()

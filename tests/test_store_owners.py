@@ -1,0 +1,60 @@
+"""One store, several owners: what one has is nothing to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from genai_host import Host
+from genai_host.errors import NotFound
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+
+MakeHost = Callable[..., Host]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store.db")
+
+
+@pytest.fixture
+def host(make_host: MakeHost, store: Store) -> Host:
+    return make_host(fake=FakeModel(), store=store)
+
+
+def test_each_sees_their_own(host: Host, store: Store) -> None:
+    with store:
+        mine = host.open("chat", "fake", owner="ann")
+        mine.say("hello")
+        assert [each.id for each in host.kept("ann").conversations()] == [mine.id]
+        assert host.kept("bob").conversations() == host.conversations() == []
+        assert host.conversation(mine.id, owner="ann").history == mine.history
+        for owner in ("bob", "", None):
+            with pytest.raises(NotFound):
+                host.conversation(mine.id, owner=owner)
+
+
+def test_what_one_does_the_other_cannot(host: Host, store: Store) -> None:
+    with store:
+        id = host.open("chat", "fake", owner="ann").id
+        theirs = store.of("bob")
+        for act in (
+            lambda: theirs.rename(id, "mine"),
+            lambda: theirs.delete(id),
+            lambda: theirs.fork(id),
+            lambda: theirs.export(id),
+            lambda: theirs.summary(id),
+            lambda: theirs.tries(id),
+        ):
+            with pytest.raises(NotFound):
+                act()
+        assert store.of("ann").summary(id).title == ""
+
+
+def test_an_owner_is_made_once_and_whose_it_is_is_itself(store: Store) -> None:
+    with store:
+        assert store.of("") is store
+        assert store.of("ann") is store.of("ann")
