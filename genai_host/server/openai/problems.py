@@ -25,6 +25,7 @@ _CODES: Mapping[str, str] = {
     "no_route": "model_not_found",
     "not_found": "model_not_found",
     "rate_limited": "rate_limit_exceeded",
+    "unauthorized": "invalid_api_key",
 }
 
 
