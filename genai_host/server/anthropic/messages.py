@@ -18,6 +18,18 @@ from genai_host.server.asking import Asked, answer, streamed, whole
 from genai_host.server.given import Given, body_of
 from genai_host.server.offered import check_schema, each_once, offered_tool
 
+_NEUTRAL = (
+    "billing_policy",
+    "cache_control",
+    "diagnostics",
+    "fallback_credit_token",
+    "metadata",
+    "service_tier",
+    "speed",
+)
+"""What changes nothing of an answer."""
+
+_REFUSED = ("compaction", "container", "fallbacks", "inference_geo", "mcp_servers", "thread")
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -36,7 +48,9 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
 
 def count(request: RouteRequest, host: Host) -> RouteReply:
     """As the service counts that would answer. Raises `NoRoute` where none does."""
-    asked, _ = _asked(body_of(request), host)
+    body = body_of(request)
+    body.raw("stream")
+    asked, _ = _asked(body, host)
     found = host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -52,7 +66,8 @@ def _asked(body: Given, host: Host, *, in_pieces: bool = False) -> tuple[Asked, 
     model = body.text("model")
     if not model:
         raise InvalidData("there is no model", path="$.model")
-    body.refuse("container", "context_management", "mcp_servers")
+    body.refuse(*_REFUSED)
+    _check_edits(body)
     tools = each_once([_tool(each) for each in body.objects("tools")], body.at("tools"))
     choice, at_once = _choice(body, tools)
     thinking, shows = _thinking(body)
@@ -76,7 +91,18 @@ def _asked(body: Given, host: Host, *, in_pieces: bool = False) -> tuple[Asked, 
         parameters={name: value for name, value in parameters.items() if value is not None},
         in_pieces=in_pieces,
     )
+    body.read.update(_NEUTRAL)
+    body.nothing_else()
     return asked, shows
+
+
+def _check_edits(body: Given) -> None:
+    """Earlier thoughts may be left out: what a model is shown of them is its service's affair.
+    Raises `InvalidData` for other things that are not to be shown."""
+    given = body.object("context_management")
+    for edit in () if given is None else given.objects("edits"):
+        if not edit.text("type").startswith("clear_thinking_"):
+            raise InvalidData("this is not done here", path=edit.at("type"))
 
 
 def _tool(given: Given) -> ToolSchema:

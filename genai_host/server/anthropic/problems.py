@@ -26,6 +26,9 @@ _TYPES: Mapping[int, str] = {
     504: "timeout_error",
     _OVERLOADED: "overloaded_error",
 }
+_DETAILS: Mapping[str, Any] = {"$.thread": {"error_code": "thread_unsupported_request"}}
+"""What clients look at besides, by the place of what is wrong: those that would have the server
+keep what was said then send all of it."""
 
 
 def problem_reply(problem: Problem) -> RouteReply:
@@ -42,10 +45,10 @@ def error_object(problem: Problem) -> dict[str, Any]:
     place = problem.path.removeprefix("$").lstrip(".")
     message = f"{place}: {problem.message}" if place else problem.message
     hint = f" ({problem.hint})" if problem.hint else ""
-    return {
-        "type": "error",
-        "error": {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"},
-    }
+    error: dict[str, Any] = {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"}
+    if problem.path in _DETAILS:
+        error["details"] = _DETAILS[problem.path]
+    return {"type": "error", "error": error}
 
 
 def _status(problem: Problem) -> int:

@@ -103,10 +103,12 @@ class _Stream:
         self._index = -1
         self._open = ""  # the type of the block that grows
         self._calls: set[str] = set()
+        self._has_thought = False
+        self._owned = 0  # blocks of the vendor's that were written
 
     def add(self, delta: Delta) -> Iterator[bytes]:
         if delta.reasoning and self._shows_thoughts:
-            yield from self._grow("thinking", "thinking_delta", delta.reasoning)
+            yield from self._think(delta.reasoning)
         if delta.text:
             yield from self._grow("text", "text_delta", delta.text)
         if delta.tool_call is not None:
@@ -116,10 +118,23 @@ class _Stream:
 
     def end(self, completion: Completion) -> Iterator[bytes]:
         """What has not come in pieces, and the end of the last block."""
+        parts = completion.message.content
+        own = [part.data for part in parts if isinstance(part, Opaque) and _is_block(part)]
+        for block in own[self._owned :]:
+            yield from self._own(block)
+        if self._shows_thoughts and not self._has_thought and not own:
+            yield from self._think("".join(p.text for p in parts if isinstance(p, Reasoning)))
         for call in completion.tool_calls:
             if call.id not in self._calls:
                 yield from self._call(call)
         yield from self._close()
+
+    def _think(self, text: str) -> Iterator[bytes]:
+        if self._has_thought and self._open != "thinking":
+            text = text.removeprefix("\n\n")  # that parts it from the thoughts before
+        self._has_thought = True
+        if text:
+            yield from self._grow("thinking", "thinking_delta", text)
 
     def _grow(self, kind: str, piece: str, text: str) -> Iterator[bytes]:
         if self._open != kind:
@@ -129,13 +144,14 @@ class _Stream:
 
     def _own(self, block: Mapping[str, Any]) -> Iterator[bytes]:
         """A block of the vendor's: thoughts that were shown get their signature."""
+        self._owned += 1
         if block.get("type") == "thinking":
             if self._open != "thinking":
                 yield from self._begin({"type": "thinking", "thinking": "", "signature": ""})
                 if block.get("thinking"):
                     thought = {"type": "thinking_delta", "thinking": block["thinking"]}
                     yield self._piece(thought)
-            signature = {"type": "signature_delta", "signature": block["signature"]}
+            signature = {"type": "signature_delta", "signature": block.get("signature", "")}
             yield self._piece(signature)
         else:
             yield from self._begin(dict(block))
