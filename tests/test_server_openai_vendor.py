@@ -49,15 +49,16 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 HI = Message("user", "hi")
 
 
-CHAT = MadePlugin(
+def model(name: str, dialect: str, **more: Any) -> Model:
+    return Model(name, dialects=[dialect], at={"openai": name}, **more)
+
+
+ABLE = {"tools", "schema", "images", "files"}
+MODELS = MadePlugin(
     models=[
-        Model(
-            name,
-            dialects=["openai-chat"],
-            capabilities={"tools", "schema", "images", "files"},
-            at={"openai": name},
-        )
-        for name in ("fake", "nobody")
+        model("fake", "openai-chat", capabilities=ABLE),
+        model("nobody", "openai-chat", capabilities=ABLE),
+        model("fake-moderate", "openai-moderate", operation="moderate"),
     ]
 )
 
@@ -103,7 +104,7 @@ def sides(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Side
     ) as server:
         settings = {"base_url": f"{server.url}/v1"}
         config = Config(providers={"openai": InstanceConfig("openai", settings=settings)})
-        asking = make_host(chats=CHAT, openai=genai_vendor_openai, config=config)
+        asking = make_host(models=MODELS, openai=genai_vendor_openai, config=config)
         yield Sides(asking, fake)
         asking.close()
 
@@ -191,8 +192,8 @@ def test_embeddings_judgements_and_models(sides: Sides) -> None:
     found = sides.asking.embed(["a", "b"], model=embedder).vectors
     assert len(found) == 2
     sides.fake.flags = lambda text: text == "bad"
-    assert sides.asking.moderate("bad", model="openai/fake-moderate").flagged
-    assert not sides.asking.moderate("good", model="openai/fake-moderate").flagged
+    assert sides.asking.moderate("bad", model="fake-moderate@openai").flagged
+    assert not sides.asking.moderate("good", model="fake-moderate@openai").flagged
     with sides.asking.instances["openai"].attempt(Cancellation()) as attempt:
         listed = {each.id for each in attempt.provider.list_models(attempt.limits)}
     assert {"fake@fake", "fake-embed@fake", "feature:chat"} <= listed
