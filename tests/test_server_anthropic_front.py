@@ -100,10 +100,26 @@ def test_what_is_asked(api: Api, service: FakeService) -> None:
     }
 
 
-def test_effort_and_no_thoughts(api: Api, service: FakeService) -> None:
+DISABLED, ADAPTIVE = {"type": "disabled"}, {"type": "adaptive"}
+BUDGET = {"type": "enabled", "budget_tokens": 2048}
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "expected"),
+    [
+        ("claude-opus-4-6", DISABLED, DISABLED),
+        ("claude-opus-4-6", ADAPTIVE, ADAPTIVE),
+        ("claude-opus-4-6", BUDGET, BUDGET),
+        ("claude-opus-5", BUDGET, ADAPTIVE),
+        ("claude-sonnet-5-5", {"type": "between_tools"}, {"type": "between_tools"}),
+        ("claude-haiku-4-5", DISABLED, None),
+        ("claude-haiku-4-5", BUDGET, BUDGET),
+    ],
+)
+def test_thinking(api: Api, service: FakeService, model: str, thinking: Any, expected: Any) -> None:
     service.replies = [claude("so")]
-    said(api, HI, in_pieces=False, thinking={"type": "disabled"})
-    assert service.requests[0].json()["thinking"] == {"type": "disabled"}
+    said(api, HI, in_pieces=False, model=model, thinking=thinking, max_tokens=4096)
+    assert service.requests[0].json().get("thinking") == expected
 
 
 def test_temperature_of_models_that_take_none(api: Api, service: FakeService) -> None:

@@ -58,7 +58,7 @@ class TestTokens:
         assert api.fake.prompts == []
 
     @pytest.mark.parametrize(
-        ("name", "status"), [("feature:chat", 400), ("nobody", 404), ("feature:nobody", 404)]
+        ("name", "status"), [("feature:chat", 400), ("nobody", 404), ("feature:nobody", 400)]
     )
     def test_where_nobody_counts(self, api: Api, name: str, status: int) -> None:
         reply = api.post({"model": name, "messages": [HI]}, self.path)

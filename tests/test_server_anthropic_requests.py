@@ -17,7 +17,6 @@ from genai_host.api.json_text import write_json
 from genai_host.cancellation import Cancellation
 from genai_host.errors import InvalidData
 from genai_host.http_routes import HttpRoutes
-from genai_host.server.able import Able
 from genai_host.server.anthropic.problems import problem_reply
 from genai_host.server.anthropic.routes import ROUTES
 from genai_host.server.anthropic.thinking import thinking_in
@@ -182,7 +181,7 @@ LOW = {"effort": "low"}
 
 class TestThinking:
     def read(self, taken: dict[str, Any], **body: Any) -> dict[str, Any]:
-        return thinking_in(Given(body, "$"), Able(taken))
+        return thinking_in(Given(body, "$"), lambda: taken)
 
     @pytest.mark.parametrize(
         ("taken", "body", "expected"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from support import Terminal
 
 from genai_host import Config, Host
 from genai_host.api import Secret
+from genai_host.cli.serve import command
 from genai_host.config import ServerConfig, read_config
 from genai_host.errors import ConfigurationError
 from genai_host.keys import Keys
@@ -258,3 +261,40 @@ def test_the_address_of_version_six(host: Host) -> None:
 def test_all_own_routes_are_told_apart() -> None:
     keys = [route.key for route in own_routes()]
     assert len(keys) == len(set(keys))
+
+
+class TestDocuments:
+    """docs/serving.md and the container file."""
+
+    ROOT = Path(__file__).resolve().parent.parent
+    TEXT = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
+    FILE = (ROOT / "Containerfile").read_text(encoding="utf-8")
+
+    def test_the_program(self) -> None:
+        [source] = re.findall(r"```python\n(.*?)```", self.TEXT, re.DOTALL)
+        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_the_commands(self) -> None:
+        known = {option for each in command.params for option in each.opts}
+        told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", self.TEXT))
+        of_podman = {"--tag", "--publish", "--volume", "--env"}
+        assert told - of_podman <= known
+        assert known - told <= {"--json", "--open", "--port"}
+
+    def test_the_configuration(self, tmp_path: Path) -> None:
+        [block] = re.findall(r"```toml\n(.*?)```", self.TEXT, re.DOTALL)
+        file = tmp_path / "config.toml"
+        file.write_text(block, encoding="utf-8")
+        assert set(read_config(file).server.users) == {"ann"}
+
+    def test_the_container(self) -> None:
+        lines = {line.partition(" ")[0]: line.partition(" ")[2] for line in self.FILE.splitlines()}
+        assert lines["USER"] != "root"
+        assert lines["EXPOSE"] == "8642"
+        check = json.loads(lines["HEALTHCHECK"].partition("CMD ")[2])
+        compile(check[2], "the health check", "exec")
+        name, *options = json.loads(lines["CMD"])
+        assert name == "serve"
+        with command.make_context(name, options) as context:
+            assert context.params["bind"] == "0.0.0.0"

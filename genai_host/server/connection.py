@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import Any
 
 import httptools
@@ -54,11 +53,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        _send_at_once(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
+        self._unset_keepalive_if_required()  # which would hold it for as long
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
@@ -204,14 +203,6 @@ class Connection(HttpToolsProtocol):
             self.transport.write(_TOO_LARGE if is_large else _WRONG)
         self.transport.close()
         self._watch_sending()
-
-
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """A body that follows its head, or a piece another, does not wait for the client to have
-    acknowledged that (Nagle's algorithm): asyncio sees to it for sockets of its own alone."""
-    connection = transport.get_extra_info("socket")
-    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class _Sending:

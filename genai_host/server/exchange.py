@@ -268,15 +268,17 @@ class Exchange:
             }
         )
         self._has_begun = True
-        body = reply.body if isinstance(reply.body, bytes) else None
-        if body is not None and self._wants_body():
-            for at in range(0, len(body) - _SLICE, _SLICE):
-                await self._send_piece(body[at : at + _SLICE], is_last=False)
-            await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
-        elif not self._wants_body():  # a client takes the head for all, and asks on
+        if not self._wants_body():  # a client takes the head for all, and asks on
             await self._send_piece(b"", is_last=True)
+        elif isinstance(reply.body, bytes):
+            await self._send_whole(reply.body)
         else:
             await self._send_pieces()
+
+    async def _send_whole(self, body: bytes) -> None:
+        for at in range(0, len(body) - _SLICE, _SLICE):
+            await self._send_piece(body[at : at + _SLICE], is_last=False)
+        await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
 
     async def _send_pieces(self) -> None:
         while (piece := await self._outbox.take()) is not None:

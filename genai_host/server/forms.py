@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -25,10 +24,9 @@ _OF_OPENAI = re.compile(r"/v1(/.*)?")
 def form(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
     """The reply to a request that has a problem."""
     api = _api(path, headers)
-    problem_reply = _reply_of(api) if api else None
-    if problem_reply is None:
+    if not api:
         return http_routes.problem_reply(path, headers, problem)
-    return problem_reply(problem)
+    return _reply_of(api)(problem)
 
 
 def _api(path: str, headers: Mapping[str, str]) -> str:
@@ -45,9 +43,6 @@ def _api(path: str, headers: Mapping[str, str]) -> str:
 
 
 @cache
-def _reply_of(api: str) -> Callable[[Problem], RouteReply] | None:
-    name = f"{__package__}.{api}"
-    if not importlib.util.find_spec(name) or not importlib.util.find_spec(f"{name}.problems"):
-        return None
-    module = importlib.import_module(f"{name}.problems")
+def _reply_of(api: str) -> Callable[[Problem], RouteReply]:
+    module = importlib.import_module(f"{__package__}.{api}.problems")
     return cast(Callable[[Problem], RouteReply], module.problem_reply)

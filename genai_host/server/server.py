@@ -106,7 +106,8 @@ class Server:
     def _listen(self) -> socket.socket:
         bind, port = self.settings.bind, self.settings.port
         family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        # asyncio sends at once, and does not collect, where it is said to be TCP
+        # where it is said to be TCP, asyncio has it send at once: else a second piece of a reply
+        # waits until the client has acknowledged the first (Nagle's algorithm)
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             if os.name == "posix":  # elsewhere, others could listen there as well

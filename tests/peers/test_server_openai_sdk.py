@@ -189,7 +189,7 @@ def test_parsed_calls(side: Side) -> None:
     parsed = side.client.chat.completions.parse(
         model="fake", messages=HI, tools=[openai.pydantic_function_tool(Point)]
     )
-    (found,) = parsed.choices[0].message.tool_calls or ()
+    [found] = list(parsed.choices[0].message.tool_calls or [])
     assert found.function.parsed_arguments == Point(x=1, y=2)
 
 

@@ -6,14 +6,15 @@ caching. Fields that nobody knows are refused, as its own service does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from attrs import frozen
 
 from genai_host.errors import InvalidData
 from genai_host.host import Host
-from genai_host.server.able import Able, able
+from genai_host.server.able import able
 from genai_host.server.anthropic.conversation import messages_in
 from genai_host.server.anthropic.marks import longest, ttl_in
 from genai_host.server.anthropic.thinking import shows_thoughts, thinking_in
@@ -35,6 +36,10 @@ _NEUTRAL = (
 """What changes nothing of an answer, and what is read elsewhere."""
 
 _REFUSED = ("container", "context_management", "inference_geo", "mcp_servers")
+_Taken = Callable[[], Mapping[str, Any]]
+"""The parameters that the model takes: what they are takes its time to find, and most requests
+need not know."""
+
 _USUAL = 1  # temperature and top_p of who says nothing of them
 
 
@@ -56,17 +61,17 @@ def read(body: Given, host: Host) -> Wanted:
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
-    model_is = able(host, model)
+    taken = cache(lambda: able(host, model).parameters)
     parameters = {
         "max_tokens": body.whole("max_tokens"),
-        "temperature": _unless_usual(body, "temperature", model_is),
-        "top_p": _unless_usual(body, "top_p", model_is),
+        "temperature": _unless_usual(body, "temperature", taken),
+        "top_p": _unless_usual(body, "top_p", taken),
         "top_k": body.whole("top_k"),
         "stop": list(body.texts("stop_sequences")) or None,
-        "prompt_cache": _cache(body, {*cached, *cached_tools}, model_is),
-        **thinking_in(body, model_is),
+        "prompt_cache": _cache(body, {*cached, *cached_tools}, taken),
+        **thinking_in(body, taken),
     }
-    if at_once is False or "parallel_tool_calls" in model_is.parameters:
+    if at_once is False or (at_once and "parallel_tool_calls" in taken()):
         parameters["parallel_tool_calls"] = at_once
     asked = Asked(
         model=model,
@@ -76,7 +81,7 @@ def read(body: Given, host: Host) -> Wanted:
         schema=_schema(body),
         parameters={
             name: value
-            for name, value in {**parameters, **_others(body, model_is)}.items()
+            for name, value in {**parameters, **_others(body, taken)}.items()
             if value is not None
         },
         in_pieces=bool(body.flag("stream")),
@@ -84,20 +89,20 @@ def read(body: Given, host: Host) -> Wanted:
     return Wanted(asked, shows_thoughts(body))
 
 
-def _unless_usual(body: Given, name: str, model: Able) -> int | float | None:
+def _unless_usual(body: Given, name: str, taken: _Taken) -> int | float | None:
     """A model that takes none of it is at that anyway."""
     value = body.number(name)
-    return None if value == _USUAL and name not in model.parameters else value
+    return None if value == _USUAL and name not in taken() else value
 
 
-def _cache(body: Given, ttls: set[str], model: Able) -> str | None:
+def _cache(body: Given, ttls: set[str], taken: _Taken) -> str | None:
     """How long the prompt is to be kept, where a service can be told: of the marks in it,
     the longest.
 
     ttls   of the marks in what was said, and in the tools
     """
     kept = longest({*ttls, *ttl_in(body)})
-    return kept if "prompt_cache" in model.parameters else None
+    return kept if kept and "prompt_cache" in taken() else None
 
 
 def _schema(body: Given) -> Mapping[str, Any] | None:
@@ -121,12 +126,12 @@ def _schema(body: Given) -> Mapping[str, Any] | None:
     return schema
 
 
-def _others(body: Given, model: Able) -> dict[str, Any]:
+def _others(body: Given, taken: _Taken) -> dict[str, Any]:
     """Parameters that the format does not have, and the model has."""
     body.refuse(*_REFUSED)
     found: dict[str, Any] = {}
     for name, _ in body.names():
-        if name not in body.read and name not in _NEUTRAL and name in model.parameters:
+        if name not in body.read and name not in _NEUTRAL and name in taken():
             found[name] = body.raw(name)
     for name in _NEUTRAL:
         body.raw(name)

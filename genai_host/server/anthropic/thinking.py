@@ -8,10 +8,10 @@ How much a model thinks is a hint: one that cannot be told thinks as it sees fit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from genai_host.errors import InvalidData
-from genai_host.server.able import Able
 from genai_host.server.given import Given
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
@@ -26,42 +26,43 @@ def shows_thoughts(body: Given) -> bool:
     return given is not None and given.text("type") in _ON and given.text("display") != "omitted"
 
 
-def thinking_in(body: Given, model: Able) -> dict[str, Any]:
-    """The parameters for it, of those that the model has. Raises `InvalidData`."""
-    config = body.object("output_config")
+def thinking_in(body: Given, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters for it, of those that the model takes. Raises `InvalidData`."""
+    config, given = body.object("output_config"), body.object("thinking")
     effort = "" if config is None else config.text("effort")
-    given = body.object("thinking")
+    if given is None and not effort:
+        return {}
     found: dict[str, Any] = {_EFFORT: effort or None}
     if given is not None:
         kind = given.choice("type", (*_ON, *_OFF))
         if kind in _ON:
-            found |= _on(given, kind, effort, model)
+            found |= _on(given, kind, effort, taken())
         elif kind in _OFF:
-            found |= _off(given, effort, model)
+            found |= _off(given, effort, taken())
         else:
             raise InvalidData("it is needed", path=given.at("type"))
-    return {name: value for name, value in found.items() if name in model.parameters}
+    return {name: value for name, value in found.items() if name in taken()}
 
 
-def _on(given: Given, kind: str, effort: str, model: Able) -> dict[str, Any]:
+def _on(given: Given, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {_DISPLAY: given.choice("display", ("summarized", "omitted")) or None}
     budget = given.whole("budget_tokens") if kind == "enabled" else None
     if kind == "enabled" and budget is None:
         raise InvalidData("it is needed", path=given.at("budget_tokens"))
     given.raw("block_binding")  # how stale thoughts are treated is a setting of the provider
     given.nothing_else()
-    if budget is not None and _BUDGET in model.parameters:
+    if budget is not None and _BUDGET in taken:
         return {**found, _BUDGET: budget}
-    if not effort and _takes(model, _USUAL_EFFORT):
+    if not effort and _can_be(_USUAL_EFFORT, taken):
         found[_EFFORT] = _USUAL_EFFORT
     return found
 
 
-def _off(given: Given, effort: str, model: Able) -> dict[str, Any]:
+def _off(given: Given, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
     given.nothing_else()
-    if _EFFORT not in model.parameters:
+    if _EFFORT not in taken:
         return {}
-    if not _takes(model, _NO_EFFORT):
+    if not _can_be(_NO_EFFORT, taken):
         raise InvalidData("this model always thinks", path=given.at("type"))
     if effort:
         raise InvalidData(
@@ -70,6 +71,5 @@ def _off(given: Given, effort: str, model: Able) -> dict[str, Any]:
     return {_EFFORT: _NO_EFFORT}
 
 
-def _takes(model: Able, effort: str) -> bool:
-    schema = model.parameters.get(_EFFORT)
-    return schema is not None and effort in schema.get("enum", (effort,))
+def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
+    return _EFFORT in taken and effort in taken[_EFFORT].get("enum", (effort,))
