@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as some
 from genai_host import Config
 from genai_host.api import (
     Completion,
+    Delta,
     File,
     Image,
     Message,
@@ -31,7 +32,9 @@ from genai_host.api import (
 from genai_host.errors import ContextOverflow, RateLimited, Unavailable
 from genai_host.server import listing
 from genai_host.server.anthropic.problems import problem_reply
+from genai_host.server.anthropic.replies import Writer
 from genai_host.server.anthropic.routes import ROUTES
+from genai_host.server.asking import Answering
 from genai_host.testing import FakeModel, RouteServer
 
 OWN = "anthropic-messages"
@@ -247,6 +250,63 @@ def test_parameters_have_the_hosts_names(api: Api) -> None:
     }
 
 
+def test_what_changes_nothing_is_taken(api: Api) -> None:
+    edits = [{"type": "clear_thinking_20251015", "keep": "all"}]
+    more: Any = {"service_tier": "auto", "cache_control": {"type": "ephemeral"}, "speed": "fast"}
+    api.answered(context_management={"edits": edits}, container=None, **more)
+    assert api.fake.prompts[0].parameters == {"max_tokens": 99}
+
+
+def test_clients_that_would_have_what_was_said_kept_are_told_to_send_it(api: Api) -> None:
+    error = api.sent(thread={"type": "create"}).json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["details"] == {"error_code": "thread_unsupported_request"}
+    assert "details" not in api.sent(max_tokens=0).json()["error"]
+
+
+def streamed(*deltas: Delta, said: Any, shows: bool = True) -> list[dict[str, Any]]:
+    """The blocks that an answer becomes, put together."""
+
+    def answer() -> Generator[Delta, None, Completion]:
+        yield from deltas
+        return Completion(Message("assistant", said))
+
+    blocks: list[dict[str, Any]] = []
+    for event in Writer("m", in_json=False, shows_thoughts=shows).events(Answering(answer())):
+        data = json.loads(event.partition(b"data: ")[2])
+        if data["type"] == "content_block_start":
+            blocks.append(data["content_block"])
+        if data["type"] == "content_block_delta":
+            (name,) = data["delta"].keys() - {"type"}
+            blocks[data["index"]][name] += data["delta"][name]
+    return blocks
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_thoughts_of_a_stream_are_signed_each(shows: bool) -> None:
+    one, two = (
+        Opaque(OWN, {"type": "thinking", "thinking": thought, "signature": sign})
+        for thought, sign in (("one", "MQ"), ("two", "Mg"))
+    )
+    deltas = [
+        Delta(reasoning="o"), Delta(reasoning="ne"), Delta(opaque=one),
+        Delta(reasoning="\n\ntwo"), Delta(opaque=two), Delta("so"),
+    ]  # fmt: skip
+    said = [Reasoning("one"), one, Reasoning("two"), two, Text("so")]
+    blocks = streamed(*deltas, said=said, shows=shows)
+    assert blocks == [one.data, two.data, {"type": "text", "text": "so"}]
+
+
+def test_what_did_not_come_in_pieces_comes_at_the_end() -> None:
+    hidden = Opaque(OWN, {"type": "redacted_thinking", "data": "c2Vj"})
+    text = {"type": "text", "text": "so"}
+    said = [Reasoning("hm"), Text("so"), hidden, Opaque("other", {"type": "x"})]
+    assert streamed(Delta("so"), said=said) == [text, hidden.data]
+    thought = {"type": "thinking", "thinking": "hm", "signature": ""}
+    assert streamed(Delta("so"), said=said[:2]) == [text, thought]
+    assert streamed(Delta("so"), said=said[:2], shows=False) == [text]
+
+
 def test_tokens_are_counted(api: Api) -> None:
     reply = api.post({"model": "fake", "messages": [HI]}, "/v1/messages/count_tokens")
     assert reply.status_code == 200, reply.text
@@ -275,6 +335,9 @@ def test_tokens_are_counted(api: Api) -> None:
         {"mcp_servers": [{}]},
         {"output_config": {"format": {"type": "json_schema"}}},
         {"thinking": {"type": "deep"}},
+        {"nonsense": 1},
+        {"inference_geo": "us"},
+        {"context_management": {"edits": [{"type": "compact_20260112"}]}},
     ],
 )
 def test_what_is_wrong_is_said(api: Api, more: dict[str, Any]) -> None:
