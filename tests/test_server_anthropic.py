@@ -335,6 +335,8 @@ def test_tokens_are_counted(api: Api) -> None:
         {"mcp_servers": [{}]},
         {"output_config": {"format": {"type": "json_schema"}}},
         {"thinking": {"type": "deep"}},
+        {"thinking": {}},
+        {"tool_choice": {}},
         {"nonsense": 1},
         {"inference_geo": "us"},
         {"context_management": {"edits": [{"type": "compact_20260112"}]}},

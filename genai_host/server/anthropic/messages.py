@@ -126,6 +126,8 @@ def _choice(body: Given, tools: list[ToolSchema]) -> tuple[str | None, bool | No
         return None, None
     at_once = False if given.flag("disable_parallel_tool_use") else None
     kind = given.choice("type", (*_CHOICES, "tool"))
+    if not kind:
+        raise InvalidData("a choice has a type", path=given.at("type"))
     if kind != "tool":
         return _CHOICES.get(kind), at_once
     name = given.text("name")
@@ -139,6 +141,8 @@ def _thinking(body: Given) -> tuple[dict[str, Any], bool]:
     given = body.object("thinking")
     kind = "" if given is None else given.choice("type", ("enabled", "disabled", "adaptive"))
     found: dict[str, Any] = {}
+    if given is not None and not kind:
+        raise InvalidData("thinking has a type", path=given.at("type"))
     if given is not None and kind == "enabled":
         found["thinking_budget"] = given.whole("budget_tokens")
     if kind == "disabled":

@@ -34,6 +34,7 @@ _FINISH: Mapping[Finish, str] = {
     "content_filter": "refusal",
     "other": "end_turn",
 }
+_AFTER = b'""}}\n\n'
 _Wire = dict[str, Any]
 
 
@@ -103,6 +104,7 @@ class _Stream:
         self._index = -1
         self._open = ""  # the type of the block that grows
         self._calls: set[str] = set()
+        self._before = b""  # of a piece that it grows by: all but the text is always the same
         self._has_thought = False
         self._owned = 0  # blocks of the vendor's that were written
 
@@ -140,7 +142,9 @@ class _Stream:
         if self._open != kind:
             empty = {"text": ""} if kind == "text" else {"thinking": "", "signature": ""}
             yield from self._begin({"type": kind, **empty})
-        yield self._piece({"type": piece, kind: text})
+            whole = self._piece({"type": piece, kind: ""})
+            self._before = whole.removesuffix(_AFTER)
+        yield self._before + write_json(text) + b"}}\n\n"
 
     def _own(self, block: Mapping[str, Any]) -> Iterator[bytes]:
         """A block of the vendor's: thoughts that were shown get their signature."""
