@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,6 @@ from hypothesis import strategies as some
 from genai_host import Config
 from genai_host.api import (
     Completion,
-    Delta,
     File,
     Image,
     Message,
@@ -32,9 +31,7 @@ from genai_host.api import (
 from genai_host.errors import ContextOverflow, RateLimited, Unavailable
 from genai_host.server import listing
 from genai_host.server.anthropic.problems import problem_reply
-from genai_host.server.anthropic.replies import Writer
 from genai_host.server.anthropic.routes import ROUTES
-from genai_host.server.asking import Answering
 from genai_host.testing import FakeModel, RouteServer
 
 OWN = "anthropic-messages"
@@ -262,49 +259,6 @@ def test_clients_that_would_have_what_was_said_kept_are_told_to_send_it(api: Api
     assert error["type"] == "invalid_request_error"
     assert error["details"] == {"error_code": "thread_unsupported_request"}
     assert "details" not in api.sent(max_tokens=0).json()["error"]
-
-
-def streamed(*deltas: Delta, said: Any, shows: bool = True) -> list[dict[str, Any]]:
-    """The blocks that an answer becomes, put together."""
-
-    def answer() -> Generator[Delta, None, Completion]:
-        yield from deltas
-        return Completion(Message("assistant", said))
-
-    blocks: list[dict[str, Any]] = []
-    for event in Writer("m", in_json=False, shows_thoughts=shows).events(Answering(answer())):
-        data = json.loads(event.partition(b"data: ")[2])
-        if data["type"] == "content_block_start":
-            blocks.append(data["content_block"])
-        if data["type"] == "content_block_delta":
-            (name,) = data["delta"].keys() - {"type"}
-            blocks[data["index"]][name] += data["delta"][name]
-    return blocks
-
-
-@pytest.mark.parametrize("shows", [False, True])
-def test_thoughts_of_a_stream_are_signed_each(shows: bool) -> None:
-    one, two = (
-        Opaque(OWN, {"type": "thinking", "thinking": thought, "signature": sign})
-        for thought, sign in (("one", "MQ"), ("two", "Mg"))
-    )
-    deltas = [
-        Delta(reasoning="o"), Delta(reasoning="ne"), Delta(opaque=one),
-        Delta(reasoning="\n\ntwo"), Delta(opaque=two), Delta("so"),
-    ]  # fmt: skip
-    said = [Reasoning("one"), one, Reasoning("two"), two, Text("so")]
-    blocks = streamed(*deltas, said=said, shows=shows)
-    assert blocks == [one.data, two.data, {"type": "text", "text": "so"}]
-
-
-def test_what_did_not_come_in_pieces_comes_at_the_end() -> None:
-    hidden = Opaque(OWN, {"type": "redacted_thinking", "data": "c2Vj"})
-    text = {"type": "text", "text": "so"}
-    said = [Reasoning("hm"), Text("so"), hidden, Opaque("other", {"type": "x"})]
-    assert streamed(Delta("so"), said=said) == [text, hidden.data]
-    thought = {"type": "thinking", "thinking": "hm", "signature": ""}
-    assert streamed(Delta("so"), said=said[:2]) == [text, thought]
-    assert streamed(Delta("so"), said=said[:2], shows=False) == [text]
 
 
 def test_tokens_are_counted(api: Api) -> None:
