@@ -429,7 +429,7 @@ class Conversation:
                 f"the feature {self.feature.name} failed: {told(error)}",
                 hint="this is a fault of a plugin; -v shows where",
             )
-        return Cancelled("abandoned")
+        return self._reason or Cancelled("abandoned")
 
     def _end(self, ended: TurnEnded) -> None:
         self._note(ended)

@@ -62,8 +62,8 @@ class HttpRoutes:
     ) -> None:
         self._host = host
         self._form = form
-        self._own = [_Pattern(route) for route in own]
-        self._routes = [_Pattern(route) for route in host.registry.http_routes.values()]
+        self._own = _Patterns(own)
+        self._routes = _Patterns(host.registry.http_routes.values())
         self._handlers: dict[str, Handler] = {}
         self._lock = threading.Lock()
         self._made: dict[type, Any] = {}
@@ -116,7 +116,8 @@ class HttpRoutes:
 
     def find(self, method: str, path: str) -> Found | Problem:
         """The route for a request, and what stands in the path for each name."""
-        fitting = _fitting(self._own, path) or _fitting(self._routes, path)
+        segments = [unquote(segment) for segment in _segments(path)]
+        fitting = self._own.fitting(segments) or self._routes.fitting(segments)
         if not fitting:
             return Problem(404, "not_found", "there is nothing here")
         able = [each for each in fitting if each[0].route.method == method]
@@ -153,16 +154,21 @@ class _Pattern:
 
     def __init__(self, route: HttpRoute) -> None:
         self.route = route
-        self._segments = _segments(route.path)
-        self.rank = [not segment.startswith("{") for segment in self._segments]
+        self.segments = _segments(route.path)
+        self.rank = [not segment.startswith("{") for segment in self.segments]
 
-    def match(self, path: str) -> Mapping[str, str] | None:
-        """What stands for each name; None for a path that does not fit."""
-        segments = _segments(path)
-        if len(segments) != len(self._segments):
-            return None
+    @property
+    def is_plain(self) -> bool:
+        """Whether it fits one path alone."""
+        return all(self.rank)
+
+    def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
+        """What stands for each name; None for a path that does not fit.
+
+        segments   as many as it has, percent-decoded
+        """
         parameters = {}
-        for mine, given in zip(self._segments, map(unquote, segments), strict=True):
+        for mine, given in zip(self.segments, segments, strict=True):
             if mine.startswith("{") and given:
                 parameters[mine[1:-1]] = given
             elif mine != given:
@@ -170,12 +176,25 @@ class _Pattern:
         return parameters
 
 
-def _fitting(patterns: Iterable[_Pattern], path: str) -> list[tuple[_Pattern, Mapping[str, str]]]:
-    return [
-        (pattern, parameters)
-        for pattern in patterns
-        if (parameters := pattern.match(path)) is not None
-    ]
+class _Patterns:
+    """Those that fit are found without a look at all of them."""
+
+    def __init__(self, routes: Iterable[HttpRoute]) -> None:
+        self._plain: dict[tuple[str, ...], list[_Pattern]] = {}
+        self._named: dict[int, list[_Pattern]] = {}
+        for pattern in map(_Pattern, routes):
+            if pattern.is_plain:
+                self._plain.setdefault(tuple(pattern.segments), []).append(pattern)
+            else:
+                self._named.setdefault(len(pattern.segments), []).append(pattern)
+
+    def fitting(self, segments: Sequence[str]) -> list[tuple[_Pattern, Mapping[str, str]]]:
+        nothing: Mapping[str, str] = {}
+        return [(pattern, nothing) for pattern in self._plain.get(tuple(segments), ())] + [
+            (pattern, parameters)
+            for pattern in self._named.get(len(segments), ())
+            if (parameters := pattern.match(segments)) is not None
+        ]
 
 
 def _segments(path: str) -> Sequence[str]:

@@ -144,6 +144,8 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
 def _must_not_be_the_hosts(route: HttpRoute) -> None:
     if route.path.startswith("/{"):
         raise PluginError(f"{shown(route.path)} fits any path: it must begin with a word")
+    if route.path == "/":
+        raise PluginError("/ is the host's own: its page is there")
     for path in HTTP_PATHS:
         if f"{route.path}/".startswith(f"{path}/"):
             raise PluginError(f"{shown(route.path)} is the host's own: all of {path} is")

@@ -4,7 +4,7 @@ pieces."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genai_host.testing.fake_service import Reply, json_reply, sse_reply
@@ -23,10 +23,15 @@ CALLED = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "
 
 def claude(text: str = "", *, call: bool = False, streamed: bool = False) -> Reply:
     """An answer, with a thought before it."""
+    return claude_blocks(*_content(text, call), streamed=streamed)
+
+
+def claude_blocks(*blocks: Mapping[str, Any], streamed: bool = False) -> Reply:
+    """An answer of these blocks."""
     if not streamed:
-        reason = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
-        return json_reply({**_WHOLE, "content": _content(text, call), **reason, "usage": USAGE})
-    found = events(text, call=call)
+        reason = {"stop_reason": _reason(blocks), "stop_sequence": None}
+        return json_reply({**_WHOLE, "content": blocks, **reason, "usage": USAGE})
+    found = _events(blocks)
     return sse_reply([f"{json.dumps(event)}\nevent: {event['type']}".encode() for event in found])
 
 
@@ -38,22 +43,31 @@ def _content(text: str, call: bool) -> list[dict[str, Any]]:
     return [THOUGHT, *said, *([CALLED] if call else [])]
 
 
+def _reason(blocks: Sequence[Mapping[str, Any]]) -> str:
+    calls = any(block["type"] == "tool_use" for block in blocks)
+    return "tool_use" if calls else "end_turn"
+
+
 def events(text: str = "", *, call: bool = False) -> list[dict[str, Any]]:
     """The same in pieces."""
+    return _events(_content(text, call))
+
+
+def _events(blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     unsaid: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None}
     begun = {**USAGE, "output_tokens": 1, "output_tokens_details": None}
     found: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**_WHOLE, **unsaid, "usage": begun}},
         {"type": "ping"},
     ]
-    for index, block in enumerate(_content(text, call)):
+    for index, block in enumerate(blocks):
         first, deltas = _pieces(block)
         found.append({"type": "content_block_start", "index": index, "content_block": first})
         found += [
             {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
         ]
         found.append({"type": "content_block_stop", "index": index})
-    reason = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
+    reason = {"stop_reason": _reason(blocks), "stop_sequence": None}
     found.append({"type": "message_delta", "delta": reason, "usage": USAGE})
     found.append({"type": "message_stop"})
     return found
@@ -68,6 +82,8 @@ def _pieces(block: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Any]]:
         thought = {"type": "thinking_delta", "thinking": block["thinking"]}
         signed = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, [thought, signed]
+    if block["type"] != "tool_use":
+        return block, []
     given = json.dumps(block["input"])
     halves = (given[:3], given[3:])
     return {**block, "input": {}}, [

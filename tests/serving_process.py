@@ -1,17 +1,39 @@
-"""A server in a process of its own, for tests of how it ends: `python serving_process.py
-DRAIN`. It has streams that go on until they are ended, and says in what error they do."""
+"""A server in a process of its own: `python serving_process.py DRAIN`. It has streams that go
+on until they are ended, and say in what error they do; and routes that fail."""
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from genai_host import Config, Given, Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest
-from genai_host.errors import Cancelled
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
+from genai_host.errors import Cancelled, RateLimited
 from genai_host.server.server import Server
 from genai_host.testing import MadePlugin
+
+
+@contextlib.contextmanager
+def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """It, and its address."""
+    with subprocess.Popen(
+        [sys.executable, "serving_process.py", str(drain)],
+        cwd=Path(__file__).resolve().parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        assert started.stdout is not None
+        try:
+            yield started, started.stdout.readline().strip()
+        finally:
+            if started.poll() is None:
+                started.kill()
 
 
 def stream(request: RouteRequest, host: Host) -> RouteReply:
@@ -20,15 +42,31 @@ def stream(request: RouteRequest, host: Host) -> RouteReply:
 
 def _pieces(request: RouteRequest) -> Iterator[bytes]:
     """It ends after so many seconds, or with its limits."""
-    until = time.monotonic() + float(request.parameters["seconds"])
+    ended = threading.Event()
     try:
         yield b"begun "
-        while time.monotonic() < until:
-            request.limits.check()
-            time.sleep(0.01)
+        with request.limits.on_cancel(ended.set):
+            ended.wait(float(request.parameters["seconds"]))
+        request.limits.check()
         yield b"done"
     except Cancelled as error:
         yield error.code.encode()
+
+
+def whole(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(request.json())
+
+
+def fails(request: RouteRequest, host: Host) -> RouteReply:
+    raise RateLimited("not now", retry_after=1)
+
+
+def breaks(request: RouteRequest, host: Host) -> RouteReply:
+    def pieces() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise RateLimited("not now")
+
+    return RouteReply(pieces())
 
 
 def deaf(request: RouteRequest, host: Host) -> RouteReply:
@@ -47,9 +85,12 @@ if __name__ == "__main__":
     routes = [
         HttpRoute("GET", "/stream/{seconds}", f"{HERE}:stream"),
         HttpRoute("GET", "/deaf", f"{HERE}:deaf"),
+        HttpRoute("POST", "/whole", f"{HERE}:whole"),
+        HttpRoute("GET", "/fails", f"{HERE}:fails"),
+        HttpRoute("GET", "/breaks", f"{HERE}:breaks"),
     ]
     plugin = MadePlugin(http_routes=routes)
     with Host(config=Config(), discovery=Given({"mine": plugin})) as host:
-        server = Server(host, port=0, drain=float(sys.argv[1]))
+        server = Server(host, port=0, drain=float(sys.argv[1]), at_once=1000)
         server.run(lambda: say(server.url))
     say("closed")

@@ -14,7 +14,8 @@ _PATIENCE = 30.0
 def dial(url: str) -> Iterator[socket.socket]:
     """A connection to a server."""
     place = urlsplit(url)
-    with socket.create_connection((place.hostname, place.port), timeout=_PATIENCE) as connection:
+    there = (place.hostname, place.port or 80)
+    with socket.create_connection(there, timeout=_PATIENCE) as connection:
         yield connection
 
 

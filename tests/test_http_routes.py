@@ -273,7 +273,11 @@ def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("/shop/{id}", "/shop/{name}"), *((f"{path}/x", "/ok") for path in HTTP_PATHS)],
+    [
+        ("/shop/{id}", "/shop/{name}"),
+        ("/", "/ok"),
+        *((f"{path}/x", "/ok") for path in HTTP_PATHS),
+    ],
 )
 def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str) -> None:
     given = {

@@ -8,32 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import requests
+from serving_process import process
 from talking import dial, heard, until
-
-HERE = Path(__file__).resolve().parent
-
-
-@contextlib.contextmanager
-def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """It, and its address."""
-    with subprocess.Popen(
-        [sys.executable, "serving_process.py", str(drain)],
-        cwd=HERE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as started:
-        assert started.stdout is not None
-        try:
-            yield started, started.stdout.readline().strip()
-        finally:
-            if started.poll() is None:
-                started.kill()
 
 
 def ended(started: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -82,7 +61,7 @@ def test_a_second_signal_ends_it_at_once() -> None:
         client = asking(url, "/stream/60", stack)
         until(client, b"begun ")
         started.send_signal(signal.SIGINT)
-        with contextlib.suppress(ConnectionRefusedError):
+        with contextlib.suppress(ConnectionError):
             while True:  # the first has been heeded once nobody listens
                 with dial(url):
                     time.sleep(0.01)

@@ -19,9 +19,10 @@ from fixtures import MakeHost
 from serving import served
 from talking import dial, heard, until
 
-from genai_host import Config, Host
-from genai_host.api import HttpRoute, Message, RouteReply, RouteRequest, Secret, json_reply
+from genai_host import Config, Host, Message
+from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
 from genai_host.config import InstanceConfig
+from genai_host.errors import Interrupted
 from genai_host.server import asking
 from genai_host.server.asking import Asked
 from genai_host.store import Store
@@ -31,20 +32,34 @@ from genai_host.testing.fake_service import json_reply as service_reply
 
 DELTA = b'{"choices":[{"index":0,"delta":{"content":"hello"}}]}'
 EVENT = b"data: hello\n\n"
+SAID: Any = [Message("user", "hi")]
 
 
 def whole(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=[Message("user", "hi")])
+    asked = Asked(model="remote/m", messages=SAID)
     return json_reply(asking.whole(host, asked, request).text)
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=[Message("user", "hi")], in_pieces=True)
+    asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
 
     def write(answering: asking.Answering) -> Iterator[bytes]:
         for delta in answering:
             yield b"data: " + delta.text.encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
+
+    return asking.streamed(asking.answer(host, asked, request), write)
+
+
+def interruptible(request: RouteRequest, host: Host) -> RouteReply:
+    asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
+
+    def write(answering: asking.Answering) -> Iterator[bytes]:
+        try:
+            for delta in answering:
+                yield b"data: " + delta.text.encode() + b"\n\n"
+        except Interrupted as error:
+            yield b"event: error\ndata: " + error.code.encode() + b"\n\n"
 
     return asking.streamed(asking.answer(host, asked, request), write)
 
@@ -79,6 +94,7 @@ def breaks(request: RouteRequest, host: Host) -> RouteReply:
 ROUTES = [
     HttpRoute("POST", "/whole", f"{__name__}:whole"),
     HttpRoute("POST", "/streamed", f"{__name__}:streamed"),
+    HttpRoute("POST", "/interruptible", f"{__name__}:interruptible"),
     HttpRoute("GET", "/mine", f"{__name__}:conversations"),
     HttpRoute("POST", "/mine", f"{__name__}:begin"),
     HttpRoute("GET", "/mine/{id}", f"{__name__}:show"),
@@ -157,13 +173,16 @@ class TestAClientThatGoes:
 
 
 def test_the_server_ends_what_is_under_way(host: Host, service: FakeService) -> None:
+    """Whoever answers is told why, and can say so."""
     service.replies = [sse_reply([DELTA, HANG])]
     with served(host) as server, dial(server.url) as client:
-        client.sendall(post("/streamed"))
+        client.sendall(post("/interruptible"))
         until(client, EVENT)
         server.stop()
-        assert b"[DONE]" not in heard(client)
+        end = heard(client)
         service.wait_until_closed()
+    assert b"data: interrupted\n\n" in end
+    assert end.endswith(b"0\r\n\r\n")
 
 
 def test_a_stream_that_is_cut_upstream_does_not_seem_whole(

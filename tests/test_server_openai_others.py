@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from openai_form import Api, openai_api
 
+from genai_host.api import Problem
+from genai_host.errors import AuthenticationFailed
+from genai_host.server.openai.problems import problem_reply
 from genai_host.testing import FakeModel
 
 
@@ -122,3 +126,16 @@ def test_whatever_comes_is_no_failure_of_the_server(api: Api, body: Any) -> None
 def test_a_body_that_is_no_json(api: Api) -> None:
     for data in (b"", b"{", b"\xff", b"[" * 100_000):
         assert api.post("/v1/chat/completions", data).status_code == 400
+
+
+def test_a_wrong_token_is_an_invalid_key() -> None:
+    reply = problem_reply(Problem(401, "unauthorized", "who are you?"))
+    assert isinstance(reply.body, bytes)
+    error = json.loads(reply.body)["error"]
+    assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")
+
+
+def test_a_wrong_key_of_the_service_behind_is_none_of_the_client() -> None:
+    reply = problem_reply(Problem.of(AuthenticationFailed("no")))
+    assert isinstance(reply.body, bytes)
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (502, "authentication")

@@ -9,6 +9,8 @@ import click
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json_line, note
 
+_FILES = 65536
+
 
 @click.command(name="serve")
 @click.option("--host", "bind", metavar="ADDRESS", help="Listen at this address.  [127.0.0.1]")
@@ -80,6 +82,7 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
         if opens:
             _open_page(server.url + server.settings.root_path)
 
+    _take_files()
     server.run(listening)
 
 
@@ -91,6 +94,18 @@ def _settings(app: App, given: dict[str, Any]) -> dict[str, Any]:
     wants_log = chosen.pop("log", app.host.config.server.log) or app.is_verbose
     chosen["log"] = note if wants_log else None
     return {**settings_of(app.host.config, app.host.keys), **chosen}
+
+
+def _take_files() -> None:
+    """As many open files as may be had: each client is one, and each call to a service."""
+    try:
+        import resource
+    except ImportError:  # not there on Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _open_page(url: str) -> None:

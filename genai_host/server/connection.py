@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from typing import Any
 
 import httptools
@@ -54,11 +53,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        _send_at_once(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_deaf = True
+        self._unset_keepalive_if_required()  # which would hold it for as long
         for timer in (self._head_timer, self._send_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
@@ -123,7 +122,9 @@ class Connection(HttpToolsProtocol):
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        extensions: Any = {CLOSE: self.transport.close}
+        sending: Any = _Sending(self.transport, self.loop)
+        self.cycle.transport = sending
+        extensions: Any = {CLOSE: sending.close}
         self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:
@@ -204,12 +205,39 @@ class Connection(HttpToolsProtocol):
         self._watch_sending()
 
 
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """A body that follows its head, or a piece another, does not wait for the client to have
-    acknowledged that (Nagle's algorithm): asyncio sees to it for sockets of its own alone."""
-    connection = transport.get_extra_info("socket")
-    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+class _Sending:
+    """The transport of one reply: its head is sent together with what comes right after."""
+
+    __slots__ = ("_head", "_is_head", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._is_head = True
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        if self._is_head:
+            self._is_head = False
+            self._head = data
+            self._loop.call_soon(self._flush)
+        elif self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
 
 
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:

@@ -16,6 +16,7 @@ from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.http_routes import Found
+from genai_host.server.deadline import Deadline
 from genai_host.server.forms import form
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.outbox import Broken, Outbox
@@ -142,10 +143,11 @@ class Exchange:
             return b""
         if head.length is not None and head.length > route.size:
             raise _too_large(route)
+        seconds = self._application.settings.body_seconds
         try:
-            seconds = self._application.settings.body_seconds
-            return await asyncio.wait_for(self._pieces(route), seconds)
-        except asyncio.TimeoutError:
+            with Deadline(seconds):
+                return await self._pieces(route)
+        except TimeoutError:
             raise Refused(
                 Problem(
                     408,
@@ -266,15 +268,17 @@ class Exchange:
             }
         )
         self._has_begun = True
-        body = reply.body if isinstance(reply.body, bytes) else None
-        if body is not None and self._wants_body():
-            for at in range(0, len(body) - _SLICE, _SLICE):
-                await self._send_piece(body[at : at + _SLICE], is_last=False)
-            await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
-        elif not self._wants_body():  # a client takes the head for all, and asks on
+        if not self._wants_body():  # a client takes the head for all, and asks on
             await self._send_piece(b"", is_last=True)
+        elif isinstance(reply.body, bytes):
+            await self._send_whole(reply.body)
         else:
             await self._send_pieces()
+
+    async def _send_whole(self, body: bytes) -> None:
+        for at in range(0, len(body) - _SLICE, _SLICE):
+            await self._send_piece(body[at : at + _SLICE], is_last=False)
+        await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
 
     async def _send_pieces(self) -> None:
         while (piece := await self._outbox.take()) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,7 +11,9 @@ from typing import cast
 from genai_host import http_routes
 from genai_host.api import Problem, RouteReply
 
-_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[A-Za-z]+|/v1/tunedModels/.*")
+# what stands after a colon may be part of a model's name, as `llama3:latest`
+_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*")
+_GOOGLE = ("x-goog-api-key", "x-goog-api-client")
 _OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
 _OF_OLLAMA = re.compile(
     r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
@@ -23,10 +24,9 @@ _OF_OPENAI = re.compile(r"/v1(/.*)?")
 def form(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
     """The reply to a request that has a problem."""
     api = _api(path, headers)
-    problem_reply = _reply_of(api) if api else None
-    if problem_reply is None:
+    if not api:
         return http_routes.problem_reply(path, headers, problem)
-    return problem_reply(problem)
+    return _reply_of(api)(problem)
 
 
 def _api(path: str, headers: Mapping[str, str]) -> str:
@@ -36,14 +36,13 @@ def _api(path: str, headers: Mapping[str, str]) -> str:
     if _OF_ANTHROPIC.fullmatch(path):
         return "anthropic"
     if _OF_OPENAI.fullmatch(path):
+        if any(name in headers for name in _GOOGLE):
+            return "gemini"
         return "anthropic" if "anthropic-version" in headers else "openai"
     return "ollama" if _OF_OLLAMA.fullmatch(path) else ""
 
 
 @cache
-def _reply_of(api: str) -> Callable[[Problem], RouteReply] | None:
-    name = f"{__package__}.{api}"
-    if not importlib.util.find_spec(name) or not importlib.util.find_spec(f"{name}.problems"):
-        return None
-    module = importlib.import_module(f"{name}.problems")
+def _reply_of(api: str) -> Callable[[Problem], RouteReply]:
+    module = importlib.import_module(f"{__package__}.{api}.problems")
     return cast(Callable[[Problem], RouteReply], module.problem_reply)

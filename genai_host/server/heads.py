@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,6 +12,7 @@ from attrs import field, frozen
 from genai_host.api import Problem
 
 _MOST_FIELDS = 1000
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")  # token, RFC 9110, in lower case
 _ONCE = frozenset({b"host", b"content-length", b"content-type", b"authorization", b"origin"})
 
 
@@ -84,6 +86,8 @@ def _query(query: bytes) -> dict[str, str]:
 def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
+        if not _NAME.fullmatch(raw):  # which some versions of the parser let through
+            raise Refused(Problem(400, "bad_request", "a header has a name that is none"))
         name = raw.decode("latin-1")
         if name not in headers:
             headers[name] = value.decode("latin-1").strip()

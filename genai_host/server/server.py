@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -45,6 +47,7 @@ class Server:
 
     def __init__(self, host: Host, **given: Any) -> None:
         self.settings = ServerSettings(**given)
+        _check_certificate(self.settings)
         self._host = host
         self._port = self.settings.port
         self._thread: threading.Thread | None = None
@@ -102,12 +105,19 @@ class Server:
 
     def _listen(self) -> socket.socket:
         bind, port = self.settings.bind, self.settings.port
+        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+        # where it is said to be TCP, asyncio has it send at once: else a second piece of a reply
+        # waits until the client has acknowledged the first (Nagle's algorithm)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-            listener = socket.create_server((bind, port), family=family, backlog=_BACKLOG)
+            if os.name == "posix":  # elsewhere, others could listen there as well
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((bind.strip("[]"), port))
+            listener.listen(_BACKLOG)
         except OSError as error:
+            listener.close()
             raise ConfigurationError(
-                f"cannot listen at {bind}, port {port}: {error.strerror or error}",
+                f"cannot listen at {bind}, port {port}: {_reason(error)}",
                 hint="--port 0 takes any that is free",
             ) from error
         self._port = listener.getsockname()[1]
@@ -225,3 +235,19 @@ def _signals(server: _Uvicorn) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def _check_certificate(settings: ServerSettings) -> None:
+    if settings.certfile is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certfile, settings.keyfile)
+    except OSError as error:  # of which errors of TLS are
+        raise ConfigurationError(
+            f"{settings.certfile} has no certificate that can be used, with its key: {error}",
+            hint="--certfile has the certificates in PEM, --keyfile the key of the first",
+        ) from error
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)

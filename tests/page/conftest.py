@@ -12,16 +12,15 @@ import pytest
 from agents import Counting
 from fixtures import MakeHost
 from page.chromium import Installed, installed
-from page.fronts import Front
 from page.visits import Visit
 from playwright.sync_api import Browser, sync_playwright
 
 from genai_host import Host
+from genai_host.api import Secret
 from genai_host.config import Config
-from genai_host.server.native.routes import ROUTES as NATIVE
-from genai_host.server.page.routes import ROUTES as PAGE
+from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin, RouteServer
+from genai_host.testing import FakeModel, MadePlugin
 
 Visiting = Callable[..., Visit]
 """`visit(host, place, root=, token=, **context)` opens the page in a window of its own."""
@@ -67,8 +66,8 @@ def visit(browser: Browser) -> Iterator[Visiting]:
         ) -> Visit:
             key = (id(host), root, token)
             if key not in servers:
-                server = RouteServer(host, [*NATIVE, *PAGE])
-                server._server.routes = Front(server._server.routes, root, token)  # type: ignore[assignment]
+                tokens = {"": Secret(token)} if token else {}
+                server = Server(host, port=0, root_path=root, tokens=tokens)
                 servers[key] = stack.enter_context(server).url + root
             window = browser.new_context(**{"viewport": {"width": 1180, "height": 800}, **context})
             stack.callback(window.close)

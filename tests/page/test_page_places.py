@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 
 import genai_vendor_mock
@@ -29,7 +28,7 @@ class TestPlugins:
 
         there = visit(talking(broken=Broken()), "#/plugins")
         cards = there.page.locator("main article")
-        expect(cards.filter(has_text="chat").first.locator(".status")).to_have_text("ok")
+        expect(cards.filter(has_text="chat").first.locator(".status")).to_have_text("loaded")
         expect(cards.first.locator("h2")).to_have_text("broken")
         expect(cards.first.locator(".status")).to_have_text("broken")
         expect(cards.first).to_contain_text("acme")
@@ -114,7 +113,9 @@ class TestTheToken:
     def test_need_not_be_given(self, talking: MakeTalking, visit: Visiting) -> None:
         there = visit(talking(), token="right")
         there.button("Cancel", there.dialog).click()
-        expect(there.page.locator("#conversations")).to_contain_text("a token is needed")
+        expect(there.page.locator("#conversations")).to_contain_text(
+            "a token of this server is needed"
+        )
 
 
 def test_it_works_below_another_path(talking: MakeTalking, visit: Visiting) -> None:
@@ -150,26 +151,27 @@ def test_a_thousand_messages_scroll(talking: MakeTalking, visit: Visiting) -> No
     there = visit(host, f"#/c/{conversation.id}")
     expect(there.turns.last.locator(".bubble")).to_have_text("message 499")
     assert there.turns.count() < 100
-    longest = there.page.evaluate(
+    frames = there.page.evaluate(
         """async () => {
             const list = document.querySelector(".transcript");
             const frame = () => new Promise((done) => requestAnimationFrame(done));
-            let [last, longest, still] = [performance.now(), 0, 0];
-            for (let steps = 0; steps < 6000 && still < 60; steps++) {
-                const before = list.scrollTop;
+            const [began, frames] = [performance.now(), []];
+            let last = began;
+            const isThere = () => document.querySelectorAll(".turn").length === 500;
+            while (!(isThere() && list.scrollTop === 0) && last - began < 90_000) {
                 list.scrollTop -= 250;
                 await frame();
                 const now = performance.now();
-                longest = Math.max(longest, now - last);
+                frames.push(now - last);
                 last = now;
-                still = list.scrollTop === 0 && before === 0 ? still + 1 : 0;
             }
-            return longest;
+            return frames.sort((one, other) => one - other);
         }"""
     )
     expect(there.turns).to_have_count(500)
     expect(there.turns.first.locator(".bubble")).to_have_text("message 0")
-    assert longest < 1000  # ms that a frame took, on whatever runs this
+    assert frames[len(frames) // 2] < 50  # ms, on whatever runs this
+    assert frames[-1] < 2000
     there.page.locator(".transcript").evaluate("(list) => list.scrollTop = list.scrollHeight")
     expect(there.turns.last).to_be_in_viewport()
     turn = there.hear("and on")
@@ -183,7 +185,7 @@ def test_what_was_said_long_ago_is_gone_to(talking: MakeTalking, visit: Visiting
             conversation.say("a needle" if number == 7 else f"message {number}")
     there = visit(host)
     there.page.get_by_label("Search the conversations").fill("needle")
-    there.listed.first.click()
+    there.page.locator("#conversations .found a").first.click()
     expect(there.page.locator(".bubble", has_text="a needle")).to_be_in_viewport()
 
 
@@ -204,14 +206,11 @@ def test_one_does_not_jump_while_an_answer_is_written(
     transcript = there.page.locator(".transcript")
     transcript.hover()
     there.page.mouse.wheel(0, -1500)
+    below = "list.scrollHeight - list.scrollTop - list.clientHeight"
     there.page.wait_for_function(
-        "() => window.tops = document.querySelector('.transcript').scrollTop"
+        f"() => {{ const list = document.querySelector('.transcript'); return {below} > 500; }}"
     )
-    first = there.page.locator(".bubble", has_text=re.compile("^9$"))
-    before = transcript.evaluate("(list) => list.scrollHeight - list.scrollTop - list.clientHeight")
-    assert before > 500
     said.set()
     there.wait(turn)
-    expect(first).to_be_attached()
-    after = transcript.evaluate("(list) => list.scrollHeight - list.scrollTop - list.clientHeight")
-    assert after >= before - 300
+    expect(there.answer(turn)).to_contain_text("a line")
+    assert transcript.evaluate(f"(list) => {below}") > 500

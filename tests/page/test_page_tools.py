@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from genai_host.api import Image, Part, ToolOutput
 from genai_host.config import Config
 from genai_host.testing import FakeModel, Heard
+from genai_host.testing.fake_service import HANG
 
 AGENT = Config(feature="agent", models={"chat": "fake"})
 DATA = {
@@ -144,6 +145,17 @@ def wiping(heard: Heard) -> Any:
     if last.role == "tool":
         return f"{len(last.content)} done"
     return calls(*["wipe"] * int(last.text), what="all")
+
+
+def test_tools_are_told_of_while_the_model_goes_on(talking: MakeTalking, visit: Visiting) -> None:
+    look = Counting("look", "found")
+    model = FakeModel(lambda heard: HANG if heard.number else calls("look"))
+    there = visit(talking(model, look, config=AGENT))
+    there.page.get_by_label("Feature").select_option("agent")
+    turn = there.say("look")
+    expect(turn.locator(".progress .good")).to_have_text("tool look")
+    there.page.keyboard.press("Escape")
+    expect(turn).to_contain_text("Stopped.")
 
 
 class TestApprovals:

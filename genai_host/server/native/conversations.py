@@ -14,10 +14,12 @@ from genai_host.rows.times import utc
 from genai_host.server.given import body_of
 from genai_host.server.native.answers import answered, failed, waiting
 from genai_host.server.native.fields import (
+    conversation_in,
     feature_in,
     flag_in,
     number_in,
     opened_with,
+    title_in,
 )
 from genai_host.server.native.live import Live
 from genai_host.turns import TurnTold, turns_of
@@ -29,7 +31,7 @@ _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 def create(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     body = body_of(request)
-    title, feature = body.text("title"), feature_in(body, host)
+    title, feature = title_in(body), feature_in(body, host)
     arguments = opened_with(body)
     body.nothing_else()
     host.kept(request.user)  # which has to be there
@@ -62,17 +64,17 @@ def show(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     limit = number_in(request, "limit", _TURNS, _MOST_TURNS)
     before = number_in(request, "before", 10**9, 10**9) if request.query.get("before") != "0" else 0
     details = flag_in(request, "details")
-    id = request.parameters["id"]
+    id = conversation_in(request, host)
     return json_reply(
         _shown(host, live, request.user, id, limit=limit, before=before, details=details)
     )
 
 
 def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    """A parameter or a setting that is null is taken back."""
+    """A parameter that is null is taken back, and a title that is empty."""
+    id = conversation_in(request, host)
     body = body_of(request)
-    id = host.kept(request.user).find(request.parameters["id"])
-    title = body.text("title") if "title" in body else None
+    title = title_in(body)
     arguments = opened_with(body)
     body.nothing_else()
     if arguments:
@@ -85,16 +87,14 @@ def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 def delete(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     """A turn under way is cancelled."""
-    store = host.kept(request.user)
-    id = store.find(request.parameters["id"])
+    id = conversation_in(request, host)
     live.cancel(id)
-    store.delete(id)
+    host.kept(request.user).delete(id)
     return RouteReply(status=204)
 
 
 def cancel(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    id = host.kept(request.user).find(request.parameters["id"])
-    return json_reply({"cancelled": live.cancel(id)}, 202)
+    return json_reply({"cancelled": live.cancel(conversation_in(request, host))}, 202)
 
 
 def undo(host: Host, live: Live, request: RouteRequest) -> RouteReply:
@@ -112,7 +112,7 @@ def drop(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 
 def export(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    store, id = host.kept(request.user), request.parameters["id"]
+    store, id = host.kept(request.user), conversation_in(request, host)
     form = request.query.get("format", "json")
     if form == "markdown":
         kind = {"content-type": "text/markdown; charset=utf-8"}
@@ -125,7 +125,7 @@ def export(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 def picture(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     """One of the pictures of an answer; never as something that runs."""
     turn, number = request.parameters["turn"], request.parameters["number"]
-    entries = host.kept(request.user).entries(request.parameters["id"], host.codec)
+    entries = host.kept(request.user).entries(conversation_in(request, host), host.codec)
     for told in turns_of(entries):
         if str(told.number) == turn and told.answer is not None:
             for place, each in enumerate(told.answer.pictures):
@@ -140,7 +140,7 @@ def _kind_of(picture: Image) -> str:
 
 
 def _alone(host: Host, live: Live, request: RouteRequest) -> Conversation:
-    id = host.kept(request.user).find(request.parameters["id"])
+    id = conversation_in(request, host)
     _must_be_idle(live, id)
     return host.conversation(id, owner=request.user)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Any
 
 from genai_host.api import Codec, Message, RouteRequest, Text
@@ -10,13 +10,16 @@ from genai_host.api.messages import Part
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
 from genai_host.server.given import Given
+from genai_host.telling import shown
 
-OPENED = ("model", "provider", "models", "parameters", "settings", "tools")
-"""What a conversation is opened with, beside the feature, and can be changed later."""
+_LONGEST_TITLE = 500
+
+_NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def opened_with(given: Given) -> dict[str, Any]:
-    """The arguments of `Host.open` and `Host.conversation`. Raises `InvalidData`."""
+    """What a conversation is opened with, beside the feature, and can be changed later: the
+    arguments of `Host.open` and `Host.conversation`. Raises `InvalidData`."""
     models = given.mapping("models")
     for role, name in (models or {}).items():
         if not isinstance(name, str):
@@ -40,6 +43,29 @@ def feature_in(given: Given, host: Host) -> str | None:
     return name
 
 
+def conversation_in(request: RouteRequest, host: Host) -> str:
+    """The id in the path, if it is that of a conversation of whoever asks. Raises
+    `NotFound`."""
+    return whole_id(request.parameters["id"], request, host)
+
+
+def whole_id(id: str, request: RouteRequest, host: Host) -> str:
+    """The beginning of an id is not enough here, as it is on the command line: what it
+    stands for may be another conversation tomorrow."""
+    if host.kept(request.user).find(id) != id:
+        raise NotFound(f"there is no conversation {shown(id)}")
+    return id
+
+
+def title_in(given: Given) -> str | None:
+    """None if there is none; empty to take it away. Raises `InvalidData`."""
+    title = given.text("title")
+    if len(title) > _LONGEST_TITLE or _NO_LINE.search(title):
+        why = f"a title is one line of up to {_LONGEST_TITLE} characters"
+        raise InvalidData(why, path=given.at("title"))
+    return title if "title" in given else None
+
+
 def message_in(given: Given, codec: Codec) -> Message | None:
     """A text, a list of parts, or a message in its JSON form; None if there is none. Raises
     `InvalidData`."""
@@ -61,16 +87,12 @@ def message_in(given: Given, codec: Codec) -> Message | None:
     return message
 
 
-def context_in(given: Given) -> Mapping[str, Any] | None:
-    return given.mapping("context")
-
-
 def number_in(request: RouteRequest, name: str, usual: int, most: int) -> int:
     """A number from 1 on, from the query. Raises `InvalidData`."""
     text = request.query.get(name, "")
     if not text:
         return usual
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= most:
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
         raise InvalidData(f"{name} is a number from 1 to {most}", path=f"?{name}")
     return int(text)
 

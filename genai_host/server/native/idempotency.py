@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
-from attrs import define
+from attrs import define, evolve
 
 from genai_host.api import RouteReply, RouteRequest
 from genai_host.errors import Conflict, InvalidData
@@ -18,18 +18,24 @@ from genai_host.errors import Conflict, InvalidData
 HEADER = "idempotency-key"
 _MOST = 1000  # keys of a user
 _LONGEST = 255
-_MOST_BYTES = 2**20  # of a reply that is kept
+_MOST_BYTES = 16 * 2**20  # of the replies to a user that are kept
 
 
-@define
+@define(eq=False)
 class _Done:
     """
-    digest   of what was asked
-    reply    None while it is under way
+    digest        of what was asked
+    is_over       whether it is not under way any more
+    reply, size   None, and 0 bytes, if it is not kept: it is under way, or too large
     """
 
     digest: bytes
+    is_over: bool = False
     reply: RouteReply | None = None
+    size: int = 0
+
+
+_Mine = OrderedDict[str, _Done]
 
 
 class Replies:
@@ -37,14 +43,14 @@ class Replies:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, OrderedDict[str, _Done]] = {}
+        self._of: dict[str, _Mine] = {}
 
     def once(self, request: RouteRequest, answer: Callable[[], RouteReply]) -> RouteReply:
         """The reply to a request; that of before, if its key was there before. One that
         failed may be asked again.
 
-        Raises `Conflict` while the first is under way, `InvalidData` if it asked for
-        something else.
+        Raises `Conflict` while the first is under way, and if its reply is not known any
+        more; `InvalidData` if it asked for something else.
         """
         key = request.headers.get(HEADER)
         if key is None:
@@ -62,40 +68,62 @@ class Replies:
             mine[key] = done = _Done(digest)
             while len(mine) > _MOST:
                 mine.popitem(last=False)
+
+        def end(body: bytes | None) -> None:
+            self._end(mine, key, done, None if body is None else evolve(reply, body=body))
+
         try:
             reply = answer()
         except BaseException:
-            self._forget(request.user, key)
+            self._end(mine, key, done, None)
             raise
-        if isinstance(reply.body, bytes):
-            done.reply = reply
-            return reply
-        return RouteReply(
-            _Kept(reply, done, lambda: self._forget(request.user, key)),
-            status=reply.status,
-            headers=reply.headers,
-        )
+        if not isinstance(reply.body, bytes):
+            return evolve(reply, body=_Copied(reply.body, end))
+        end(reply.body)
+        return reply
 
-    def _forget(self, user: str, key: str) -> None:
+    def _end(self, mine: _Mine, key: str, done: _Done, reply: RouteReply | None) -> None:
+        """
+        reply   None if it may be asked again
+        """
         with self._lock:
-            self._of[user].pop(key, None)
+            if mine.get(key) is not done:  # there were many since
+                return
+            if reply is None:
+                del mine[key]
+                return
+            assert isinstance(reply.body, bytes)  # both that call this make sure of it
+            done.is_over, done.reply, done.size = True, reply, len(reply.body)
+            over = sum(each.size for each in mine.values()) - _MOST_BYTES
+            for each in mine.values():  # the oldest first
+                if over > 0:
+                    over -= each.size
+                    each.reply, each.size = None, 0
 
 
 def _again(done: _Done, digest: bytes) -> RouteReply:
     if done.digest != digest:
         raise InvalidData(f"this {HEADER} was sent with another request", path=HEADER)
-    if done.reply is None:
+    if not done.is_over:
         raise Conflict("the first request with this key is under way", hint="wait for it")
+    if done.reply is None:
+        raise Conflict(
+            "this was done, and its reply is not kept any more", hint="look at the conversation"
+        )
     return done.reply
 
 
-class _Kept:
-    """The body of a stream, kept as it is sent; one that ends early is not kept."""
+class _Copied:
+    """The body of a stream, copied as it is sent.
 
-    def __init__(self, reply: RouteReply, done: _Done, forget: Callable[[], None]) -> None:
-        self._reply = reply
-        self._done = done
-        self._forget = forget
+    end   is told all of it, or None for one that ends early, or tells of a failure: its
+          `has_failed` says so
+    """
+
+    def __init__(self, body: Iterable[bytes], end: Callable[[bytes | None], None]) -> None:
+        self._body = body
+        self._end = end
+        self._has_ended = False
         self._pieces = self._copied()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -103,23 +131,16 @@ class _Kept:
 
     def close(self) -> None:
         self._pieces.close()
-        close = getattr(self._reply.body, "close", None)
+        close = getattr(self._body, "close", None)
         if close is not None:
             close()
-        if self._done.reply is None:
-            self._forget()
+        if not self._has_ended:
+            self._end(None)
 
     def _copied(self) -> Generator[bytes, None, None]:
-        kept: list[bytes] = []
-        size = 0
-        assert not isinstance(self._reply.body, bytes)  # the caller has looked
-        for piece in self._reply.body:
-            size += len(piece)
-            if size <= _MOST_BYTES:
-                kept.append(piece)
+        copied: list[bytes] = []
+        for piece in self._body:
+            copied.append(piece)
             yield piece
-        if size <= _MOST_BYTES:
-            headers = self._reply.headers
-            self._done.reply = RouteReply(
-                b"".join(kept), status=self._reply.status, headers=headers
-            )
+        self._has_ended = True
+        self._end(None if getattr(self._body, "has_failed", False) else b"".join(copied))

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 class TurnStream:
     """The body of a reply. The turn has begun when this is made, so that what is wrong with
-    it is still a status; closing it cancels the turn."""
+    it is still a status; closing it cancels the turn.
+
+    has_failed   whether it ended with an error
+    """
 
     def __init__(self, turn: Turn, live: Live, limits: Limits, codec: Codec) -> None:
         self._turn = turn
@@ -30,6 +33,7 @@ class TurnStream:
         self._open = ExitStack()
         self._failed: GenaiError | None = None
         self._first: Event | None = None
+        self.has_failed = False
         self._open.enter_context(live.turn(turn.conversation, limits))
         try:
             self._events = turn.take()
@@ -61,6 +65,7 @@ class TurnStream:
         except TurnWaiting:
             yield _event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
+            self.has_failed = True
             yield _event("error", failed(error))
         finally:
             self._open.close()

@@ -10,7 +10,3 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", "/page/assets/{name}", "genai_host.server.page.assets:Assets.asset", size=0),
     HttpRoute("POST", "/page/markdown", "genai_host.server.page.markdown:render", size=2 * 2**20),
 )
-
-OPEN: frozenset[str] = frozenset(route.key for route in ROUTES if route.method == "GET")
-"""Routes, by their key, that are answered without a token: the page has to be there to ask
-for it, and says nothing of anybody."""

@@ -34,6 +34,10 @@ class App {
     document.getElementById("close-menu").addEventListener("click", () => this.closeMenu());
     document.getElementById("shade").addEventListener("click", () => this.closeMenu());
     document.getElementById("again").addEventListener("click", () => this.reconnect());
+    document.querySelector(".skip").addEventListener("click", (event) => {
+      event.preventDefault(); // what stands after the # is where one is
+      this.main.focus();
+    });
     document.getElementById("new").addEventListener("click", () => this.newTalk());
     window.addEventListener("hashchange", () => this.route());
     window.addEventListener("online", () => this.reconnect());
@@ -121,7 +125,7 @@ class App {
 
   changed(talk) {
     this.sidebar.load();
-    if (talk?.title.textContent === "Conversation") this.nameOf(talk);
+    if (talk && talk.turns.length === 1) this.nameOf(talk);
   }
 
   async nameOf(talk) {

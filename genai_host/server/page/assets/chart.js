@@ -71,7 +71,7 @@ function legend(series) {
 function scaleOf(values) {
   const low = Math.min(0, ...values);
   const high = Math.max(0, ...values);
-  const rough = (high - low || 1) / 4;
+  const rough = (high - low || 1) / 5;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each >= rough * 0.999);
   const from = Math.floor(low / step) * step;

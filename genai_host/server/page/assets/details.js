@@ -73,7 +73,7 @@ function fields(data) {
   const simple = [];
   const large = [];
   for (const [name, value] of Object.entries(data)) {
-    if (value === null || name === "reactions") continue;
+    if (value === null || value === false || name === "reactions") continue;
     const text = inline(value);
     if (text === "") continue;
     if (name === "added" && Array.isArray(value)) large.push(...value.map(message));

@@ -71,7 +71,7 @@ export class Sidebar {
         { class: "found" },
         h(
           "a",
-          { href: `#/c/${encodeURIComponent(hit.id)}/${hit.turn ?? ""}` },
+          { href: `#/c/${encodeURIComponent(hit.conversation)}/${hit.turn ?? ""}` },
           h("span", { class: "name" }, ...shown(titleOf(hit))),
           h("span", { class: "excerpt" }, ...shown(hit.text)),
         ),

@@ -10,7 +10,7 @@ import { problemCard } from "./problem.js";
 import { Turn, partsOf, textOf } from "./turn.js";
 import { decidedBefore, question } from "./waiting.js";
 
-const PAGE = 30; // turns that are loaded at once
+const PAGE = 40; // turns that are loaded at once
 const NEAR = 120; // pixels from the end that still count as there
 
 /**
@@ -133,9 +133,14 @@ export class Talk {
     this.start.observe(this.sentinel);
   }
 
-  async earlier() {
-    if (this.isLoading || !this.more) return;
-    this.isLoading = true;
+  /** All who ask meanwhile wait for the same turns. */
+  earlier() {
+    this.loading ??= this.loadEarlier().finally(() => (this.loading = null));
+    return this.loading;
+  }
+
+  async loadEarlier() {
+    if (!this.more) return;
     try {
       const oldest = this.turns[0];
       const row = await this.page(oldest.number);
@@ -147,14 +152,16 @@ export class Talk {
       this.watchStart();
     } catch (error) {
       replace(this.sentinel, problemCard(error, () => this.watchStart()));
-    } finally {
-      this.isLoading = false;
+      this.start?.disconnect();
     }
   }
 
   /** Go to a turn, as that which a search found. */
   async showTurn(number) {
-    while (this.more && this.turns[0]?.number > number) await this.earlier();
+    for (let first = null; this.more && this.turns[0] !== first; ) {
+      first = this.turns[0];
+      if (first.number > number) await this.earlier();
+    }
     const found = this.turns.find((each) => each.number === number);
     if (!found) return;
     this.isAtEnd = false;
@@ -207,8 +214,9 @@ export class Talk {
     try {
       const row = await call("POST", "api/v1/conversations", this.chooser.choice());
       this.id = row.id;
-      this.update({ ...row, more: false, waiting: null });
-      this.title.textContent = plain(row.title) || "Conversation";
+      // as the server will name it, once there is a turn
+      const title = row.title || textOf(turn.message).trim().split("\n")[0].slice(0, 80);
+      this.update({ ...row, title, more: false, waiting: null });
       this.app.began(this);
       if (stop.signal.aborted) turn.stopped(); // it has not been said yet
       return !stop.signal.aborted;

@@ -71,6 +71,7 @@ export class Turn {
   }
 
   begin() {
+    if (this.element.classList.contains("running")) return; // it was, before it was sent
     this.status = "running";
     this.started = performance.now();
     replace(this.after);
@@ -102,7 +103,7 @@ export class Turn {
   }
 
   step(detail) {
-    if (detail.kind !== "tool") return;
+    if (detail.kind !== "call_tool") return;
     this.progress.append(h("li", { class: detail.data?.failed ? "bad" : "good" }, icon("check"), h("span", {}, ...shown(detail.title))));
   }
 

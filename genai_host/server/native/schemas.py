@@ -1,0 +1,253 @@
+"""The shapes of what the native API takes and gives, as JSON Schemas of the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_NAME: Schema = {"type": "string", "minLength": 1}
+_FLAG: Schema = {"type": "boolean"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_NAMES: Schema = {"type": "array", "items": _TEXT}
+_OBJECT: Schema = {"type": "object"}
+_ANY: Schema = {}
+_AT: Schema = {"type": "string", "format": "date-time"}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _list(name: str) -> Schema:
+    return _shape({"data": {"type": "array", "items": _ref(name)}})
+
+
+def _shape(properties: Mapping[str, Schema], *optional: str) -> Schema:
+    """Something that is given: it may grow."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _sent(properties: Mapping[str, Schema], *required: str) -> Schema:
+    """Something that is taken: what else is in it is refused."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_OPENED: Mapping[str, Schema] = {
+    "model": _NAME,
+    "provider": _NAME,
+    "models": {"type": "object", "additionalProperties": _NAME},
+    "parameters": _OBJECT,
+    "settings": _OBJECT,
+    "tools": _NAMES,
+}
+_SAID: Mapping[str, Schema] = {
+    "message": {"anyOf": [_NAME, _ref("Message"), {"type": "array", "items": _ref("Part")}]},
+    "again": _FLAG,
+    "context": _OBJECT,
+    "returns": _OBJECT,
+}
+_SUMMARY: Mapping[str, Schema] = {
+    "id": _NAME,
+    "title": _TEXT,
+    "feature": _TEXT,
+    "models": {"type": "object", "additionalProperties": _TEXT},
+    "status": {"enum": ["idle", "failed", "waiting", "running", "interrupted"]},
+    "turns": _ANY,
+    "cost": _or_null(_OBJECT),
+    "created": _AT,
+    "updated": _AT,
+    "forked_from": _or_null(_TEXT),
+}
+_WAITING = _shape({"kind": _TEXT, "payload": _ANY})
+_ERROR = _shape({"code": _NAME, "message": _TEXT, "hint": _TEXT, "path": _TEXT}, "hint", "path")
+
+SCHEMAS: Mapping[str, Schema] = {
+    "Anything": _ANY,
+    "Problem": _shape({"error": _ERROR}),
+    "About": _shape({"name": _TEXT, "version": _TEXT, "user": _TEXT, "keeps": _FLAG}),
+    "Plugins": _list("Plugin"),
+    "Plugin": _shape(
+        {
+            "name": _NAME,
+            "distribution": _TEXT,
+            "version": _TEXT,
+            "status": _TEXT,
+            "reason": _TEXT,
+            "fix": _TEXT,
+            "provides": _OBJECT,
+        }
+    ),
+    "Features": _list("Feature"),
+    "Feature": _shape(
+        {
+            "name": _NAME,
+            "help": _TEXT,
+            "roles": {"type": "object", "additionalProperties": _TEXT},
+            "optional": _NAMES,
+            "settings": _OBJECT,
+            "runs": _FLAG,
+            "reason": _TEXT,
+        }
+    ),
+    "Models": _list("Model"),
+    "Model": _shape(
+        {
+            "name": _NAME,
+            "aliases": _NAMES,
+            "for": _TEXT,
+            "window": _or_null(_COUNT),
+            "can": _NAMES,
+            "runs": _FLAG,
+            "providers": _NAMES,
+        }
+    ),
+    "ProviderTypes": _list("ProviderType"),
+    "ProviderType": _shape({"name": _NAME, "plugin": _TEXT, "settings": _OBJECT}),
+    "Routes": _shape({"data": {"type": "array", "items": _ref("Route")}, "more": _FLAG}),
+    "Route": _shape(
+        {
+            "name": _NAME,
+            "model": _TEXT,
+            "provider": _TEXT,
+            "dialect": _or_null(_TEXT),
+            "id": _or_null(_TEXT),
+            "for": _TEXT,
+            "runs": _FLAG,
+            "reasons": _NAMES,
+            "can": _NAMES,
+            "window": _or_null(_COUNT),
+            "parameters": _OBJECT,
+        },
+        "parameters",
+    ),
+    "Instances": _list("Instance"),
+    "Instance": _shape(
+        {
+            "name": _NAME,
+            "type": _TEXT,
+            "enabled": _FLAG,
+            "status": {"enum": ["runs", "failed", "disabled"]},
+            "reason": _TEXT,
+            "settings": _OBJECT,
+        }
+    ),
+    "NewInstance": _sent(
+        {
+            "name": {"type": "string", "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$"},
+            "type": _NAME,
+            "settings": _OBJECT,
+            "enabled": _FLAG,
+        },
+        "name",
+        "type",
+    ),
+    "InstanceChange": _sent({"enabled": _FLAG, "settings": _OBJECT}),
+    "Conversations": _shape(
+        {
+            "data": {
+                "type": "array",
+                "items": {"anyOf": [_ref("Summary"), _ref("Found")]},
+            },
+            "next": _or_null(_TEXT),
+        },
+        "next",
+    ),
+    "Summary": _shape(_SUMMARY),
+    "Found": _shape(
+        {
+            "conversation": _NAME,
+            "title": _TEXT,
+            "turn": _or_null(_COUNT),
+            "role": _TEXT,
+            "text": _TEXT,
+        }
+    ),
+    "Conversation": _shape(
+        {
+            **_SUMMARY,
+            "parameters": _OBJECT,
+            "settings": _OBJECT,
+            "tools": _or_null(_NAMES),
+            "waiting": _or_null(_WAITING),
+            "turns": {"type": "array", "items": _ref("Turn")},
+            "more": _FLAG,
+        }
+    ),
+    "NewConversation": _sent({"feature": _NAME, **_OPENED, "title": _TEXT}),
+    "ConversationChange": _sent({**_OPENED, "title": _TEXT}),
+    "Turn": _shape(
+        {
+            "turn": _COUNT,
+            "at": _AT,
+            "status": {
+                "enum": ["answered", "failed", "unfinished", "waiting", "replaced", "undone"]
+            },
+            "message": _ref("Message"),
+            "answer": _or_null(_ref("Answer")),
+            "partial": _TEXT,
+            "error": _or_null(_ERROR),
+            "waiting": _or_null(_WAITING),
+        }
+    ),
+    "Message": _shape(
+        {
+            "role": {"enum": ["system", "user", "assistant", "tool"]},
+            "content": {"type": "array", "items": _ref("Part"), "minItems": 1},
+        }
+    ),
+    "Part": {
+        "type": "object",
+        "properties": {"type": _NAME},
+        "required": ["type"],
+        "description": "As docs/message.schema.json has it",
+    },
+    "Answer": _shape(
+        {
+            "turn": _COUNT,
+            "summary": _TEXT,
+            "data": _ANY,
+            "reactions": {"type": "array", "items": _OBJECT},
+            "pictures": {"type": "array", "items": _OBJECT},
+            "usage": _OBJECT,
+            "cost": _or_null(_OBJECT),
+            "details": {"type": "array", "items": _OBJECT},
+        },
+        "details",
+    ),
+    "NewTurn": _sent({**_SAID, "stream": _FLAG}),
+    "Result": _sent({"result": _ANY, "stream": _FLAG}),
+    "TurnReply": _shape(
+        {
+            "turn": _COUNT,
+            "status": {"enum": ["answered", "waiting"]},
+            "answer": _ref("Answer"),
+            "waiting": _WAITING,
+        },
+        "answer",
+        "waiting",
+    ),
+    "Cancelled": _shape({"cancelled": _FLAG}),
+    "Undone": _shape({"message": _or_null(_ref("Message"))}),
+    "NewJob": _sent({"feature": _NAME, **_OPENED, "conversation": _NAME, **_SAID}),
+    "Job": _shape(
+        {
+            "id": _NAME,
+            "status": {"enum": ["running", "done", "failed", "waiting", "cancelled"]},
+            "conversation": _TEXT,
+            "error": _or_null(_ERROR),
+        }
+    ),
+}

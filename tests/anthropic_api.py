@@ -1,0 +1,133 @@
+"""Requests to our Anthropic API, for its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from attrs import frozen
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.server import listing
+from genai_host.server.anthropic.problems import problem_reply
+from genai_host.server.anthropic.routes import ROUTES
+from genai_host.testing import FakeModel, RouteServer
+
+CONFIG = Config(models={"chat": "fake"})
+OWN = "anthropic-messages"
+HI = {"role": "user", "content": "hi"}
+CLOCK = {"name": "clock", "description": "the time", "input_schema": {"type": "object"}}
+
+
+@frozen
+class Api:
+    """Our API over HTTP, in front of a model."""
+
+    url: str
+    fake: FakeModel
+    host: Host
+    client: requests.Session
+
+    def post(self, body: Any, path: str = "/v1/messages") -> requests.Response:
+        data = body if isinstance(body, bytes) else json.dumps(body)
+        return self.client.post(f"{self.url}{path}", data=data, timeout=60)
+
+    def get(self, path: str) -> requests.Response:
+        version = {"anthropic-version": "2023-06-01"}
+        return self.client.get(f"{self.url}{path}", headers=version, timeout=60)
+
+    def sent(self, *messages: Any, **more: Any) -> requests.Response:
+        said = list(messages) or [HI]
+        return self.post({"model": "fake", "max_tokens": 99, "messages": said, **more})
+
+    def answered(self, *messages: Any, **more: Any) -> dict[str, Any]:
+        """A reply that is none of an error."""
+        reply = self.sent(*messages, **more)
+        assert reply.status_code == 200, reply.text
+        found: dict[str, Any] = reply.json()
+        return found
+
+    def events(self, *messages: Any, **more: Any) -> list[dict[str, Any]]:
+        reply = self.sent(*messages, stream=True, **more)
+        assert reply.headers["content-type"] == "text/event-stream"
+        *blocks, nothing = reply.content.decode().split("\n\n")
+        assert nothing == ""
+        found = []
+        for block in blocks:
+            name, data = block.split("\n")
+            found.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {found[-1]['type']}"
+        return found
+
+    def refused(self, *messages: Any, **more: Any) -> str:
+        """The message of a reply of status 400."""
+        reply = self.sent(*messages, **more)
+        assert reply.status_code == 400, reply.text
+        assert reply.json()["type"] == "error"
+        assert reply.json()["error"]["type"] == "invalid_request_error"
+        message: str = reply.json()["error"]["message"]
+        return message
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def blocks_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks that a client puts together from a stream; each stands between its own
+    start and its own end, and they are in order."""
+    found: list[dict[str, Any]] = []
+    is_open = False
+    for event in events:
+        kind = event["type"]
+        if not kind.startswith("content_block_"):
+            continue
+        if kind == "content_block_start":
+            assert not is_open
+            assert event["index"] == len(found)
+            found.append(dict(event["content_block"]))
+        else:
+            assert is_open
+            assert event["index"] == len(found) - 1
+        is_open = kind != "content_block_stop"
+        if kind == "content_block_delta":
+            _grow(found[-1], event["delta"])
+    assert not is_open
+    for block in found:
+        given = block.pop("partial_json", None)
+        if given is not None:
+            block["input"] = json.loads(given)
+    return found
+
+
+_GROWING = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+
+
+def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    name = _GROWING[delta["type"]]
+    block[name] = block.get(name, "") + delta[name]
+
+
+@contextmanager
+def anthropic_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterator[Api]:
+    host = make_host(fake=fake, **{"config": CONFIG, **given})
+    with (
+        RouteServer(
+            host, (*ROUTES, *listing.ROUTES), lambda path, headers, problem: problem_reply(problem)
+        ) as server,
+        requests.Session() as client,
+    ):
+        yield Api(server.url, fake, host, client)

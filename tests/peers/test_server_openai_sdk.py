@@ -1,0 +1,293 @@
+"""The official `openai` SDK as a client of our OpenAI API; its Responses are tested in
+`test_server_responses_sdk`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from attrs import frozen
+from fixtures import MakeHost
+from openai_form import CONFIG
+from peers.upstream import MODEL, served_upstream
+from pydantic import BaseModel
+from serving import served
+
+from genai_host.api import (
+    Completion,
+    File,
+    Image,
+    Message,
+    Reasoning,
+    Secret,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, Unavailable
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_service import CUT, HANG
+
+pytestmark = pytest.mark.peers
+
+PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
+PDF = "data:application/pdf;base64," + base64.b64encode(b"%PDF").decode()
+HI: Any = [{"role": "user", "content": "hi"}]
+CALL = ToolCall("c1", "clock", {"zone": "CET"})
+CLOCK: Any = {
+    "type": "function",
+    "function": {
+        "name": "clock",
+        "description": "what time it is",
+        "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
+    },
+}
+
+
+class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
+    x: int
+    y: int
+
+
+def calls_the_clock(heard: Heard) -> str | Completion:
+    if any(message.role == "tool" for message in heard.messages):
+        return "It is noon."
+    return Completion(Message("assistant", [Reasoning("hm"), Text("so"), CALL]), "tool_calls")
+
+
+@frozen
+class Side:
+    client: openai.OpenAI
+    fake: FakeModel
+    url: str
+
+    def create(self, messages: Any = HI, **more: Any) -> Any:
+        return self.client.chat.completions.create(model="fake", messages=messages, **more)
+
+
+@pytest.fixture
+def side(make_host: MakeHost) -> Iterator[Side]:
+    fake = FakeModel()
+    with (
+        served(make_host(fake=fake, config=CONFIG)) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="key", max_retries=0) as client,
+    ):
+        yield Side(client, fake, server.url)
+
+
+def test_create(side: Side) -> None:
+    side.fake.answer = lambda heard: Completion(
+        Message("assistant", "hello"), usage=Usage(7, 3, 2, 1)
+    )
+    content = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": PNG, "detail": "auto"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}},
+    ]
+    said = [{"role": "developer", "content": "be kind"}, {"role": "user", "content": content}]
+    made = side.create(
+        said, temperature=0.5, max_completion_tokens=50, stop="END", n=1, user="me",
+        metadata={"a": "b"}, store=False,
+    )  # fmt: skip
+    assert made.choices[0].message.content == "hello"
+    assert made.choices[0].finish_reason == "stop"
+    assert made.usage.total_tokens == 10
+    assert made.usage.prompt_tokens_details.cached_tokens == 2
+    assert made.usage.completion_tokens_details.reasoning_tokens == 1
+    (heard,) = side.fake.prompts
+    assert heard.messages == (
+        Message("system", "be kind"),
+        Message(
+            "user",
+            ["look", Image(b"\x89PNG", "image/png"), File(b"%PDF", "application/pdf", "a.pdf")],
+        ),
+    )
+    assert heard.parameters == {"temperature": 0.5, "max_tokens": 50, "stop": ["END"]}
+
+
+def test_a_stream(side: Side) -> None:
+    side.fake.answer = lambda heard: Completion(
+        Message("assistant", "hello there, you"), usage=Usage(7, 3)
+    )
+    *chunks, last = side.create(stream=True, stream_options={"include_usage": True})
+    texts = [chunk.choices[0].delta.content for chunk in chunks]
+    assert "".join(text or "" for text in texts) == "hello there, you"
+    assert len(chunks) > 3
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert last.usage.total_tokens == 10
+
+
+def test_an_asynchronous_stream(side: Side) -> None:
+    async def asked() -> str:
+        async with openai.AsyncOpenAI(
+            base_url=f"{side.url}/v1", api_key="key", max_retries=0
+        ) as client:
+            stream = await client.chat.completions.create(
+                model="fake", messages=[{"role": "user", "content": "hello there"}], stream=True
+            )
+            return "".join([c.choices[0].delta.content or "" async for c in stream if c.choices])
+
+    assert asyncio.run(asked()) == "hello there"
+
+
+def test_a_stream_is_put_together(side: Side) -> None:
+    side.fake.answer = calls_the_clock
+    completions = side.client.chat.completions
+    with completions.stream(model="fake", messages=HI, tools=[CLOCK]) as stream:
+        kinds = {event.type for event in stream}
+        final = stream.get_final_completion()
+    assert {"content.delta", "content.done", "tool_calls.function.arguments.done"} <= kinds
+    (choice,) = final.choices
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content == "so"
+    assert choice.message.tool_calls[0].id == "c1"
+    assert choice.message.tool_calls[0].function.arguments == '{"zone":"CET"}'
+    whole = side.create(tools=[CLOCK]).choices[0].message
+    assert [call.function.arguments for call in whole.tool_calls] == ['{"zone":"CET"}']
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_loop_of_tools(side: Side, streamed: bool) -> None:
+    """What comes back is sent again as the SDK has it."""
+    side.fake.answer = calls_the_clock
+    if streamed:
+        completions = side.client.chat.completions
+        with completions.stream(model="fake", messages=HI, tools=[CLOCK]) as stream:
+            said: Any = stream.get_final_completion().choices[0].message
+    else:
+        said = side.create(tools=[CLOCK]).choices[0].message
+    result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "noon"}
+    more: Any = {"tools": [CLOCK], "tool_choice": "auto"}
+    last = side.create([*HI, said, result], **more).choices[0]
+    assert (last.message.content, last.finish_reason) == ("It is noon.", "stop")
+    assert side.fake.prompts[1].messages[1:] == (
+        Message("assistant", [Reasoning("hm"), Text("so"), CALL]),
+        Message("tool", [ToolResult("c1", "clock", "noon")]),
+    )
+
+
+def test_parse(side: Side) -> None:
+    side.fake.answer = lambda heard: '{"x": 1, "y": 2}'
+    completions = side.client.chat.completions
+    parsed = completions.parse(model="fake", messages=HI, response_format=Point)
+    assert parsed.choices[0].message.parsed == Point(x=1, y=2)
+    assert set(side.fake.prompts[0].schema or {}) >= {"properties", "required"}
+    with completions.stream(model="fake", messages=HI, response_format=Point) as stream:
+        final = stream.get_final_completion()
+    assert final.choices[0].message.parsed == Point(x=1, y=2)
+
+
+def test_parsed_calls(side: Side) -> None:
+    call = ToolCall("c", "Point", {"x": 1, "y": 2})
+    side.fake.answer = lambda heard: Completion(Message("assistant", [call]), "tool_calls")
+    parsed = side.client.chat.completions.parse(
+        model="fake", messages=HI, tools=[openai.pydantic_function_tool(Point)]
+    )
+    calls: Any = parsed.choices[0].message.tool_calls
+    assert len(calls) == 1
+    assert calls[0].function.parsed_arguments == Point(x=1, y=2)
+
+
+@pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}])  # the SDK's own is base64
+def test_embeddings(side: Side, form: Any) -> None:
+    made = side.client.embeddings.create(model="fake-embed", input=["a", "b", "a"], **form)
+    first, second, third = (each.embedding for each in made.data)
+    assert first == third != second
+    assert sum(number * number for number in first) == pytest.approx(1.0)
+    assert [each.index for each in made.data] == [0, 1, 2]
+    assert len(side.client.embeddings.create(model="fake-embed", input="a").data) == 1
+
+
+def test_moderations(side: Side) -> None:
+    side.fake.flags = lambda text: text == "bad"
+    made = side.client.moderations.create(model="fake-moderate", input=["good", "bad"])
+    assert [each.flagged for each in made.results] == [False, True]
+    assert made.results[0].categories.self_harm_intent is False
+    assert made.results[0].category_scores.hate_threatening == 0.0
+    assert side.client.moderations.create(input="bad").results[0].flagged
+
+
+def test_models(side: Side) -> None:
+    names = [model.id for model in side.client.models.list()]
+    assert {"fake@fake", "fake-embed@fake", "feature:chat"} <= {*names}
+    for name in ("fake", "feature:chat"):
+        found = side.client.models.retrieve(name)
+        assert (found.id, found.object) == (name, "model")
+    with pytest.raises(openai.NotFoundError):
+        side.client.models.retrieve("nobody")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "kind", "code"),
+    [
+        (RateLimited("slowly", retry_after=7), openai.RateLimitError, "rate_limit_exceeded"),
+        (ContextOverflow("too long"), openai.BadRequestError, "context_length_exceeded"),
+        (Unavailable("down"), openai.InternalServerError, "unavailable"),
+    ],
+)
+def test_faults(side: Side, fault: Any, kind: Any, code: str, stream: bool) -> None:
+    side.fake.faults[0] = fault
+    with pytest.raises(kind, match=str(fault)) as caught:
+        side.create(stream=stream)
+    assert caught.value.code == code
+    retry_after = caught.value.response.headers.get("retry-after")
+    assert retry_after == ("7" if isinstance(fault, RateLimited) else None)
+
+
+def test_what_is_refused(side: Side) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        side.create(n=2)
+    assert (caught.value.param, caught.value.type) == ("n", "invalid_request_error")
+    with pytest.raises(openai.NotFoundError) as missing:
+        side.client.chat.completions.create(model="nobody", messages=HI)
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError):
+        side.client.files.retrieve("file-1")
+
+
+def test_a_key(make_host: MakeHost) -> None:
+    host = make_host(fake=FakeModel(), config=CONFIG)
+    with served(host, tokens={"": Secret("right")}) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="right") as client:
+            made = client.chat.completions.create(model="fake", messages=HI)
+            assert made.choices[0].message.content == "hi"
+        with (
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0) as client,
+            pytest.raises(openai.AuthenticationError) as caught,
+        ):
+            client.chat.completions.create(model="fake", messages=HI)
+        assert caught.value.code == "invalid_api_key"
+
+
+def test_a_stream_that_is_cut_upstream(make_host: MakeHost) -> None:
+    with (
+        served_upstream(make_host, [CUT]) as (url, _),
+        openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client,
+    ):
+        stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+        texts = []
+        with pytest.raises(openai.APIError) as caught:
+            for chunk in stream:
+                texts.append(chunk.choices[0].delta.content)
+        assert "".join(text or "" for text in texts) == "hello"
+        assert caught.value.code == IncompleteReply.code
+
+
+def test_closing_a_stream_frees_the_service(make_host: MakeHost) -> None:
+    with (
+        served_upstream(make_host, [HANG]) as (url, service),
+        openai.OpenAI(base_url=f"{url}/v1", api_key="key", max_retries=0) as client,
+    ):
+        stream = client.chat.completions.create(model=MODEL, messages=HI, stream=True)
+        for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        stream.close()
+        service.wait_until_closed()

@@ -1,0 +1,309 @@
+"""Our Anthropic API: what it refuses, what it heeds of a request; and that no request breaks
+it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic_api import CLOCK, Api, anthropic_api, assistant, user
+from fixtures import MakeHost
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from genai_host.api import RouteRequest
+from genai_host.api.json_text import write_json
+from genai_host.cancellation import Cancellation
+from genai_host.errors import InvalidData
+from genai_host.http_routes import HttpRoutes
+from genai_host.server.anthropic.problems import problem_reply
+from genai_host.server.anthropic.routes import ROUTES
+from genai_host.server.anthropic.thinking import thinking_in
+from genai_host.server.given import Given
+from genai_host.testing import FakeModel
+
+USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
+PNG = {"type": "base64", "media_type": "image/png", "data": "UE5H"}
+WORDS = {"type": "text", "data": "words"}
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with anthropic_api(make_host, FakeModel()) as api:
+        yield api
+
+
+def result(*content: Any) -> Any:
+    return user({"type": "tool_result", "tool_use_id": "a", "content": list(content)})
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [3]}, "messages[0]"),
+        ({"messages": [{"content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "judge", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [user({"type": "search_result"})]}, "messages[0].content[0].type"),
+        ({"messages": [user({"type": "image"})]}, "messages[0].content[0].source"),
+        (
+            {"messages": [user({"type": "image", "source": {"type": "file", "file_id": "f"}})]},
+            "messages[0].content[0].source.type: there is no Files API",
+        ),
+        (
+            {"messages": [user({"type": "image", "source": {"type": "url", "url": "file:///x"}})]},
+            "messages[0].content[0].source.url",
+        ),
+        (
+            {"messages": [user({"type": "image", "source": {**PNG, "data": "!"}})]},
+            "messages[0].content[0].source.data",
+        ),
+        (
+            {"messages": [user({"type": "image", "source": {**PNG, "media_type": "a/b"}})]},
+            "messages[0].content[0].source.media_type",
+        ),
+        (
+            {"messages": [user({"type": "document", "source": WORDS, "context": "c"})]},
+            "messages[0].content[0].context",
+        ),
+        (
+            {
+                "messages": [
+                    user({"type": "document", "source": WORDS, "citations": {"enabled": True}})
+                ]
+            },
+            "messages[0].content[0].citations.enabled",
+        ),
+        ({"messages": [user({"type": "thinking"})]}, "messages[0].content[0].type"),
+        ({"messages": [user(USE)]}, "messages[0].content[0].type"),
+        ({"messages": [user({"type": "text", "text": "a", "b": 1})]}, "messages[0].content[0]"),
+        ({"messages": [assistant({"type": "image"})]}, "messages[0].content[0].type"),
+        ({"messages": [assistant({"type": "made_up"})]}, "messages[0].content[0].type"),
+        ({"messages": [assistant({**USE, "id": ""})]}, "messages[0].content[0]"),
+        ({"messages": [result()]}, "messages[0].content[0].tool_use_id"),
+        (
+            {"messages": [assistant(USE), result({"type": "document", "source": WORDS})]},
+            "messages[1].content[0].content[0]",
+        ),
+        ({"system": [{"type": "image", "source": PNG}]}, "system[0]"),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
+        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
+        ({"tools": [CLOCK, CLOCK]}, "tools"),
+        ({"tools": [{"name": "a"}]}, "tools[0].input_schema"),
+        ({"tools": [{**CLOCK, "defer_loading": True}]}, "tools[0].defer_loading"),
+        (
+            {"tools": [{**CLOCK, "allowed_callers": ["code_execution_20260120"]}]},
+            "tools[0].allowed_callers",
+        ),
+        ({"tools": [CLOCK], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
+        ({"tools": [CLOCK], "tool_choice": {}}, "tool_choice.type"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice"),
+        (
+            {
+                "tools": [CLOCK],
+                "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            },
+            "parallel_tool_calls",
+        ),
+        ({"max_tokens": None}, "max_tokens"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"model": ""}, "model"),
+        ({"mcp_servers": [{}]}, "mcp_servers"),
+        ({"container": "c"}, "container"),
+        ({"context_management": {"edits": []}}, "context_management"),
+        ({"made_up": 1}, "made_up"),
+        ({"cache_control": {"type": "eternal"}}, "cache_control.type"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
+        ({"output_config": {"task_budget": {}}}, "task_budget"),
+        ({"thinking": {"type": "deep"}}, "thinking.type"),
+        ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
+        ({"stop_sequences": "END"}, "stop_sequences"),
+    ],
+)
+def test_what_is_wrong_is_said(api: Api, more: dict[str, Any], place: str) -> None:
+    assert place in api.refused(**more)
+    assert not api.fake.calls
+
+
+def test_what_changes_nothing_is_taken(api: Api) -> None:
+    cached = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    api.answered(
+        user({"type": "text", "text": "hi", "citations": None, **cached}),
+        system=[{"type": "text", "text": "be kind", **cached}],
+        tools=[{**CLOCK, "strict": True, "type": None, "allowed_callers": ["direct"], **cached}],
+        tool_choice={"type": "auto", "disable_parallel_tool_use": False},
+        metadata={"user_id": "me"},
+        service_tier="auto",
+        temperature=1,
+        thinking={"type": "disabled"},
+        mcp_servers=[],
+        **cached,
+    )
+    (heard,) = api.fake.prompts
+    assert heard.parameters == {"max_tokens": 99, "temperature": 1}
+    assert heard.tools == ("clock",)
+
+
+def test_parameters_that_the_model_has_besides(api: Api) -> None:
+    api.answered(seed=3, presence_penalty=0.5)
+    heard = api.fake.prompts[0].parameters
+    assert (heard["seed"], heard["presence_penalty"]) == (3, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ({"type": "auto"}, "auto"),
+        ({"type": "any"}, "required"),
+        ({"type": "none"}, "none"),
+        ({"type": "tool", "name": "clock"}, "clock"),
+        ({"type": "tool", "name": "none"}, "required"),
+    ],
+)
+def test_tools_are_chosen(choice: dict[str, Any], expected: str) -> None:
+    from genai_host.server.anthropic.tools import chosen, tools_in
+
+    body = Given({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
+    tools, found, at_once = chosen(body, tools_in(body)[0])
+    assert (found, at_once) == (expected, None)
+    assert [tool.name for tool in tools] == (
+        ["none"] if choice.get("name") == "none" else ["clock", "none"]
+    )
+
+
+EFFORTS = {"reasoning_effort": {"enum": ["none", "low", "high"]}}
+ALWAYS = {"reasoning_effort": {"enum": ["low", "high"]}}
+BUDGET: dict[str, Any] = {"thinking_budget": {}, "thinking_display": {}}
+ENABLED = {"type": "enabled", "budget_tokens": 2048}
+LOW = {"effort": "low"}
+
+
+class TestThinking:
+    def read(self, taken: dict[str, Any], **body: Any) -> dict[str, Any]:
+        return thinking_in(Given(body, "$"), lambda: taken)
+
+    @pytest.mark.parametrize(
+        ("taken", "body", "expected"),
+        [
+            (EFFORTS, {}, {}),
+            (EFFORTS, {"thinking": {"type": "disabled"}}, {"reasoning_effort": "none"}),
+            (EFFORTS, {"thinking": {"type": "between_tools"}}, {"reasoning_effort": "none"}),
+            (EFFORTS, {"thinking": {"type": "adaptive"}}, {"reasoning_effort": "high"}),
+            (
+                EFFORTS,
+                {"thinking": {"type": "adaptive"}, "output_config": LOW},
+                {"reasoning_effort": "low"},
+            ),
+            (EFFORTS, {"output_config": LOW}, {"reasoning_effort": "low"}),
+            (EFFORTS, {"thinking": ENABLED}, {"reasoning_effort": "high"}),
+            (BUDGET, {"thinking": ENABLED}, {"thinking_budget": 2048}),
+            (
+                BUDGET,
+                {"thinking": {**ENABLED, "display": "omitted"}},
+                {"thinking_budget": 2048, "thinking_display": "omitted"},
+            ),
+            (BUDGET, {"thinking": {"type": "disabled"}}, {}),
+            ({}, {"thinking": {"type": "disabled"}, "output_config": LOW}, {}),
+            ({}, {"thinking": {**ENABLED, "block_binding": {}}}, {}),
+        ],
+    )  # fmt: skip
+    def test_as_far_as_a_model_can_be_told(self, taken: Any, body: Any, expected: Any) -> None:
+        found = self.read(taken, **body)
+        assert {name: value for name, value in found.items() if value is not None} == expected
+
+    @pytest.mark.parametrize(
+        ("taken", "body", "path"),
+        [
+            (ALWAYS, {"thinking": {"type": "disabled"}}, "$.thinking.type"),
+            (
+                EFFORTS,
+                {"thinking": {"type": "disabled"}, "output_config": LOW},
+                "$.output_config.effort",
+            ),
+            (EFFORTS, {"thinking": {}}, "$.thinking.type"),
+            (EFFORTS, {"thinking": {"type": "disabled", "x": 1}}, "$.thinking"),
+            (EFFORTS, {"output_config": {"effort": 3}}, "$.output_config.effort"),
+        ],
+    )
+    def test_what_cannot_be(self, taken: Any, body: Any, path: str) -> None:
+        with pytest.raises(InvalidData) as caught:
+            self.read(taken, **body)
+        assert caught.value.path == path
+
+
+values = some.recursive(
+    some.none() | some.booleans() | some.integers(-9, 9)
+    | some.floats(allow_nan=False, allow_infinity=False)
+    | some.sampled_from(
+        ["user", "assistant", "text", "tool_use", "tool_result", "thinking", "document", "image",
+         "base64", "content", "auto", "tool", "adaptive", "json_schema", "", "x", "\ud800",
+         "https://x", "image/png", "UE5H"]
+    ),
+    lambda inner: some.lists(inner, max_size=3)
+    | some.dictionaries(
+        some.sampled_from(
+            ["role", "content", "type", "text", "name", "id", "input", "source", "data",
+             "tool_use_id", "url", "media_type", "input_schema", "format", "schema", "signature",
+             "thinking", "cache_control", "ttl", "citations", "title", "effort", "INVALID_JSON"]
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+kinds = ["text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"]
+names = "text source id name input tool_use_id content thinking signature title"
+blocks = some.fixed_dictionaries(
+    {"type": some.sampled_from(kinds)}, optional=dict.fromkeys(names.split(), values)
+)
+messages = some.lists(
+    some.fixed_dictionaries(
+        {
+            "role": some.sampled_from(["user", "assistant", "system"]),
+            "content": some.lists(blocks, max_size=3) | values,
+        }
+    ),
+    max_size=3,
+)
+fields = some.sampled_from(
+    ["messages", "system", "tools", "tool_choice", "thinking", "output_config", "output_format",
+     "stop_sequences", "temperature", "top_k", "max_tokens", "stream", "cache_control", "x"]
+)  # fmt: skip
+bodies = some.dictionaries(fields, values, max_size=6) | values
+requests_of_messages = some.builds(
+    lambda body, said: {**body, "messages": said}, some.dictionaries(fields, values), messages
+)
+
+
+@pytest.fixture
+def routes(make_host: MakeHost) -> Iterator[HttpRoutes]:
+    def answer(heard: Any) -> str:
+        return "{}" if heard.schema is None else "null"
+
+    routes = HttpRoutes(
+        make_host(fake=FakeModel(answer)), ROUTES, lambda path, headers, it: problem_reply(it)
+    )
+    yield routes
+    routes.close()
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    body=bodies | requests_of_messages,
+    path=some.sampled_from(["/v1/messages", "/v1/messages/count_tokens"]),
+)
+def test_whatever_is_sent_is_answered(routes: HttpRoutes, body: Any, path: str) -> None:
+    if isinstance(body, dict):
+        body = {"model": "fake", "max_tokens": 9, **body}
+    with Cancellation() as limits:
+        request = RouteRequest("POST", path, body=write_json(body), limits=limits)
+        reply = routes.answer(request)
+        written = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+    assert reply.status < 500 or b"the answer is not the JSON" in written, written
+    if reply.status >= 400:
+        assert b'"type":"error"' in written

@@ -1,0 +1,233 @@
+"""Our Anthropic API: answers in pieces, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import genai_feature_agent
+import pytest
+from anthropic_api import CLOCK, HI, OWN, Api, anthropic_api, blocks_of
+from fixtures import MakeHost
+from openai_service import LOOKING
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    Limits,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    Usage,
+)
+from genai_host.errors import ContextOverflow, RateLimited, Unavailable
+from genai_host.server.anthropic.replies import Writer
+from genai_host.server.asking import Answering
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_service import HANG
+
+
+@pytest.fixture
+def api(make_host: MakeHost) -> Iterator[Api]:
+    with anthropic_api(make_host, FakeModel()) as api:
+        yield api
+
+
+def test_a_stream(api: Api) -> None:
+    said = Message("assistant", "a long thing to say")
+    api.fake.answer = lambda heard: Completion(said, usage=Usage(7, 5, cached_input=2))
+    events = api.events()
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["message_start", "ping", "content_block_start"]
+    assert set(kinds[3:-3]) == {"content_block_delta"}
+    assert len(kinds) > 8
+    assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+    start = events[0]["message"]
+    assert (start["type"], start["role"], start["content"]) == ("message", "assistant", [])
+    assert (start["model"], start["stop_reason"]) == ("fake", None)
+    assert start["id"].startswith("msg_")
+    assert blocks_of(events) == [{"type": "text", "text": "a long thing to say"}]
+    assert events[-2]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    usage = events[-2]["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (5, 2)
+    assert usage["output_tokens"] == 5
+
+
+def test_calls_of_tools(api: Api) -> None:
+    calls = [ToolCall("a", "clock", {}), ToolCall("a", "clock", {"zone": "UTC"})]
+    bad = ToolCall("c", "clock", malformed="{")
+    api.fake.answer = lambda heard: Completion(
+        Message("assistant", [Text("so"), *calls, bad]), "tool_calls"
+    )
+    events = api.events(tools=[CLOCK])
+    assert blocks_of(events) == [
+        {"type": "text", "text": "so"},
+        {"type": "tool_use", "id": "a", "name": "clock", "input": {}},
+        {"type": "tool_use", "id": "a", "name": "clock", "input": {"zone": "UTC"}},
+        {"type": "tool_use", "id": "c", "name": "clock", "input": {"INVALID_JSON": "{"}},
+    ]
+    assert events[-2]["delta"]["stop_reason"] == "tool_use"
+
+
+def test_a_feature(api: Api) -> None:
+    events = api.events(model="feature:chat")
+    assert blocks_of(events) == [{"type": "text", "text": "hi"}]
+
+
+def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
+    def answer(heard: Heard) -> Completion:
+        if heard.messages[-1].role == "tool":
+            return Completion(Message("assistant", "done"))
+        call = ToolCall("a", "look", {"at": "it"})
+        return Completion(Message("assistant", [Opaque(OWN, SIGNED[0]), call]), "tool_calls")
+
+    fake = FakeModel(answer)
+    with anthropic_api(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
+        blocks = blocks_of(api.events(model="feature:agent"))
+    assert blocks == [{"type": "text", "text": "done"}]
+    assert len(fake.prompts) == 2
+
+
+def thinking(text: str, signature: str = "") -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def written(
+    deltas: Sequence[Delta], content: Sequence[Part], *, shows_thoughts: bool = True
+) -> list[dict[str, Any]]:
+    """The blocks of an answer that comes in these pieces."""
+
+    def answer() -> Any:
+        yield from deltas
+        return Completion(Message("assistant", content))
+
+    writer = Writer("m", in_json=False, shows_thoughts=shows_thoughts)
+    whole = b"".join(writer.events(Answering(answer())))
+    return blocks_of(
+        [json.loads(block.split("\ndata: ")[1]) for block in whole.decode().split("\n\n")[:-1]]
+    )
+
+
+SIGNED = [thinking("hm", "c2ln"), thinking("\n\nso", "c29z")]
+OWNS = [Opaque(OWN, block) for block in SIGNED]
+HIDDEN = {"type": "redacted_thinking", "data": "eA=="}
+
+
+class TestThoughts:
+    """As the dialect gives them: a paragraph for each block, and the block once it is whole."""
+
+    pieces = (
+        Delta(reasoning="h"),
+        Delta(reasoning="m"),
+        Delta(opaque=OWNS[0]),
+        Delta(opaque=Opaque(OWN, HIDDEN)),
+        Delta(reasoning="\n\n\n\ns"),
+        Delta(reasoning="o"),
+        Delta(opaque=OWNS[1]),
+        Delta("well"),
+        Delta(tool_call=ToolCall("a", "clock")),
+    )
+    content = (
+        Reasoning("hm"), OWNS[0], Opaque(OWN, HIDDEN), Reasoning("\n\nso"), OWNS[1],
+        Text("well"), ToolCall("a", "clock"),
+    )  # fmt: skip
+    blocks = (
+        SIGNED[0], HIDDEN, SIGNED[1], {"type": "text", "text": "well"},
+        {"type": "tool_use", "id": "a", "name": "clock", "input": {}},
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("shows", [True, False], ids=["shown", "not asked for"])
+    def test_that_are_signed_are_what_was_signed(self, shows: bool) -> None:
+        assert written(self.pieces, self.content, shows_thoughts=shows) == [*self.blocks]
+
+    def test_that_are_omitted_have_their_signature(self) -> None:
+        own = Opaque(OWN, thinking("", "c2ln"))
+        assert written([Delta(opaque=own), Delta("a")], [own, Text("a")]) == [
+            thinking("", "c2ln"),
+            {"type": "text", "text": "a"},
+        ]
+
+    @pytest.mark.parametrize("shows", [True, False])
+    def test_that_nobody_signed(self, shows: bool) -> None:
+        pieces = [Delta(reasoning="h"), Delta(reasoning="m"), Delta("so")]
+        found = written(pieces, [Reasoning("hm"), Text("so")], shows_thoughts=shows)
+        assert found == [*([thinking("hm")] if shows else []), {"type": "text", "text": "so"}]
+
+    def test_that_come_in_no_pieces(self) -> None:
+        found = written([], [Reasoning("hm"), Text("so"), ToolCall("a", "clock")])
+        assert [block["type"] for block in found] == ["thinking", "text", "tool_use"]
+        assert written([], self.content)[:3] == [*self.blocks[:3]]
+
+    def test_of_others_are_theirs(self) -> None:
+        other = Opaque("gemini", {"thoughtSignature": "AQ=="})
+        assert written([Delta(opaque=other), Delta("a")], [other, Text("a")]) == [
+            {"type": "text", "text": "a"}
+        ]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("error", "status", "kind"),
+        [
+            (ContextOverflow("too long"), 400, "invalid_request_error"),
+            (RateLimited("slow", retry_after=90), 429, "rate_limit_error"),
+            (Unavailable("away"), 529, "overloaded_error"),
+        ],
+    )
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_of_services(self, api: Api, error: Any, status: int, kind: str, stream: bool) -> None:
+        api.fake.faults[0] = error
+        reply = api.sent(stream=stream)
+        assert reply.status_code == status
+        assert reply.json()["error"]["type"] == kind
+        assert reply.headers["request-id"] == reply.json()["request_id"]
+        assert reply.headers.get("retry-after") == ("90" if status == 429 else None)
+
+    def test_on_the_way(self, api: Api) -> None:
+        """The last event tells of it, and none that the message has stopped."""
+        api.fake.answer = lambda heard: "no JSON at all"
+        form = {"type": "json_schema", "schema": {"type": "object"}}
+        reply = api.sent(stream=True, output_config={"format": form})
+        assert reply.status_code == 200
+        *before, last, nothing = reply.text.split("\n\n")
+        assert nothing == ""
+        name, data = last.split("\ndata: ")
+        assert name == "event: error"
+        assert json.loads(data)["error"]["type"] == "api_error"
+        assert "no JSON" in "".join(before)
+        assert "message_delta" not in reply.text
+        assert "message_stop" not in reply.text
+
+
+class _Hanging(FakeModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.freed = threading.Event()
+
+    def hang(self, limits: Limits) -> None:
+        try:
+            super().hang(limits)
+        finally:
+            self.freed.set()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_ends_the_call(make_host: MakeHost, stream: bool) -> None:
+    fake = _Hanging()
+    fake.faults[0] = HANG
+    body = {"model": "fake", "max_tokens": 9, "messages": [HI], "stream": stream}
+    data = json.dumps(body).encode()
+    head = f"POST /v1/messages HTTP/1.1\r\nHost: here\r\nContent-Length: {len(data)}\r\n\r\n"
+    with anthropic_api(make_host, fake) as api:
+        port = int(api.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(head.encode() + data)
+            assert fake.hanging.wait(10)
+        assert fake.freed.wait(10)

@@ -1,0 +1,44 @@
+"""Which API a request is for, where it cannot be answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from genai_host.api import Problem
+from genai_host.server.forms import _api, form
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "api"),
+    [
+        ("/v1/chat/completions", [], "openai"),
+        ("/v1/nope", [], "openai"),
+        ("/v1", [], "openai"),
+        ("/v1/models/llama3:latest", [], "openai"),
+        ("/v1/models/ft:gpt-4o:mine", [], "openai"),
+        ("/v1/messages", [], "anthropic"),
+        ("/v1/messages/count_tokens", [], "anthropic"),
+        ("/v1/models", ["anthropic-version"], "anthropic"),
+        ("/v1/models", ["x-goog-api-key"], "gemini"),
+        ("/v1/models/m:generateContent", [], "gemini"),
+        ("/v1/models/ll:b:streamGenerateContent", [], "gemini"),
+        ("/v1beta/models", [], "gemini"),
+        ("/v1beta", ["anthropic-version"], "gemini"),
+        ("/api/chat", [], "ollama"),
+        ("/api/tags", ["anthropic-version"], "ollama"),
+        ("/api/chats", [], ""),
+        ("/api/v1/chat", [], ""),
+        ("/v1beta2/x", [], ""),
+        ("/v12", [], ""),
+        ("/", [], ""),
+        ("", [], ""),
+    ],
+)
+def test_the_api_of_a_request(path: str, headers: list[str], api: str) -> None:
+    assert _api(path, dict.fromkeys(headers, "x")) == api
+
+
+def test_what_is_of_no_api_has_the_form_of_the_host() -> None:
+    reply = form("/shop", {}, Problem(429, "overloaded", "not now", retry_after=0.5))
+    assert (reply.status, reply.headers["retry-after"]) == (429, "1")
+    assert reply.body == b'{"error":{"code":"overloaded","message":"not now"}}'

@@ -1,0 +1,62 @@
+"""Whatever fits the description of the native API, and much that does not, is no failure of
+the server: requests that schemathesis makes of it, to the real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+import requests
+from fixtures import MakeHost
+from native_form import CONFIG
+from serving import served
+
+from genai_host.server.native.openapi import description
+from genai_host.store import Store
+from genai_host.testing import FakeModel
+
+schemathesis = pytest.importorskip("schemathesis", reason="of the environment `slow`")
+
+pytestmark = pytest.mark.slow
+
+_EXAMPLES = 25
+"""Of each operation; there are some thirty."""
+
+schema = schemathesis.openapi.from_dict(json.loads(json.dumps(description())))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture
+def url(make_host: MakeHost, place: Path) -> Iterator[str]:
+    with Store(place / "store.db") as store:
+        host = make_host(fake=FakeModel(), config=CONFIG, store=store)
+        with served(host) as server:
+            id = requests.post(f"{server.url}/api/v1/conversations", json={}, timeout=60)
+            assert id.status_code == 201
+            yield server.url
+
+
+@schema.parametrize()  # type: ignore[untyped-decorator,unused-ignore]
+@hypothesis.settings(
+    max_examples=_EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+def test_no_request_is_a_failure_of_the_server(case: object, url: str) -> None:
+    case.call_and_validate(  # type: ignore[attr-defined]
+        base_url=url,
+        checks=[
+            schemathesis.checks.not_a_server_error,
+            schemathesis.checks.response_schema_conformance,
+            schemathesis.checks.content_type_conformance,
+        ],
+        timeout=60,
+    )
