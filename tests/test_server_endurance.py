@@ -42,8 +42,8 @@ from genai_host.testing.fake_service import (
     sse_reply,
 )
 
-REQUESTS = 10_000
 WARM_UP = 2_000
+PARTS = (4_800, 1_600, 1_600)  # ten thousand in all
 CLIENTS = 16
 AT_ONCE = 24
 GROWTH = 10 * 1024  # KiB
@@ -397,14 +397,15 @@ def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
 
     run(clients, WARM_UP)
     warm = nobody.comes_again()
-    run(clients, REQUESTS - WARM_UP)
+    after = []
+    for part in PARTS:
+        run(clients, part)
+        after.append(nobody.comes_again())
     done = sum((client.done for client in clients), Counter[str]())
-    print(dict(done))  # noqa: T201 - how much it was, with `pytest -rP`
-    assert done.total() == REQUESTS
-
-    end = nobody.comes_again()
-    print(f"{warm} KiB, then {end} KiB")  # noqa: T201
-    assert end - warm <= GROWTH
+    print(dict(done), warm, after)  # noqa: T201 - how much it was, with `pytest -rP`
+    assert done.total() == 10_000
+    # what leaks stays, what the C library keeps comes and goes
+    assert min(after) - warm <= GROWTH
     all_places_are_free(clients, service)
     clients[0].be_answered()
     clients[0].look_around()
@@ -435,7 +436,7 @@ class Rest:
 
 
 def run(clients: list[Client], requests: int) -> None:
-    """All at the same time, and then their connections are closed."""
+    """All at the same time, as many each, and then their connections are closed."""
     with ThreadPoolExecutor(len(clients)) as pool:
         list(pool.map(lambda client: client.run(requests // len(clients)), clients))
     for client in clients:
