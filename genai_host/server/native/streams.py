@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from genai_host.server.native.turns import Turn
 
 
+COMMENT = b": \n\n"
+"""What clients skip."""
+
+
 class TurnStream:
     """The body of a reply. The turn has begun when this is made, so that what is wrong with
     it is still a status; closing it cancels the turn.
