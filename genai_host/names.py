@@ -32,6 +32,7 @@ HTTP_PATHS = (
     "/api/embed",
     "/api/embeddings",
     "/api/generate",
+    "/api/ps",
     "/api/show",
     "/api/tags",
     "/api/v1",

@@ -101,6 +101,16 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
                 assert again.say("and").text == "and"
 
 
+def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store:
+        host = make_host(fake=FakeModel(), store=store, config=Config(record_served=True))
+        asking.whole(host, Asked(model="fake/some-id", messages=HI), request())
+        [kept] = host.conversations()
+        assert host.conversation(kept.id).models["main"] == "fake/some-id"
+
+
 def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:
     config = Config(models={"chat": "fake"}, aliases={"quick": "fake"})
     host = make_host(fake=FakeModel(), config=config)

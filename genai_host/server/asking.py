@@ -19,6 +19,7 @@ from genai_host.api import (
     Delta,
     Message,
     Prompt,
+    RouteInfo,
     RouteReply,
     RouteRequest,
     ToolSchema,
@@ -171,7 +172,7 @@ def _keep(host: Host, asked: Asked, completion: Completion, user: str) -> None:
         Opened(
             feature=feature.name,
             version=feature.version,
-            models={"main": f"{route.model}@{route.provider}"} if route else {},
+            models={"main": _name_of(route)} if route else {},
             parameters=asked.parameters,
             history=tuple(before),
             began=host.clock.now().isoformat(timespec="seconds"),
@@ -187,6 +188,12 @@ def _keep(host: Host, asked: Asked, completion: Completion, user: str) -> None:
         usage=completion.usage,
     )
     record.append(TurnEnded(0, said))
+
+
+def _name_of(route: RouteInfo) -> str:
+    """A name that resolves to it; that of a model which is passed through says where."""
+    is_passed = route.model.startswith(f"{route.provider}/")
+    return route.model if is_passed else f"{route.model}@{route.provider}"
 
 
 def _of_feature(

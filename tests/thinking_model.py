@@ -1,0 +1,49 @@
+"""A model whose thoughts come in a stream as well, where they stand: as those of services do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from genai_host.api import (
+    Completion,
+    Delta,
+    NoSettings,
+    Opaque,
+    Provider,
+    Reasoning,
+    Services,
+    StreamEvent,
+    Text,
+    ToolCall,
+)
+from genai_host.testing import FakeModel
+from genai_host.testing.fake_model import _event, _FakeProvider
+
+__all__ = ["ThinkingModel"]
+
+
+class ThinkingModel(FakeModel):
+    def _open(self, settings: NoSettings, services: Services) -> Provider:
+        return _ThinkingProvider(self)
+
+
+class _ThinkingProvider(_FakeProvider):
+    def _events(self, completion: Completion) -> Iterator[StreamEvent]:
+        for part in completion.message.content:
+            for delta in _deltas(part):
+                yield _event({"delta": self._codec.to_json(delta)})
+        yield _event({"end": self._codec.to_json(completion)})
+
+
+def _deltas(part: Any) -> Iterator[Delta]:
+    if isinstance(part, Text):
+        half = len(part.text) // 2
+        yield Delta(part.text[:half])
+        yield Delta(part.text[half:])
+    elif isinstance(part, Reasoning):
+        yield Delta(reasoning=part.text)
+    elif isinstance(part, Opaque):
+        yield Delta(opaque=part)
+    elif isinstance(part, ToolCall):
+        yield Delta(tool_call=part)
