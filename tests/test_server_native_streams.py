@@ -122,7 +122,7 @@ def test_a_stream_that_nobody_reads_on_ends_as_what_ended_it(
 def test_a_stream_whose_limits_end_says_so(host: Host) -> None:
     limits = Cancellation()
     id, reply = taken(host, limits)
-    pieces: Any = iter(reply.body)  # type: ignore[arg-type]
+    pieces: Any = iter(reply.body)
     begun = [next(pieces), next(pieces)]
     limits.cancel(Interrupted("the end"))
     *_, (name, data) = events_of(b"".join([*begun, *pieces]))
