@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from native_form import Api, native_api, served
 
 from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Turn, Wait
-from genai_host.errors import Interrupted, Unavailable
+from genai_host.errors import Interrupted, StoreError, Unavailable
 from genai_host.testing import FakeModel, MadePlugin
 from genai_host.testing.fake_service import HANG
 
@@ -189,7 +189,10 @@ def test_a_message_has_parts(api: Api) -> None:
     path = api.opened()
     api.said(path, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
     api.said(path, {"role": "user", "content": [{"type": "text", "text": "c"}]})
-    assert [heard.text for heard in api.fake.prompts] == ["ab", "c"]
+    image = {"type": "image", "url": "https://example.org/x.png"}
+    api.said(path, [{"type": "text", "text": "d"}, image])
+    assert [heard.text for heard in api.fake.prompts] == ["ab", "c", "d"]
+    assert api.get(path)["turns"][2]["message"]["content"][1] == image
 
 
 def test_data_is_of_the_schema_that_is_asked_for(api: Api) -> None:
@@ -245,6 +248,21 @@ def test_what_is_wrong_leaves_a_turn_that_was_cut_off(api: Api) -> None:
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
 
 
+def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(*given: Any) -> None:
+        raise StoreError("the disk is full")
+
+    path = api.opened()
+    with monkeypatch.context() as patched:
+        patched.setattr("genai_host.store.writer.Writer.add", add)
+        answer = api.said(path)["answer"]
+        *_, (_, streamed) = api.events(f"{path}/turns", {"message": "hi"})
+    for each in (answer, streamed):
+        assert each["summary"] == "hi"
+        assert each["unrecorded"]["code"] == "store"
+    assert "unrecorded" not in api.said(path)["answer"]
+
+
 def test_exports(api: Api) -> None:
     path = api.opened()
     api.said(path)
@@ -283,6 +301,10 @@ def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
         {"message": 3},
         {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
         {"message": [{"type": "nonsense"}]},
+        {"message": [{"type": "tool_result", "id": "1"}]},
+        {"message": ["x", {"type": "tool_call", "id": "1", "name": "x"}]},
+        {"message": [{"type": "opaque", "dialect": "plain", "data": {}}]},
+        {"message": [{"type": "image", "url": "file:///etc/passwd"}]},
         {"message": "x", "context": []},
         {"message": "x", "returns": 3},
         {"message": "x", "stream": "yes"},

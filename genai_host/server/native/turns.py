@@ -119,5 +119,5 @@ def whole(live: Live, turn: Turn, request: RouteRequest, codec: Codec) -> dict[s
             wait = waiting(turn.conversation.waiting)
             return {"turn": turn.number, "status": "waiting", "waiting": wait}
     assert answer is not None  # the last event of a turn that does not raise
-    row = answered(answer, codec, turn.number)
+    row = answered(answer, codec, turn.number, turn.conversation.unrecorded)
     return {"turn": turn.number, "status": "answered", "answer": row}
