@@ -173,6 +173,12 @@ def test_what_changes_nothing_is_taken(api: Api) -> None:
     assert api.fake.prompts[0].parameters == {}
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_model_that_cannot_be_told_how_many_calls_to_make(api: Api, at_once: bool) -> None:
+    api.completed(tools=[CLOCK], parallel_tool_calls=at_once)
+    assert api.fake.prompts[0].parameters == {}
+
+
 def test_a_feature_is_a_model_as_well(api: Api) -> None:
     assert api.completed(model="feature:chat")["choices"][0]["message"]["content"] == "hi"
 

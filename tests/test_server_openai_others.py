@@ -15,6 +15,7 @@ from hypothesis import strategies as some
 from openai_form import Api, openai_api
 
 from genai_host.api import Problem
+from genai_host.errors import AuthenticationFailed
 from genai_host.server.openai.problems import problem_reply
 from genai_host.testing import FakeModel
 
@@ -132,3 +133,9 @@ def test_a_wrong_token_is_an_invalid_key() -> None:
     assert isinstance(reply.body, bytes)
     error = json.loads(reply.body)["error"]
     assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")
+
+
+def test_a_wrong_key_of_the_service_behind_is_none_of_the_client() -> None:
+    reply = problem_reply(Problem.of(AuthenticationFailed("no")))
+    assert isinstance(reply.body, bytes)
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (502, "authentication")

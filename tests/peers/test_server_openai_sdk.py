@@ -189,8 +189,9 @@ def test_parsed_calls(side: Side) -> None:
     parsed = side.client.chat.completions.parse(
         model="fake", messages=HI, tools=[openai.pydantic_function_tool(Point)]
     )
-    [found] = list(parsed.choices[0].message.tool_calls or [])
-    assert found.function.parsed_arguments == Point(x=1, y=2)
+    calls: Any = parsed.choices[0].message.tool_calls
+    assert len(calls) == 1
+    assert calls[0].function.parsed_arguments == Point(x=1, y=2)
 
 
 @pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}])  # the SDK's own is base64

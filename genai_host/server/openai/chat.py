@@ -112,8 +112,8 @@ def parameters_in(body: Given, host: Host, model: str) -> dict[str, Any]:
     at_once = body.flag("parallel_tool_calls")
     if others or at_once is not None:
         taken = able(host, model).parameters
-        # that calls may come at once is how it is where nobody says otherwise
-        if at_once is False or "parallel_tool_calls" in taken:
+        # a wish that many clients always send, also of models that cannot be told
+        if "parallel_tool_calls" in taken:
             found["parallel_tool_calls"] = at_once
         for name in set(others) - {"parallel_tool_calls"}:
             if name not in taken:

@@ -20,7 +20,6 @@ _TYPES: Mapping[int, str] = {
     429: "rate_limit_error",
 }
 _CODES: Mapping[str, str] = {
-    "authentication": "invalid_api_key",
     "context_overflow": "context_length_exceeded",
     "no_route": "model_not_found",
     "not_found": "model_not_found",
