@@ -45,11 +45,11 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
     body.nothing_else()
     if not re.fullmatch(PLAIN_NAME, name):
         raise InvalidData(f"a name must match {PLAIN_NAME}", path=body.at("name"))
-    if name in host.config.providers or name in read_config(_file(host)).providers:
-        raise Conflict(f"there is a provider {name!r} already")
     type_named(host.registry.providers, type)
     plain, secrets = _sorted(host, type, settings)
     with edit_config(_file(host)) as document:
+        if name in document.get("providers", {}):
+            raise Conflict(f"there is a provider {name!r} already")
         add_instance(document, host.registry.providers, name, type, plain)
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)
