@@ -69,6 +69,8 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
     assert "sk-secret-canary" not in api.send("GET", "/instances").text
     assert any(row["provider"] == "mine" for row in api.get("/routes?provider=mine")["data"])
+    again = {"name": "mine", "type": "mock"}
+    assert api.refused("POST", "/instances", again) == (409, "conflict")
     changed = api.patch("/instances/mine", {"settings": {"base_url": "http://127.0.0.1:2/v1"}})
     assert changed["settings"]["base_url"] == "http://127.0.0.1:2/v1"
     assert api.patch("/instances/mine", {"enabled": False})["status"] == "disabled"
