@@ -14,7 +14,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from genai_host.errors import MalformedReply
 
-_BLOCK = 64 << 10  # bytes that are read at once
+_BLOCK = 64 << 10  # bytes that are read at once where many come
+_SMALL = 2 << 10  # and elsewhere: whoever waits for the next holds room for as many
 _LARGEST_HEAD = 256 << 10  # bytes
 
 
@@ -39,6 +40,7 @@ class Response:
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._body: list[bytes] = []
         self._has_head = False
+        self._room = _SMALL
 
     @property
     def tells_its_length(self) -> bool:
@@ -53,7 +55,7 @@ class Response:
         """
         size = 0
         while not self._has_head:
-            data = self._socket.recv(_BLOCK)
+            data = self._receive()
             if not data:
                 raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
             self._feed(data)
@@ -72,7 +74,7 @@ class Response:
                 yield body[0] if len(body) == 1 else b"".join(body)
             if self.ended:
                 return
-            data = self._socket.recv(_BLOCK)
+            data = self._receive()
             if data:
                 self._feed(data)
             elif self.tells_its_length:
@@ -83,6 +85,11 @@ class Response:
     def close(self) -> None:
         """Let go of the parser, which holds this object as this object holds it."""
         self._parser = None
+
+    def _receive(self) -> bytes:
+        data = self._socket.recv(self._room)
+        self._room = _SMALL if len(data) < _SMALL else _BLOCK
+        return data
 
     def _feed(self, data: bytes) -> None:
         self.begun = True
