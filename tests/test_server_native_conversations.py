@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from native_form import Api, native_api, served
 
 from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Turn, Wait
-from genai_host.errors import Unavailable
+from genai_host.errors import Interrupted, StoreError, Unavailable
 from genai_host.testing import FakeModel, MadePlugin
 from genai_host.testing.fake_service import HANG
 
@@ -189,7 +189,10 @@ def test_a_message_has_parts(api: Api) -> None:
     path = api.opened()
     api.said(path, [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
     api.said(path, {"role": "user", "content": [{"type": "text", "text": "c"}]})
-    assert [heard.text for heard in api.fake.prompts] == ["ab", "c"]
+    image = {"type": "image", "url": "https://example.org/x.png"}
+    api.said(path, [{"type": "text", "text": "d"}, image])
+    assert [heard.text for heard in api.fake.prompts] == ["ab", "c", "d"]
+    assert api.get(path)["turns"][2]["message"]["content"][1] == image
 
 
 def test_data_is_of_the_schema_that_is_asked_for(api: Api) -> None:
@@ -206,6 +209,58 @@ def test_pictures_are_never_what_runs(api: Api) -> None:
     ]
     assert kinds == ["image/png", "application/octet-stream"]
     assert api.refused("GET", f"{path}/pictures/0/2") == (404, "not_found")
+
+
+def test_the_beginning_of_an_id_is_none(api: Api) -> None:
+    path = api.opened()
+    for method, below, body in OWNED:
+        assert api.refused(method, path[:-1] + below, body) == (404, "not_found")
+    job = {"conversation": path.rpartition("/")[2][:-1], "message": "x"}
+    assert api.refused("POST", "/jobs", job) == (404, "not_found")
+    assert api.get(path)["turns"] == []
+
+
+@pytest.mark.parametrize("title", ["a\nb", "a\x1b[0m", "\ud800", "a\u2028b", "x" * 501])
+def test_a_title_is_one_line(api: Api, title: str) -> None:
+    path = api.opened(title="👩‍👩‍👧 mine")
+    assert api.refused("PATCH", path, {"title": title}) == (400, "invalid_data")
+    assert api.get(path)["title"] == "👩‍👩‍👧 mine"
+    assert api.patch(path, {"title": ""})["title"] == ""
+
+
+@pytest.mark.parametrize("query", ["before=" + "9" * 5000, "limit=0", "limit=1001", "details=2"])
+def test_what_is_no_such_number_is_refused(api: Api, query: str) -> None:
+    assert api.refused("GET", f"{api.opened()}?{query}")[0] == 400
+
+
+def test_what_is_wrong_leaves_a_turn_that_was_cut_off(api: Api) -> None:
+    """One that is right ends it: it is gone on without."""
+    path = api.opened()
+    id = path.rpartition("/")[2]
+    with api.host.conversation(id, owner="") as conversation:
+        events = conversation.stream("cut off")
+        next(events)
+        conversation.close(Interrupted("the end"))
+        events.close()
+    assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
+    assert api.get(path)["turns"][0]["status"] == "unfinished"
+    assert api.said(path, "next")["turn"] == 1
+    assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
+
+
+def test_an_answer_that_is_not_kept_says_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(*given: Any) -> None:
+        raise StoreError("the disk is full")
+
+    path = api.opened()
+    with monkeypatch.context() as patched:
+        patched.setattr("genai_host.store.writer.Writer.add", add)
+        answer = api.said(path)["answer"]
+        *_, (_, streamed) = api.events(f"{path}/turns", {"message": "hi"})
+    for each in (answer, streamed):
+        assert each["summary"] == "hi"
+        assert each["unrecorded"]["code"] == "store"
+    assert "unrecorded" not in api.said(path)["answer"]
 
 
 def test_exports(api: Api) -> None:
@@ -246,6 +301,10 @@ def test_what_is_wrong_opens_nothing(api: Api, body: Any, status: int) -> None:
         {"message": 3},
         {"message": {"role": "system", "content": [{"type": "text", "text": "x"}]}},
         {"message": [{"type": "nonsense"}]},
+        {"message": [{"type": "tool_result", "id": "1"}]},
+        {"message": ["x", {"type": "tool_call", "id": "1", "name": "x"}]},
+        {"message": [{"type": "opaque", "dialect": "plain", "data": {}}]},
+        {"message": [{"type": "image", "url": "file:///etc/passwd"}]},
         {"message": "x", "context": []},
         {"message": "x", "returns": 3},
         {"message": "x", "stream": "yes"},
@@ -297,7 +356,7 @@ def test_what_is_of_another_is_not_there(api: Api, method: str, below: str, body
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers(-9, 9) | some.text(max_size=5)
-    | some.sampled_from(["user", "text", "chat", "fake"]),
+    | some.sampled_from(["user", "text", "chat", "fake", "\ud800"]),
     lambda inner: some.lists(inner, max_size=3)
     | some.dictionaries(
         some.sampled_from(["role", "content", "type", "text", "main", "temperature", "x"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,11 @@ import pytest
 from fixtures import MakeHost
 from native_form import Api, native_api, served
 
-from genai_host.errors import Unavailable
+from genai_host.api import RouteRequest
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Conflict, Unavailable
+from genai_host.server.native import api as native
+from genai_host.server.native import idempotency, jobs
 from genai_host.testing.fake_service import HANG
 
 
@@ -72,6 +78,61 @@ def test_a_job_of_another_is_not_there(api: Api) -> None:
         assert api.refused(method, f"/jobs/{job}{path}") == (404, "not_found")
 
 
+@pytest.mark.parametrize(
+    "body", [{}, {"message": 3}, {"message": "hi", "nonsense": 1}, {"message": "hi", "model": "x"}]
+)
+def test_what_is_wrong_opens_no_conversation(api: Api, body: object) -> None:
+    assert api.refused("POST", "/jobs", body)[0] in (400, 404)
+    assert api.get("/conversations")["data"] == []
+
+
+def test_more_jobs_than_are_done_at_once_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_AT_ONCE", 1)
+    api.fake.faults[0] = HANG
+    first = api.post("/jobs", {"message": "one"})["id"]
+    assert api.fake.hanging.wait(30)
+    others = [api.post("/jobs", {"message": "other"})["id"] for _ in range(3)]
+    assert {api.get(f"/jobs/{each}")["status"] for each in others} == {"running"}
+    api.send("DELETE", f"/jobs/{first}")
+    for each in others:
+        assert api.get(f"/jobs/{each}/result?wait=30")["answer"]["summary"] == "other"
+
+
+def test_jobs_that_have_ended_make_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_MOST", 2)
+    done = api.post("/jobs", {"message": "hi"})["id"]
+    api.get(f"/jobs/{done}/result?wait=30")
+    api.fake.faults[1] = api.fake.faults[2] = HANG
+    running = [api.post("/jobs", {"message": "hi"})["id"] for _ in range(2)]
+    assert api.refused("GET", f"/jobs/{done}") == (404, "not_found")
+    reply = api.send("POST", "/jobs", {"message": "hi"})
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "10")
+    for each in running:
+        api.send("DELETE", f"/jobs/{each}")
+
+
+def test_who_leaves_does_not_wait_on(api: Api) -> None:
+    server = native.Api(api.host)
+    left = Cancellation()
+    api.fake.faults[0] = HANG
+    asked = RouteRequest("POST", "/jobs", body=b'{"message": "hi"}', limits=Cancellation())
+    job = json.loads(server.submit(asked).body)["id"]  # type: ignore[arg-type]
+    assert api.fake.hanging.wait(30)
+    left.cancel()
+    began = time.monotonic()
+    reply = server.result(RouteRequest("GET", "/x", {"id": job}, query={"wait": "30"}, limits=left))
+    assert reply.status == 202
+    assert time.monotonic() - began < 20
+    server.close()
+
+
+def test_a_fault_in_a_job_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "whole", lambda *given: 1 / 0)
+    job = api.post("/jobs", {"message": "hi"})["id"]
+    assert api.refused("GET", f"/jobs/{job}/result?wait=30") == (500, "plugin")
+    assert api.get(f"/jobs/{job}")["status"] == "failed"
+
+
 @pytest.mark.parametrize("wait", ["-1", "31", "x", "nan"])
 def test_a_wait_is_a_number_of_seconds(api: Api, wait: str) -> None:
     job = api.post("/jobs", {"message": "hi"})["id"]
@@ -104,3 +165,53 @@ def test_what_failed_may_be_asked_again(api: Api) -> None:
     api.fake.faults[0] = Unavailable("away")
     assert api.send("POST", f"{path}/turns", {"message": "hi"}, headers=key).status_code == 503
     assert api.post(f"{path}/turns", {"message": "hi"}, headers=key)["status"] == "answered"
+
+
+def test_a_stream_that_failed_may_be_asked_again(api: Api) -> None:
+    path = api.opened()
+    key = {"idempotency-key": "k"}
+    api.fake.faults[0] = Unavailable("away")
+    assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "error"
+    assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "answer"
+
+
+def test_a_request_that_is_sent_again_too_early_has_to_wait(api: Api) -> None:
+    server = native.Api(api.host)
+    id = api.opened().rpartition("/")[2]
+    request = RouteRequest(
+        "POST",
+        "/x",
+        {"id": id},
+        headers={"idempotency-key": "k"},
+        body=b'{"message": "hi", "stream": true}',
+        limits=Cancellation(),
+    )
+    stream = server.say(request)
+    with pytest.raises(Conflict, match="under way"):
+        server.say(request)
+    stream.body.close()  # type: ignore[union-attr]  # and so it ends early
+    again = server.say(request)
+    assert b"event: answer" in b"".join(again.body)  # type: ignore[arg-type]
+    server.close()
+
+
+def test_what_was_done_is_not_done_again_when_its_reply_is_gone(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = api.opened()
+    first, second = ({"headers": {"idempotency-key": name}} for name in ("a", "b"))
+    size = len(api.send("POST", f"{path}/turns", {"message": "hi"}, **first).content)
+    monkeypatch.setattr(idempotency, "_MOST_BYTES", size * 3 // 2)
+    api.post(f"{path}/turns", {"message": "hi"}, **second)
+    assert api.send("POST", f"{path}/turns", {"message": "hi"}, **first).status_code == 409
+    assert api.send("POST", f"{path}/turns", {"message": "hi"}, **second).status_code == 200
+    assert api.fake.calls == 2
+
+
+def test_the_oldest_keys_are_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "_MOST", 1)
+    ids = []
+    for key in ("a", "b", "b", "a"):
+        ids.append(api.post("/conversations", {}, headers={"idempotency-key": key})["id"])
+    assert ids[1] == ids[2]
+    assert len({*ids}) == 3

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import requests
 from fixtures import MakeHost
 from native_form import Api, native_api, served
 
@@ -69,6 +73,8 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert "sk-secret-canary" not in Path(file).read_text(encoding="utf-8")
     assert "sk-secret-canary" not in api.send("GET", "/instances").text
     assert any(row["provider"] == "mine" for row in api.get("/routes?provider=mine")["data"])
+    again = {"name": "mine", "type": "mock"}
+    assert api.refused("POST", "/instances", again) == (409, "conflict")
     changed = api.patch("/instances/mine", {"settings": {"base_url": "http://127.0.0.1:2/v1"}})
     assert changed["settings"]["base_url"] == "http://127.0.0.1:2/v1"
     assert api.patch("/instances/mine", {"enabled": False})["status"] == "disabled"
@@ -76,6 +82,23 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert api.send("DELETE", "/instances/mine").status_code == 204
     assert api.refused("GET", "/instances/mine") == (404, "not_found")
     assert "mine" not in read_config().providers
+
+
+def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:
+    names = ["same"] * 4 + [f"other{number}" for number in range(4)]
+    reached = threading.Barrier(len(names))
+
+    def make(name: str) -> int:
+        body = json.dumps({"name": name, "type": "mock"})
+        reached.wait(30)
+        return requests.post(f"{api.url}/api/v1/instances", data=body, timeout=60).status_code
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        found = list(threads.map(make, names))
+    assert sorted(found[:4]) == [201, 409, 409, 409]
+    assert found[4:] == [201] * 4
+    assert {*names} <= {row["name"] for row in api.get("/instances")["data"]}
+    assert {*names} <= {*read_config().providers}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -38,9 +39,15 @@ def url(make_host: MakeHost, place: Path) -> Iterator[str]:
     with Store(place / "store.db") as store:
         host = make_host(fake=FakeModel(), config=CONFIG, store=store)
         with served(host) as server:
-            id = requests.post(f"{server.url}/api/v1/conversations", json={}, timeout=60)
-            assert id.status_code == 201
             yield server.url
+
+
+def made(url: str, path: str) -> str:
+    """The id of something that was made now: few find one by chance."""
+    body = {"message": "hi"} if path == "jobs" else {}
+    made = requests.post(f"{url}/api/v1/{path}", json=body, timeout=60)
+    assert made.status_code in (201, 202)
+    return str(made.json()["id"])
 
 
 @schema.parametrize()  # type: ignore[untyped-decorator,unused-ignore]
@@ -50,8 +57,10 @@ def url(make_host: MakeHost, place: Path) -> Iterator[str]:
     derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck),
 )
-def test_no_request_is_a_failure_of_the_server(case: object, url: str) -> None:
-    case.call_and_validate(  # type: ignore[attr-defined]
+def test_no_request_is_a_failure_of_the_server(case: Any, url: str) -> None:
+    if "{id}" in case.path and len(case.path_parameters["id"]) % 2:
+        case.path_parameters["id"] = made(url, case.path.split("/")[3])
+    case.call_and_validate(
         base_url=url,
         checks=[
             schemathesis.checks.not_a_server_error,

@@ -165,6 +165,9 @@ class RouteReply:
     body      whole, or piece by piece as they are made: then each is sent at once, and the
               iterable is closed, if it can be, when all are sent or the client has gone
     headers   by name; the length is nobody's but the server's
+    silence   sent between pieces whenever there was none for some seconds, so that nothing
+              in between takes the connection for dead: what the client skips, as a comment
+              in a stream of events. Empty for nothing
     """
 
     body: bytes | Iterable[bytes] = field(default=b"", repr=False)
@@ -174,6 +177,7 @@ class RouteReply:
         kw_only=True,
     )
     headers: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME, kw_only=True)
+    silence: bytes = field(default=b"", kw_only=True)
 
 
 def json_reply(

@@ -88,14 +88,17 @@ class Allowance:
 
 
 class Room:
-    """Bytes of all bodies that are held at once."""
+    """Bytes of all bodies that are held at once.
+
+    left   how many more may be held
+    """
 
     def __init__(self, most: int) -> None:
-        self._left = most
+        self.left = most
 
     def take(self, size: int) -> None:
         """Raises `Refused` where there is not so much."""
-        if size > self._left:
+        if size > self.left:
             raise Refused(
                 Problem(
                     429,
@@ -104,7 +107,7 @@ class Room:
                     retry_after=_RETRY,
                 )
             )
-        self._left -= size
+        self.left -= size
 
     def give_back(self, size: int) -> None:
-        self._left += size
+        self.left += size

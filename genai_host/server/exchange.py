@@ -273,16 +273,17 @@ class Exchange:
         elif isinstance(reply.body, bytes):
             await self._send_whole(reply.body)
         else:
-            await self._send_pieces()
+            await self._send_pieces(reply.silence)
 
     async def _send_whole(self, body: bytes) -> None:
         for at in range(0, len(body) - _SLICE, _SLICE):
             await self._send_piece(body[at : at + _SLICE], is_last=False)
         await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
 
-    async def _send_pieces(self) -> None:
-        while (piece := await self._outbox.take()) is not None:
-            await self._send_piece(piece, is_last=False)
+    async def _send_pieces(self, silence: bytes) -> None:
+        seconds = self._application.settings.silence if silence else 0
+        while (piece := await self._outbox.take(seconds or None)) is not None:
+            await self._send_piece(piece or silence, is_last=False)
         if not (self._watch and self._watch.done()):
             await self._send_piece(b"", is_last=True)
 

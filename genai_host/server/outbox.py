@@ -76,10 +76,10 @@ class Outbox:
         await self._until(lambda: self._reply is not None)
         return None if self._is_closed else self._reply
 
-    async def take(self) -> bytes | None:
-        """All pieces that are there, as one; None at the end, or once it is closed. Raises
-        `Broken`."""
-        await self._until(lambda: bool(self._pieces) or self._has_ended)
+    async def take(self, seconds: float | None = None) -> bytes | None:
+        """All pieces that are there, as one, or none if there were none for so many seconds;
+        None at the end, or once it is closed. Raises `Broken`."""
+        await self._until(lambda: bool(self._pieces) or self._has_ended, seconds)
         with self._changed:
             if self._is_closed:
                 return None
@@ -89,7 +89,7 @@ class Outbox:
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)
             if self._is_broken:
                 raise Broken
-            return None
+            return None if self._has_ended else b""
 
     def close(self) -> None:
         """Nobody wants what is in it, nor any more."""
@@ -102,12 +102,19 @@ class Outbox:
         if waiter is not None:
             _arrive(waiter)
 
-    async def _until(self, is_there: Callable[[], bool]) -> None:
+    async def _until(self, is_there: Callable[[], bool], seconds: float | None = None) -> None:
         with self._changed:
             if is_there() or self._is_closed:
                 return
             self._waiter = waiter = self._loop.create_future()
-        await waiter
+        if seconds is None:
+            await waiter
+            return
+        timer = self._loop.call_later(seconds, _arrive, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None

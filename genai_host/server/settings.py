@@ -46,6 +46,8 @@ class ServerSettings:
     head_seconds  in which it must be there
     body_seconds  in which the body must be there
     send_seconds  in which a client that reads must take something
+    silence       seconds without a piece after which a reply says that it goes on, if it can;
+                  0 for never
     drain         seconds that those under way may go on once the server is to end
     log           gets a line for each request; None for none. It is called in the loop
     certfile, keyfile   for https, in PEM
@@ -67,6 +69,7 @@ class ServerSettings:
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     send_seconds: float = 60.0
+    silence: float = 15.0
     drain: float = 10.0
     log: Callable[[str], None] | None = None
     certfile: str | None = None
@@ -139,7 +142,8 @@ def _check_numbers(settings: ServerSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigurationError(f"{name} is {value}, which lets nobody in")
-    for name in ("waiting", "drain", "head_seconds", "body_seconds", "send_seconds"):
+    seconds = ("head_seconds", "body_seconds", "send_seconds", "silence", "drain")
+    for name in ("waiting", *seconds):
         value = getattr(settings, name)
         if value is not None and not value >= 0:
             raise ConfigurationError(f"{name} is {value}, which is less than nothing")

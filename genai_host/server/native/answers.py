@@ -9,11 +9,18 @@ from genai_host.errors import GenaiError
 from genai_host.rows.answers import answer_row, wait_row
 
 
-def answered(answer: Answer, codec: Codec, turn: int) -> dict[str, Any]:
-    """The answer to a turn; its pictures are fetched one by one."""
+def answered(
+    answer: Answer, codec: Codec, turn: int, unrecorded: GenaiError | None = None
+) -> dict[str, Any]:
+    """The answer to a turn; its pictures are fetched one by one.
+
+    unrecorded   why it is not kept, if it is not
+    """
     row = answer_row(answer, codec)
     row["summary"] = row.pop("text")
     row["pictures"] = [{"media_type": each.media_type or "image/png"} for each in answer.pictures]
+    if unrecorded is not None:
+        row["unrecorded"] = failed(unrecorded)
     return {"turn": turn, **row}
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from genai_host.api import Codec, Message, RouteRequest, Text
+from genai_host.api import (
+    Codec,
+    File,
+    Image,
+    Message,
+    Opaque,
+    Reasoning,
+    RouteRequest,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from genai_host.api.messages import Part
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
@@ -13,6 +24,8 @@ from genai_host.server.given import Given
 from genai_host.telling import shown
 
 _LONGEST_TITLE = 500
+_NOT_SAID = (ToolCall, ToolResult, Reasoning, Opaque)  # of models, services and tools
+_WEB = ("https://", "http://")  # a service that is on this machine might read a file of it
 
 _NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -82,8 +95,14 @@ def message_in(given: Given, codec: Codec) -> Message | None:
     except InvalidData as error:
         place = error.path.removeprefix("$")
         raise InvalidData(error.message, path=given.at("message") + place) from error
+    path = given.at("message")
     if message.role != "user" or all(part == Text("") for part in message.content):
-        raise InvalidData("a message is the user's, and says something", path=given.at("message"))
+        raise InvalidData("a message is the user's, and says something", path=path)
+    for part in message.content:
+        if isinstance(part, _NOT_SAID):
+            raise InvalidData(f"a user says nothing of type {part.type}", path=path)
+        if isinstance(part, (Image, File)) and part.url and not part.url.startswith(_WEB):
+            raise InvalidData("an address begins with https:// or http://", path=path)
     return message
 
 

@@ -19,7 +19,7 @@ from genai_host.changes import (
     unset_keys,
 )
 from genai_host.config import edit_config, must_be_writable, read_config
-from genai_host.errors import ConfigurationError, Forbidden, InvalidData, NotFound
+from genai_host.errors import ConfigurationError, Conflict, Forbidden, InvalidData, NotFound
 from genai_host.host import Host
 from genai_host.instance import Instance
 from genai_host.names import PLAIN_NAME
@@ -45,11 +45,11 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
     body.nothing_else()
     if not re.fullmatch(PLAIN_NAME, name):
         raise InvalidData(f"a name must match {PLAIN_NAME}", path=body.at("name"))
-    if name in host.config.providers or name in read_config(_file(host)).providers:
-        raise ConfigurationError(f"there is a provider {name!r} already")
     type_named(host.registry.providers, type)
     plain, secrets = _sorted(host, type, settings)
     with edit_config(_file(host)) as document:
+        if name in document.get("providers", {}):
+            raise Conflict(f"there is a provider {name!r} already")
         add_instance(document, host.registry.providers, name, type, plain)
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)

@@ -49,6 +49,15 @@ class Endpoint:
 
 
 _STREAM = ("text/event-stream",)
+_KINDS: Mapping[str, Wire] = {
+    "text/event-stream": {
+        "schema": {
+            "type": "string",
+            "contentMediaType": "text/event-stream",
+            "description": "Server-sent events; `TurnEvents` has the data of each",
+        }
+    }
+}
 ENDPOINTS: Mapping[str, Endpoint] = {
     "GET ": Endpoint("What serves here", "About"),
     "GET /openapi.json": Endpoint("This document", "Anything"),
@@ -196,7 +205,7 @@ def _operation(id: str, below: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _reply(endpoint: Endpoint) -> dict[str, Any]:
-    content: dict[str, Any] = {kind: {} for kind in endpoint.kinds}
+    content: dict[str, Any] = {kind: _KINDS.get(kind, {}) for kind in endpoint.kinds}
     if endpoint.reply:
         content["application/json"] = {"schema": _reference(endpoint.reply)}
     return {"description": endpoint.summary, **({"content": content} if content else {})}

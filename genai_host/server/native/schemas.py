@@ -45,6 +45,7 @@ def _sent(properties: Mapping[str, Schema], *required: str) -> Schema:
     }
 
 
+_TITLE: Schema = {"type": "string", "maxLength": 500, "pattern": r"^[^\u0000-\u001f\u007f]*$"}
 _OPENED: Mapping[str, Schema] = {
     "model": _NAME,
     "provider": _NAME,
@@ -73,6 +74,19 @@ _SUMMARY: Mapping[str, Schema] = {
 }
 _WAITING = _shape({"kind": _TEXT, "payload": _ANY})
 _ERROR = _shape({"code": _NAME, "message": _TEXT, "hint": _TEXT, "path": _TEXT}, "hint", "path")
+
+_EVENTS: Mapping[str, Schema] = {
+    "turn": _shape({"turn": _COUNT}),
+    "delta": _shape(
+        {"text": _TEXT, "reasoning": _TEXT, "tool_call": _OBJECT}, "text", "reasoning", "tool_call"
+    ),
+    "void": _OBJECT,
+    "progress": _shape({"text": _TEXT, "data": _ANY}, "data"),
+    "step": _shape({"kind": _NAME, "title": _TEXT, "data": _ANY}, "data"),
+    "waiting": _WAITING,
+    "answer": _ref("Answer"),
+    "error": _ERROR,
+}
 
 SCHEMAS: Mapping[str, Schema] = {
     "Anything": _ANY,
@@ -186,8 +200,8 @@ SCHEMAS: Mapping[str, Schema] = {
             "more": _FLAG,
         }
     ),
-    "NewConversation": _sent({"feature": _NAME, **_OPENED, "title": _TEXT}),
-    "ConversationChange": _sent({**_OPENED, "title": _TEXT}),
+    "NewConversation": _sent({"feature": _NAME, **_OPENED, "title": _TITLE}),
+    "ConversationChange": _sent({**_OPENED, "title": _TITLE}),
     "Turn": _shape(
         {
             "turn": _COUNT,
@@ -224,8 +238,10 @@ SCHEMAS: Mapping[str, Schema] = {
             "usage": _OBJECT,
             "cost": _or_null(_OBJECT),
             "details": {"type": "array", "items": _OBJECT},
+            "unrecorded": _ERROR,
         },
         "details",
+        "unrecorded",
     ),
     "NewTurn": _sent({**_SAID, "stream": _FLAG}),
     "Result": _sent({"result": _ANY, "stream": _FLAG}),
@@ -239,6 +255,10 @@ SCHEMAS: Mapping[str, Schema] = {
         "answer",
         "waiting",
     ),
+    "TurnEvents": {
+        **_shape(_EVENTS, *_EVENTS),
+        "description": "The data of each event of a stream, by the name of the event",
+    },
     "Cancelled": _shape({"cancelled": _FLAG}),
     "Undone": _shape({"message": _or_null(_ref("Message"))}),
     "NewJob": _sent({"feature": _NAME, **_OPENED, "conversation": _NAME, **_SAID}),

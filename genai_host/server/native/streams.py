@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from genai_host.server.native.turns import Turn
 
 
+COMMENT = b": \n\n"
+"""What clients skip."""
+
+
 class TurnStream:
     """The body of a reply. The turn has begun when this is made, so that what is wrong with
     it is still a status; closing it cancels the turn.
@@ -74,7 +78,9 @@ class TurnStream:
         if isinstance(event.data, Delta):
             return _event("delta", self._codec.to_json(event.data))
         if event.answer is not None:
-            return _event("answer", answered(event.answer, self._codec, self._turn.number))
+            why = self._turn.conversation.unrecorded
+            row = answered(event.answer, self._codec, self._turn.number, why)
+            return _event("answer", row)
         return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
 
 

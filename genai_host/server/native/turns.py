@@ -20,7 +20,7 @@ from genai_host.server.given import Given, body_of
 from genai_host.server.native.answers import answered, waiting
 from genai_host.server.native.fields import conversation_in, message_in
 from genai_host.server.native.live import Live
-from genai_host.server.native.streams import TurnStream
+from genai_host.server.native.streams import COMMENT, TurnStream
 
 
 @frozen
@@ -104,7 +104,7 @@ def _taken(
     if in_pieces:
         stream = TurnStream(turn, live, request.limits, host.codec)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        return RouteReply(stream, headers=headers)
+        return RouteReply(stream, headers=headers, silence=COMMENT)
     return json_reply(whole(live, turn, request, host.codec))
 
 
@@ -119,5 +119,5 @@ def whole(live: Live, turn: Turn, request: RouteRequest, codec: Codec) -> dict[s
             wait = waiting(turn.conversation.waiting)
             return {"turn": turn.number, "status": "waiting", "waiting": wait}
     assert answer is not None  # the last event of a turn that does not raise
-    row = answered(answer, codec, turn.number)
+    row = answered(answer, codec, turn.number, turn.conversation.unrecorded)
     return {"turn": turn.number, "status": "answered", "answer": row}
