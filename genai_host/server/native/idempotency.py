@@ -66,8 +66,7 @@ class Replies:
             if done is not None:
                 return _again(done, digest)
             mine[key] = done = _Done(digest)
-            while len(mine) > _MOST:
-                mine.popitem(last=False)
+            _make_room(mine)
 
         def end(body: bytes | None) -> None:
             self._end(mine, key, done, None if body is None else evolve(reply, body=body))
@@ -99,6 +98,14 @@ class Replies:
                 if over > 0:
                     over -= each.size
                     each.reply, each.size = None, 0
+
+
+def _make_room(mine: _Mine) -> None:
+    """The oldest go, but for those that are under way: they must not be done twice."""
+    over = len(mine) - _MOST
+    if over > 0:
+        for name in [name for name, each in mine.items() if each.is_over][:over]:
+            del mine[name]
 
 
 def _again(done: _Done, digest: bytes) -> RouteReply:

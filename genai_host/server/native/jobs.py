@@ -135,7 +135,10 @@ class Jobs:
             self._waiting.append(work)
             if self._at_work == _AT_ONCE:
                 return
-            self._workers.submit(self._work)
+            try:
+                self._workers.submit(self._work)
+            except RuntimeError as error:  # they have been told to end
+                raise Interrupted("the server ends") from error
             self._at_work += 1
 
     def _work(self) -> None:

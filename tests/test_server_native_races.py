@@ -1,0 +1,281 @@
+"""What comes at the same time over the native API, and what comes in the wrong order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from fixtures import MakeHost
+from native_form import Api, native_api
+
+from genai_host.api import (
+    Answer,
+    Feature,
+    NewId,
+    NoSettings,
+    RouteReply,
+    RouteRequest,
+    Story,
+    Turn,
+)
+from genai_host.cancellation import Cancellation
+from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
+from genai_host.server.native import idempotency
+from genai_host.server.native.idempotency import Replies
+from genai_host.server.native.jobs import Jobs
+from genai_host.server.native.live import Live
+from genai_host.testing import MadePlugin
+from genai_host.testing.fake_service import HANG
+
+
+def breaks(turn: Turn[NoSettings]) -> Story:
+    yield from ()
+    raise RuntimeError("a bug")
+
+
+def cut(turn: Turn[NoSettings]) -> Story:
+    yield from NewId("x")  # with which the turn is on record
+    if turn.message.text == "cut":
+        raise Interrupted("as if it was killed")
+    return Answer("done")
+
+
+@pytest.fixture
+def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
+    features: list[Any] = [
+        Feature("breaks", NoSettings, breaks, roles={}),
+        Feature("cut", NoSettings, cut, roles={}),
+    ]
+    with native_api(make_host, tmp_path, extra=MadePlugin(features=features)) as api:
+        yield api
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def hanging(api: Api, pool: ThreadPoolExecutor, path: str) -> Future[Any]:
+    """A turn that is under way; its status and code."""
+    api.fake.faults[api.fake.calls] = HANG
+
+    def say() -> tuple[int, str]:
+        with requests.Session() as own:  # which is one thread's alone
+            return Api(api.url, api.fake, api.host, own).refused(
+                "POST", f"{path}/turns", {"message": "hi"}
+            )
+
+    done = pool.submit(say)
+    assert api.fake.hanging.wait(30)
+    return done
+
+
+def asked(body: bytes = b"{}", key: str | None = "k", **given: Any) -> RouteRequest:
+    headers = {} if key is None else {"idempotency-key": key}
+    given = {"limits": Cancellation(), **given}
+    return RouteRequest("POST", "/x", body=body, headers=headers, **given)
+
+
+class TestConversations:
+    def test_one_with_a_turn_under_way_is_deleted(self, api: Api, pool: ThreadPoolExecutor) -> None:
+        path = api.opened()
+        turn = hanging(api, pool, path)
+        assert api.send("DELETE", path).status_code == 204
+        assert turn.result(30)[0] == 409
+        assert api.refused("GET", path) == (404, "not_found")
+        assert api.get("/conversations")["data"] == []
+
+    @pytest.mark.parametrize(
+        ("method", "below", "body"),
+        [
+            ("POST", "/turns", {"message": "x"}),
+            ("POST", "/turns", {"message": "x", "stream": True}),
+            ("POST", "/resume", {}),
+            ("POST", "/resume", {"stream": True}),
+            ("POST", "/undo", {}),
+            ("POST", "/drop", {}),
+            ("PATCH", "", {"parameters": {"top_p": 1}}),
+        ],
+    )
+    def test_one_that_is_busy_is_left_alone(
+        self, api: Api, pool: ThreadPoolExecutor, method: str, below: str, body: Any
+    ) -> None:
+        path = api.opened()
+        turn = hanging(api, pool, path)
+        assert api.refused(method, path + below, body) == (409, "conversation_busy")
+        job = {"conversation": path.rpartition("/")[2], "message": "x"}
+        assert api.refused("POST", "/jobs", job) == (409, "conversation_busy")
+        assert api.patch(path, {"title": "it has a name"})["status"] == "running"
+        assert api.post(f"{path}/cancel") == {"cancelled": True}
+        assert turn.result(30) == (409, "cancelled")
+        assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed"]
+
+    def test_the_beginning_of_an_id_is_none(self, api: Api) -> None:
+        path = api.opened()
+        for method, below in (("GET", ""), ("DELETE", ""), ("GET", "/export"), ("POST", "/undo")):
+            assert api.refused(method, path[:-1] + below, {}) == (404, "not_found")
+        job = {"conversation": path.rpartition("/")[2][:-1], "message": "x"}
+        assert api.refused("POST", "/jobs", job) == (404, "not_found")
+        assert api.get(path)["turns"] == []
+
+    def test_what_is_wrong_drops_no_turn_that_was_cut_off(self, api: Api) -> None:
+        path = api.opened(feature="cut")
+        assert api.refused("POST", f"{path}/turns", {"message": "cut"}) == (503, "interrupted")
+        assert api.refused("POST", f"{path}/turns", {"message": "x", "nonsense": 1})[0] == 400
+        assert [turn["status"] for turn in api.get(path)["turns"]] == ["unfinished"]
+        assert api.said(path, "again")["answer"]["summary"] == "done"
+        assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "answered"]
+
+    def test_resume_of_one_that_waits_for_nothing(self, api: Api) -> None:
+        path = api.opened()
+        assert api.refused("POST", f"{path}/resume", {}) == (409, "replay")
+        assert api.refused("POST", f"{path}/resume", {"stream": True}) == (409, "replay")
+
+    @pytest.mark.parametrize("number", ["9" * 5000, "1" + "0" * 10, "-1", "x", "1.5", "\u0661"])
+    def test_numbers_that_are_none(self, api: Api, number: str) -> None:
+        path = api.opened()
+        assert api.refused("GET", f"{path}?before={number}")[0] == 400
+        assert api.refused("GET", f"{path}?limit={number}")[0] == 400
+
+    def test_nothing_comes_before_the_first_turn(self, api: Api) -> None:
+        path = api.opened()
+        api.said(path)
+        assert api.get(f"{path}?before=0")["turns"] == []
+
+
+class TestJobs:
+    @pytest.mark.parametrize(
+        "body", [{}, {"message": ""}, {"message": "x", "nonsense": 1}, {"message": "x", "again": 3}]
+    )
+    def test_what_is_wrong_opens_nothing(self, api: Api, body: Any) -> None:
+        assert api.refused("POST", "/jobs", body)[0] == 400
+        assert api.get("/conversations")["data"] == []
+
+    def test_one_whose_conversation_is_deleted_ends(self, api: Api) -> None:
+        api.fake.faults[0] = HANG
+        job = api.post("/jobs", {"message": "hi"})
+        assert api.fake.hanging.wait(30)
+        assert api.send("DELETE", f"/conversations/{job['conversation']}").status_code == 204
+        assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30")[0] == 409
+        assert api.get(f"/jobs/{job['id']}")["status"] in ("cancelled", "failed")
+
+    def test_one_that_fails_for_a_bug_has_failed(self, api: Api) -> None:
+        job = api.post("/jobs", {"message": "hi", "feature": "breaks"})
+        status, _ = api.refused("GET", f"/jobs/{job['id']}/result?wait=30")
+        assert status >= 500
+        assert api.get(f"/jobs/{job['id']}")["status"] == "failed"
+
+    def test_nobody_waits_on_for_a_client_that_has_gone(self, api: Api) -> None:
+        api.fake.faults[0] = HANG
+        jobs = Jobs(api.host, Live())
+        try:
+            id = read(jobs.submit(asked(b'{"message": "hi"}')))["id"]
+            gone = Cancellation()
+            waiting = threading.Thread(
+                target=jobs.result,
+                args=[asked(parameters={"id": id}, query={"wait": "30"}, limits=gone)],
+            )
+            waiting.start()
+            gone.cancel()
+            waiting.join(15)
+            assert not waiting.is_alive()
+        finally:
+            jobs.close()
+
+    def test_none_is_begun_once_the_server_ends(self, api: Api) -> None:
+        jobs = Jobs(api.host, Live())
+        jobs.close()
+        with pytest.raises(Interrupted):
+            jobs.submit(asked(b'{"message": "hi"}'))
+
+    def test_an_error_does_not_grow_with_each_time_that_it_is_told(self, api: Api) -> None:
+        api.fake.faults[0] = Unavailable("away")
+        jobs = Jobs(api.host, Live())
+        try:
+            id = read(jobs.submit(asked(b'{"message": "hi"}')))["id"]
+            lengths = {length_of_error(jobs, id) for _ in range(3)}
+            assert len(lengths) == 1
+        finally:
+            jobs.close()
+
+
+def read(reply: RouteReply) -> Any:
+    return RouteRequest("GET", "/", body=reply.body, limits=Cancellation()).json()  # type: ignore[arg-type]  # it is whole
+
+
+def length_of_error(jobs: Jobs, id: str) -> int:
+    with pytest.raises(Unavailable) as error:
+        jobs.result(asked(parameters={"id": id}, query={"wait": "30"}))
+    return len(error.traceback)
+
+
+class TestKeys:
+    def test_the_second_is_refused_while_the_first_is_under_way(self) -> None:
+        replies = Replies()
+
+        def answer() -> RouteReply:
+            with pytest.raises(Conflict):
+                replies.once(asked(), lambda: RouteReply(b"twice"))
+            return RouteReply(b"once")
+
+        assert replies.once(asked(), answer).body == b"once"
+        assert replies.once(asked(), lambda: RouteReply(b"twice")).body == b"once"
+
+    def test_none_that_is_under_way_is_forgotten_for_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(idempotency, "_MOST", 2)
+        replies = Replies()
+
+        def answer() -> RouteReply:
+            for number in range(5):
+                replies.once(asked(key=str(number)), lambda: RouteReply(b"other"))
+            with pytest.raises(Conflict):
+                replies.once(asked(), lambda: RouteReply(b"twice"))
+            return RouteReply(b"once")
+
+        replies.once(asked(), answer)
+
+    def test_replies_are_kept_as_long_as_there_is_room_and_are_never_made_twice(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(idempotency, "_MOST_BYTES", 10)
+        replies = Replies()
+        replies.once(asked(key="a"), lambda: RouteReply(b"123456"))
+        replies.once(asked(key="b"), lambda: RouteReply(b"123456"))
+        with pytest.raises(Conflict, match="not kept"):
+            replies.once(asked(key="a"), lambda: RouteReply(b"twice"))
+        assert replies.once(asked(key="b"), lambda: RouteReply(b"twice")).body == b"123456"
+        replies.once(asked(key="c"), lambda: RouteReply(b"12345678901"))
+        with pytest.raises(Conflict, match="not kept"):
+            replies.once(asked(key="c"), lambda: RouteReply(b"twice"))
+
+    def test_a_stream_that_was_cut_off_may_be_asked_for_again(self) -> None:
+        replies = Replies()
+        body: Any = replies.once(asked(), lambda: RouteReply(iter([b"1", b"2"]))).body
+        assert next(iter(body)) == b"1"
+        body.close()
+        again: Any = replies.once(asked(), lambda: RouteReply(iter([b"3"]))).body
+        assert b"".join(again) == b"3"
+        again.close()
+        assert replies.once(asked(), lambda: RouteReply(b"twice")).body == b"3"
+
+    def test_a_stream_that_failed_may_be_asked_for_again(self, api: Api) -> None:
+        path, key = api.opened(), {"idempotency-key": "k"}
+        api.fake.faults[0] = Unavailable("away")
+        first = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
+        assert first[-1][0] == "error"
+        second = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
+        assert second[-1][0] == "answer"
+        assert api.events(f"{path}/turns", {"message": "hi"}, headers=key) == second
+
+    @pytest.mark.parametrize("key", ["", "x" * 256])
+    def test_keys_that_are_none(self, key: str) -> None:
+        with pytest.raises(InvalidData):
+            Replies().once(asked(key=key), lambda: RouteReply(b"done"))
