@@ -26,11 +26,13 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Found(NamedTuple):
-    """The routes of a name, and the catalog that says so."""
+class _Joined(NamedTuple):
+    """What was joined of the instances as they were at a version, and the routes of the names
+    that were looked up in it."""
 
+    version: int
     catalog: Catalog
-    routes: tuple[Route, ...]
+    found: dict[tuple[str | None, str | None, Operation], tuple[Route, ...]]
 
 
 class Routing:
@@ -53,18 +55,13 @@ class Routing:
         self._clock = clock
         self._prices = prices
         self._lock = threading.RLock()
-        self._joined: tuple[int, Catalog] | None = None
+        self._joined: _Joined | None = None
         self._routes: dict[tuple[str, str, str], Route] = {}
-        self._found: dict[tuple[str | None, str | None, Operation], _Found] = {}
 
     @property
     def catalog(self) -> Catalog:
         """Models, providers and dialects, joined; made anew when an instance changes."""
-        with self._lock:
-            version = self._instances.version
-            if self._joined is None or self._joined[0] != version:
-                self._joined = (version, self._join())
-            return self._joined[1]
+        return self._now().catalog
 
     def refresh(self) -> Catalog:
         """The same, made anew now: keys and weights may have come since."""
@@ -128,13 +125,12 @@ class Routing:
         if name is None and provider is None:
             name = self._usual(operation)
         with self._lock:
-            catalog, key = self.catalog, (name, provider, operation)
-            kept = self._found.get(key)
-            if kept is None or kept.catalog is not catalog:
-                found = self._resolve(name, provider, operation)
-                kept = _Found(self.catalog, tuple(map(self._route, found)))
-                _keep(self._found, key, kept)
-        return list(kept.routes)
+            key = (name, provider, operation)
+            kept = self._now().found.get(key)
+            if kept is None:
+                kept = tuple(map(self._route, self._resolve(name, provider, operation)))
+                _keep(self._now().found, key, kept)
+        return list(kept)
 
     def _usual(self, operation: Operation) -> str | None:
         """The model that the user has chosen for it, if any."""
@@ -161,6 +157,13 @@ class Routing:
                 )
                 _keep(self._routes, key, kept)
             return kept
+
+    def _now(self) -> _Joined:
+        with self._lock:
+            version = self._instances.version
+            if self._joined is None or self._joined.version != version:
+                self._joined = _Joined(version, self._join(), {})
+            return self._joined
 
     def _join(self) -> Catalog:
         return Catalog(

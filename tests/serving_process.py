@@ -1,5 +1,5 @@
 """A server in a process of its own: `python serving_process.py DRAIN`. It has streams that go
-on until they are ended, and say in what error they do; and routes that fail."""
+on until they are ended, and say in what error they do; and one that heeds nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genai_host import Config, Given, Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
-from genai_host.errors import Cancelled, RateLimited
+from genai_host.api import HttpRoute, RouteReply, RouteRequest
+from genai_host.errors import Cancelled
 from genai_host.server.server import Server
 from genai_host.testing import MadePlugin
 
@@ -53,22 +53,6 @@ def _pieces(request: RouteRequest) -> Iterator[bytes]:
         yield error.code.encode()
 
 
-def whole(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(request.json())
-
-
-def fails(request: RouteRequest, host: Host) -> RouteReply:
-    raise RateLimited("not now", retry_after=1)
-
-
-def breaks(request: RouteRequest, host: Host) -> RouteReply:
-    def pieces() -> Iterator[bytes]:
-        yield b"x" * 100_000
-        raise RateLimited("not now")
-
-    return RouteReply(pieces())
-
-
 def deaf(request: RouteRequest, host: Host) -> RouteReply:
     """It heeds no limits."""
     time.sleep(3600)
@@ -85,9 +69,6 @@ if __name__ == "__main__":
     routes = [
         HttpRoute("GET", "/stream/{seconds}", f"{HERE}:stream"),
         HttpRoute("GET", "/deaf", f"{HERE}:deaf"),
-        HttpRoute("POST", "/whole", f"{HERE}:whole"),
-        HttpRoute("GET", "/fails", f"{HERE}:fails"),
-        HttpRoute("GET", "/breaks", f"{HERE}:breaks"),
     ]
     plugin = MadePlugin(http_routes=routes)
     with Host(config=Config(), discovery=Given({"mine": plugin})) as host:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -152,6 +154,17 @@ def test_routes_are_made_once_and_anew_when_an_instance_changes(host: Host) -> N
     host.instances.add("more", "mock", models={"own": "x"})
     assert host.catalog is not catalog
     assert host.open("chat", "own").models == {"main": "own@more"}
+
+
+def test_unknown_names_keep_no_memory_of_the_known(host: Host) -> None:
+    """Each has it looked anew which models there are."""
+    host.open("chat", "mock/first")
+    catalog = weakref.ref(host.catalog)
+    with pytest.raises(NoRoute):
+        host.open("chat", "nobody/some-model")
+    host.open("chat", "mock/second")
+    gc.collect()
+    assert catalog() is None
 
 
 def test_only_a_record_can_be_reopened(host: Host) -> None:

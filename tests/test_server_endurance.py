@@ -354,6 +354,7 @@ _REFUSED: list[tuple[tuple[int, ...], bytes]] = [
         )
     ),
     ((404,), _request(_body("fine", model="nobody/some-model"))),
+    ((400,), _request(b"zz\r\n", Transfer_Encoding="chunked").replace(b"Content-Length", b"X")),
 ]
 
 

@@ -110,6 +110,31 @@ def test_a_head_has_a_size(url: str, head: bytes) -> None:
     assert seen == []
 
 
+@pytest.mark.parametrize(
+    ("begun", "status"),
+    [
+        (b"GET /" + b"a" * 5000, 431),
+        (b"no request\r\n\r\n", 400),
+        (POST.replace(b"localhost", b"evil.example") + LAST + b"content-length: 999\r\n\r\n", 421),
+    ],
+    ids=["large", "wrong", "refused"],
+)
+def test_who_still_sends_reads_why_it_is_refused(url: str, begun: bytes, status: int) -> None:
+    with dial(url) as client:
+        client.sendall(begun)
+        assert statuses(heard(client)) == [status]
+        for _ in range(3):  # a connection that is reset fails at the second
+            client.sendall(b"more")
+
+
+def test_who_goes_on_to_send_is_left_in_the_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.server.connection._LINGER", 0.1)
+    with dial(url) as client, pytest.raises(OSError, match=r"reset|aborted|Broken pipe"):
+        client.sendall(b"GET /" + b"a" * 5000)
+        while True:
+            client.sendall(b"more")
+
+
 def test_a_head_has_a_time(host: Host) -> None:
     with served(host, head_seconds=0.1) as server:
         for begun in (b"", b"GET /x HTTP/1.1\r\nhost", b"\r\n", GET + b"\r\n" + b"GET /x"):

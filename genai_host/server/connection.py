@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -21,7 +22,7 @@ from genai_host.server.exchange import CLOSE
 from genai_host.server.replies import pairs_of
 from genai_host.server.settings import ServerSettings
 
-_LINGER = 5.0  # seconds that a client may go on to send a body that nobody wants
+_LINGER = 5.0  # seconds that a client may go on to send what nobody wants
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Connection(HttpToolsProtocol):
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        sending: Any = _Sending(self.transport, self.loop)
+        sending: Any = _Sending(self.transport, self.loop, self._part)
         self.cycle.transport = sending
         extensions: Any = {CLOSE: sending.close}
         self.scope["extensions"] = extensions
@@ -146,7 +147,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._in_head and not self.transport.is_closing():
+        if not self._in_head and not self._is_deaf and not self.transport.is_closing():
             self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
 
     def pause_writing(self) -> None:
@@ -201,6 +202,20 @@ class Connection(HttpToolsProtocol):
             return
         if not (self._is_busy() and self.cycle.response_started):
             self.transport.write(_TOO_LARGE if is_large else _WRONG)
+        self._part()
+
+    def _part(self) -> None:
+        """Close, but hear a client out that still sends: where something is unread, the system
+        resets the connection, and the client never reads why (RFC 9112, section 9.6)."""
+        if (self._in_head and not self._is_deaf) or not self.transport.can_write_eof():
+            self._close()
+            return
+        self._is_deaf = True
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._linger_timer = self.loop.call_later(_LINGER, self._close)
+
+    def _close(self) -> None:
         self.transport.close()
         self._watch_sending()
 
@@ -208,11 +223,17 @@ class Connection(HttpToolsProtocol):
 class _Sending:
     """The transport of one reply: its head is sent together with what comes right after."""
 
-    __slots__ = ("_head", "_is_head", "_loop", "_transport")
+    __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        part: Callable[[], None],
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._part = part
         self._is_head = True
         self._head = b""
 
@@ -229,7 +250,7 @@ class _Sending:
 
     def close(self) -> None:
         self._flush()
-        self._transport.close()
+        self._part()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
