@@ -181,6 +181,17 @@ def bytes_of(text: str, path: str) -> bytes:
         raise InvalidData(f"{shown(text)} is no base64", path=path) from error
 
 
+def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
+    """A number from 1 on, from a query. Raises `InvalidData`.
+
+    path   where it stands, for who calls that otherwise than `?name`
+    """
+    text = query.get(name) or str(usual)
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
+        raise InvalidData(f"{name} is a number from 1 to {most}", path=path or f"?{name}")
+    return int(text)
+
+
 _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 
