@@ -120,10 +120,6 @@ class Given:
         """What is in base64, of either alphabet."""
         return bytes_of(self.text(name), self.at(name))
 
-    def data_at(self, name: str, number: int) -> bytes:
-        """The same, of one text of a list."""
-        return bytes_of(self.texts(name)[number], f"{self.at(name)}[{number}]")
-
     def values(self, name: str) -> Sequence[Any]:
         """Empty if it is not there."""
         value = self.raw(name)

@@ -22,7 +22,7 @@ def tools_in(body: Given) -> tuple[list[ToolSchema], set[str]]:
     """With how long they are to be kept in a cache. Raises `InvalidData`, also for tools
     that Anthropic's service runs itself, or describes to its models."""
     ttls: set[str] = set()
-    tools = each_once([_tool(each, ttls) for each in body.objects("tools")], body.at("tools"))
+    tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
     return tools, ttls
 
 

@@ -54,9 +54,10 @@ def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchem
     names = calling.texts("allowedFunctionNames")
     calling.refuse("streamFunctionCallArguments")
     calling.nothing_else()
-    allowed = [tool for tool in tools if tool.name in names] if names else tools
+    wanted, there = frozenset(names), {tool.name for tool in tools}
+    allowed = [tool for tool in tools if tool.name in wanted] if names else tools
     for number, name in enumerate(names):
-        if name not in {tool.name for tool in tools}:
+        if name not in there:
             path = f"{calling.at('allowedFunctionNames')}[{number}]"
             raise InvalidData(f"there is no function {name}", path=path)
     if choice == "required" and not tools:

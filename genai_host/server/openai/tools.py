@@ -13,7 +13,7 @@ from genai_host.server.offered import each_once, offered_tool
 
 def tools_in(body: Given) -> list[ToolSchema]:
     """Raises `InvalidData`."""
-    return each_once([_tool(each) for each in body.objects("tools")], body.at("tools"))
+    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
 def choice_in(body: Given, tools: list[ToolSchema]) -> str | None:
