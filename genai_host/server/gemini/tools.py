@@ -12,7 +12,7 @@ from genai_host.api import ToolSchema
 from genai_host.errors import InvalidData
 from genai_host.server.gemini.schemas import json_schema
 from genai_host.server.given import Given
-from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.offered import each_once, offered_tool, one_of
 
 _DECLARATIONS = "functionDeclarations"
 _MODES: Mapping[str, str | None] = {
@@ -63,13 +63,8 @@ def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchem
     if choice == "required" and not tools:
         raise InvalidData("there is no function to call", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:
-        choice = _by_name(allowed[0])
+        return one_of(allowed, allowed[0].name)
     return allowed, choice if tools else None
-
-
-def _by_name(tool: ToolSchema) -> str:
-    """One may be called as a choice is: then it is the only one, which says the same."""
-    return "required" if tool.name in ("auto", "none", "required") else tool.name
 
 
 def _tool(given: Given) -> ToolSchema:
