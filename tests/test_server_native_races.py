@@ -26,6 +26,7 @@ from genai_host.api import (
 from genai_host.cancellation import Cancellation
 from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
 from genai_host.server.native import idempotency
+from genai_host.server.native import jobs as jobs_module
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.live import Live
@@ -45,11 +46,17 @@ def cut(turn: Turn[NoSettings]) -> Story:
     return Answer("done")
 
 
+def exits(turn: Turn[NoSettings]) -> Story:
+    yield from NewId("x")
+    raise SystemExit(3)
+
+
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
     features: list[Any] = [
         Feature("breaks", NoSettings, breaks, roles={}),
         Feature("cut", NoSettings, cut, roles={}),
+        Feature("exits", NoSettings, exits, roles={}),
     ]
     with native_api(make_host, tmp_path, extra=MadePlugin(features=features)) as api:
         yield api
@@ -170,6 +177,16 @@ class TestJobs:
         status, _ = api.refused("GET", f"/jobs/{job['id']}/result?wait=30")
         assert status >= 500
         assert api.get(f"/jobs/{job['id']}")["status"] == "failed"
+
+    def test_one_whose_plugin_would_end_the_process_has_failed_and_makes_room(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(jobs_module, "_AT_ONCE", 1)
+        job = api.post("/jobs", {"message": "hi", "feature": "exits"})
+        assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30") == (500, "plugin")
+        assert api.get(f"/jobs/{job['id']}")["status"] == "failed"
+        other = api.post("/jobs", {"message": "hi"})
+        assert api.get(f"/jobs/{other['id']}/result?wait=30")["status"] == "answered"
 
     def test_nobody_waits_on_for_a_client_that_has_gone(self, api: Api) -> None:
         api.fake.faults[0] = HANG

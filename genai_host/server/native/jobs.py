@@ -158,7 +158,7 @@ class Jobs:
         except GenaiError as error:
             job.error = error
             job.status = "cancelled" if isinstance(error, Cancelled) else "failed"
-        except Exception:  # noqa: BLE001 - a plugin's fault must be told to who waits for it
+        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("the job %s failed", job.id)
             job.error = PluginError("this failed; the log of the server says why")
             job.status = "failed"
