@@ -22,11 +22,13 @@ from genai_host.api import (
     RouteRequest,
     Story,
     Turn,
+    Wait,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
 from genai_host.server.native import idempotency
 from genai_host.server.native import jobs as jobs_module
+from genai_host.server.native.api import Api as NativeApi
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.live import Live
@@ -51,12 +53,18 @@ def exits(turn: Turn[NoSettings]) -> Story:
     raise SystemExit(3)
 
 
+def waits(turn: Turn[NoSettings]) -> Story:
+    said = yield from Wait("word", {}, str)
+    return Answer(said)
+
+
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
     features: list[Any] = [
         Feature("breaks", NoSettings, breaks, roles={}),
         Feature("cut", NoSettings, cut, roles={}),
         Feature("exits", NoSettings, exits, roles={}),
+        Feature("waits", NoSettings, waits, roles={}),
     ]
     with native_api(make_host, tmp_path, extra=MadePlugin(features=features)) as api:
         yield api
@@ -291,6 +299,24 @@ class TestKeys:
         second = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
         assert second[-1][0] == "answer"
         assert api.events(f"{path}/turns", {"message": "hi"}, headers=key) == second
+
+    @pytest.mark.parametrize("last", [b"answer", b"waiting"])
+    def test_what_was_done_is_not_done_again_for_a_client_that_missed_the_end(
+        self, api: Api, last: bytes
+    ) -> None:
+        native = NativeApi(api.host)
+        id = api.opened(feature="waits" if last == b"waiting" else "chat").rpartition("/")[2]
+        request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
+        first: Any = native.say(request).body
+        told = []
+        for piece in first:
+            told.append(piece)
+            if piece.startswith(b"event: " + last):
+                break
+        first.close()
+        assert native.say(request).body == b"".join(told)
+        assert len(api.get(f"/conversations/{id}")["turns"]) == 1
+        native.close()
 
     @pytest.mark.parametrize("key", ["", "x" * 256])
     def test_keys_that_are_none(self, key: str) -> None:
