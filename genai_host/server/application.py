@@ -46,7 +46,7 @@ class Application:
         self.settings = settings
         self.guard = Guard(settings)
         self.workers = Workers("genai-host-server")
-        self.health = Health(host, self)
+        self.health = Health(host, self.workers)
         self._make_routes = make_routes
         self._asking = Admission(settings.at_once, settings.most_waiting)
         self._looking = Admission(settings.at_once, settings.most_waiting)
@@ -84,12 +84,12 @@ class Application:
             self.from_thread(self._loaded.set_result, routes)
 
     @property
-    def is_loaded(self) -> bool:
-        return self._loaded.done() and self._loaded.exception() is None
-
-    @property
-    def is_draining(self) -> bool:
-        return self._is_draining
+    def lack(self) -> str:
+        """Why nothing can be answered now; empty if it can."""
+        if self._is_draining:
+            return "stopping"
+        is_loaded = self._loaded.done() and self._loaded.exception() is None
+        return "" if is_loaded else "starting"
 
     async def routes(self) -> HttpRoutes:
         if not self._loaded.done():

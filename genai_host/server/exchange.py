@@ -105,7 +105,7 @@ class Exchange:
             return
         self._more = application.guard.cors(head)
         self._user = application.guard.admit(head)
-        health = await application.health.reply(head)
+        health = await application.health.reply(head, application.lack)
         if health is not None:
             await self._send(health, self._more)
             return
