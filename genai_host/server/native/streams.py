@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genai_host.api import Codec, Delta, Limits
 from genai_host.api.json_text import write_json
@@ -16,10 +16,7 @@ from genai_host.errors import GenaiError, TurnWaiting
 from genai_host.events import Event
 from genai_host.server.native.answers import answered, failed, waiting
 from genai_host.server.native.live import Live
-
-if TYPE_CHECKING:
-    from genai_host.server.native.turns import Turn
-
+from genai_host.server.native.wanted import Turn
 
 COMMENT = b": \n\n"
 """What clients skip."""
