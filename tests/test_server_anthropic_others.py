@@ -89,8 +89,8 @@ class TestModels:
 
     @pytest.mark.parametrize(
         "query",
-        ["limit=0", "limit=x", "limit=1001", "limit=%D9%A3", "after_id=nobody",
-         "before_id=nobody", "after_id=fake@fake&before_id=fake@fake"],
+        ["limit=0", "limit=x", "limit=1001", "limit=%D9%A3", "limit=000000001" + "9" * 5000,
+         "after_id=nobody", "before_id=nobody", "after_id=fake@fake&before_id=fake@fake"],
     )  # fmt: skip
     def test_no_page(self, api: Api, query: str) -> None:
         reply = api.get(f"/v1/models?{query}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from genai_host import Host
 from genai_host.api import Message, RouteRequest, ToolSchema
 from genai_host.cancellation import Cancellation
 from genai_host.config import Config
-from genai_host.errors import Cancelled, ConversationClosed, InvalidData, NotFound, Unavailable
+from genai_host.errors import Cancelled, Interrupted, InvalidData, NotFound, Unavailable
 from genai_host.server import asking
 from genai_host.server.asking import Answering, Asked
 from genai_host.server.models import served_model, served_models
@@ -68,8 +70,43 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
     host = make_host(fake=FakeModel(lambda heard: HANG), config=Config(models={"chat": "fake"}))
     gone = Cancellation()
     gone.cancel()
-    with pytest.raises((Cancelled, ConversationClosed)):
+    with pytest.raises(Cancelled):
         asking.answer(host, Asked(model=model, messages=HI), request(limits=gone))
+
+
+@pytest.mark.parametrize("model", ["fake", "feature:chat"])
+def test_the_end_of_the_server_is_told_as_such(make_host: MakeHost, model: str) -> None:
+    fake = FakeModel(lambda heard: HANG)
+    host = make_host(fake=fake, config=Config(models={"chat": "fake"}))
+    with asked_meanwhile(host, model) as (limits, answering):
+        assert fake.hanging.wait(30)
+        limits.cancel(Interrupted("the server ends"))
+        with pytest.raises(Interrupted):
+            answering.result(30)
+
+
+def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    fake = FakeModel()
+    fake.faults[0] = HANG
+    config = Config(models={"chat": "fake"}, record_served=True)
+    with Store(tmp_path / "store.db") as store:
+        host = make_host(fake=fake, store=store, config=config)
+        with asked_meanwhile(host, "feature:chat") as (limits, _):
+            assert fake.hanging.wait(30)
+            limits.cancel(Interrupted("the server ends"))
+        [kept] = host.conversations()
+        assert host.conversation(kept.id).resume().text == "hi"
+
+
+@contextmanager
+def asked_meanwhile(host: Host, model: str) -> Iterator[tuple[Cancellation, Future[Any]]]:
+    """Something is asked in another thread: its limits, and what comes of it."""
+    limits = Cancellation()
+    asked = Asked(model=model, messages=HI)
+    with ThreadPoolExecutor(1) as pool:
+        yield limits, pool.submit(asking.whole, host, asked, request(limits=limits))
 
 
 def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:

@@ -23,7 +23,7 @@ from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
 from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
-from genai_host.server import asking
+from genai_host.server import asking, health
 from genai_host.server.asking import Asked
 from genai_host.store import Store
 from genai_host.testing import MadePlugin
@@ -227,6 +227,36 @@ def test_it_is_not_ready_without_its_store(
             reply = requests.get(f"{server.url}/ready", timeout=30)
             assert (reply.status_code, reply.json()) == (503, {"status": "no store"})
             assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+
+
+def test_it_is_not_ready_where_its_store_breaks(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
+        requests.get(f"{server.url}/nope", timeout=30)  # the host is loaded then
+        monkeypatch.setattr(store, "check", lambda: 1 / 0)
+        reply = requests.get(f"{server.url}/ready", timeout=5)
+        assert (reply.status_code, reply.json()) == (503, {"status": "no store"})
+
+
+def test_all_hear_of_a_store_that_takes_its_time(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_KNOWN", 0.0)
+    looked, go = threading.Event(), threading.Event()
+    ask = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
+        requests.get(f"{server.url}/nope", timeout=30)
+        monkeypatch.setattr(store, "check", lambda: (looked.set(), go.wait(30)))
+        with dial(server.url) as first, dial(server.url) as second:
+            first.settimeout(5)
+            first.sendall(ask)
+            assert looked.wait(30)
+            second.sendall(ask)
+            assert requests.get(f"{server.url}/health", timeout=30).status_code == 200
+            go.set()
+            for client in (first, second):
+                assert heard(client).startswith(b"HTTP/1.1 200")
 
 
 def test_requests_that_come_early_wait_for_the_host(

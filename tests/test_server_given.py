@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +14,12 @@ from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.json_text import write_json
 from genai_host.cancellation import Cancellation
 from genai_host.errors import InvalidData
+from genai_host.server.anthropic import tools as anthropic_tools
 from genai_host.server.given import MOST_LEVELS, Given, body_of
 from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.ollama.messages import images_in
+from genai_host.server.openai import tools as openai_tools
+from genai_host.server.openai.messages import messages_in
 from genai_host.server.pairing import Pairing, together
 
 
@@ -108,6 +114,17 @@ class TestPairing:
         calls = [pairing.call("", "look") for _ in range(20_000)]
         assert [pairing.result("", "look", "$")[0] for _ in calls] == calls
 
+    def test_those_that_were_answered_are_not_looked_at_again(self) -> None:
+        def seconds(count: int) -> float:
+            pairing = Pairing()
+            calls = [pairing.call("", "look") for _ in range(count)]
+            began = time.process_time()
+            assert [pairing.result("", "", "$")[0] for _ in calls] == calls
+            return time.process_time() - began
+
+        least = {count: min(seconds(count) for _ in range(3)) for count in (5_000, 40_000)}
+        assert least[40_000] < 16 * least[5_000]
+
     def test_together(self) -> None:
         roles: Any = ["user", "user", "tool", "tool", "user"]
         said = [Message(role, str(number)) for number, role in enumerate(roles)]
@@ -133,3 +150,55 @@ class TestTools:
             each_once((offered_tool(str(n), "", None, "$") for n in range(513)), "$.tools")
         with wrong(path="$.tools"):
             each_once([offered_tool("a", "", None, "$")] * 2, "$.tools")
+
+    @pytest.mark.parametrize(
+        ("read", "tool"),
+        [
+            (openai_tools.tools_in, {"type": "function", "function": {"name": "a"}}),
+            (anthropic_tools.tools_in, {"name": "a", "input_schema": {}}),
+        ],
+    )
+    def test_those_after_one_that_is_wrong_are_not_checked(
+        self, read: Callable[[Given], Any], tool: dict[str, Any]
+    ) -> None:
+        """However many there are, each of them takes its time."""
+        with wrong(path="$.tools"):
+            read(Given({"tools": [tool, tool, {"type": "nonsense"}]}, "$"))
+
+
+class TestCosts:
+    """Twice as much takes twice as long."""
+
+    def test_of_results_of_tools(self) -> None:
+        call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        said = {"role": "assistant", "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": "a", "content": "x"}
+
+        def read(count: int) -> None:
+            *_, results = messages_in(Given({"messages": [said, *[result] * count]}, "$"))
+            assert len(results.content) == count
+
+        assert calls_of(read, 800) < 2.2 * calls_of(read, 400)
+
+    def test_of_pictures(self) -> None:
+        def read(count: int) -> None:
+            assert len(images_in(Given({"images": ["iVBORw0KGgo="] * count}, "$"))) == count
+
+        assert calls_of(read, 800) < 2.2 * calls_of(read, 400)
+
+
+def calls_of(read: Callable[[int], None], count: int) -> int:
+    """How many functions are called meanwhile."""
+    calls = 0
+
+    def heard(frame: object, kind: str, argument: object) -> None:
+        nonlocal calls
+        calls += kind in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        read(count)
+    finally:
+        sys.setprofile(before)
+    return calls

@@ -15,6 +15,7 @@ from fixtures import MakeHost
 from native_form import Api, native_api, served
 
 from genai_host.config import read_config
+from genai_host.errors import ConfigurationError
 from genai_host.testing import FakeModel
 
 
@@ -82,6 +83,24 @@ def test_an_instance_from_its_beginning_to_its_end(api: Api) -> None:
     assert api.send("DELETE", "/instances/mine").status_code == 204
     assert api.refused("GET", "/instances/mine") == (404, "not_found")
     assert "mine" not in read_config().providers
+
+
+def test_an_instance_whose_key_cannot_be_kept_is_not_made(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: object) -> None:
+        raise ConfigurationError("the keyring is locked")
+
+    body = {
+        "name": "mine",
+        "type": "openai-compatible",
+        "settings": {"base_url": "http://127.0.0.1:1/v1", "api_key": "sk-secret-canary"},
+    }
+    with monkeypatch.context() as locked:
+        locked.setattr(api.host.keys, "set", fails)
+        assert api.refused("POST", "/instances", body) == (400, "configuration")
+    assert "mine" not in read_config().providers
+    assert api.post("/instances", body)["status"] == "runs"
 
 
 def test_instances_that_are_made_at_once_are_made_once(api: Api) -> None:

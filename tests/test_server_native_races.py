@@ -22,10 +22,13 @@ from genai_host.api import (
     RouteRequest,
     Story,
     Turn,
+    Wait,
 )
 from genai_host.cancellation import Cancellation
 from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
 from genai_host.server.native import idempotency
+from genai_host.server.native import jobs as jobs_module
+from genai_host.server.native.api import Api as NativeApi
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.live import Live
@@ -45,11 +48,23 @@ def cut(turn: Turn[NoSettings]) -> Story:
     return Answer("done")
 
 
+def exits(turn: Turn[NoSettings]) -> Story:
+    yield from NewId("x")
+    raise SystemExit(3)
+
+
+def waits(turn: Turn[NoSettings]) -> Story:
+    said = yield from Wait("word", {}, str)
+    return Answer(said)
+
+
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
     features: list[Any] = [
         Feature("breaks", NoSettings, breaks, roles={}),
         Feature("cut", NoSettings, cut, roles={}),
+        Feature("exits", NoSettings, exits, roles={}),
+        Feature("waits", NoSettings, waits, roles={}),
     ]
     with native_api(make_host, tmp_path, extra=MadePlugin(features=features)) as api:
         yield api
@@ -171,6 +186,16 @@ class TestJobs:
         assert status >= 500
         assert api.get(f"/jobs/{job['id']}")["status"] == "failed"
 
+    def test_one_whose_plugin_would_end_the_process_has_failed_and_makes_room(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(jobs_module, "_AT_ONCE", 1)
+        job = api.post("/jobs", {"message": "hi", "feature": "exits"})
+        assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30") == (500, "plugin")
+        assert api.get(f"/jobs/{job['id']}")["status"] == "failed"
+        other = api.post("/jobs", {"message": "hi"})
+        assert api.get(f"/jobs/{other['id']}/result?wait=30")["status"] == "answered"
+
     def test_nobody_waits_on_for_a_client_that_has_gone(self, api: Api) -> None:
         api.fake.faults[0] = HANG
         jobs = Jobs(api.host, Live())
@@ -274,6 +299,24 @@ class TestKeys:
         second = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
         assert second[-1][0] == "answer"
         assert api.events(f"{path}/turns", {"message": "hi"}, headers=key) == second
+
+    @pytest.mark.parametrize("last", [b"answer", b"waiting"])
+    def test_what_was_done_is_not_done_again_for_a_client_that_missed_the_end(
+        self, api: Api, last: bytes
+    ) -> None:
+        native = NativeApi(api.host)
+        id = api.opened(feature="waits" if last == b"waiting" else "chat").rpartition("/")[2]
+        request = asked(b'{"message": "hi", "stream": true}', parameters={"id": id})
+        first: Any = native.say(request).body
+        told = []
+        for piece in first:
+            told.append(piece)
+            if piece.startswith(b"event: " + last):
+                break
+        first.close()
+        assert native.say(request).body == b"".join(told)
+        assert len(api.get(f"/conversations/{id}")["turns"]) == 1
+        native.close()
 
     @pytest.mark.parametrize("key", ["", "x" * 256])
     def test_keys_that_are_none(self, key: str) -> None:

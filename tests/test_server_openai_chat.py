@@ -125,6 +125,13 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["auto", "none", "required"])
+def test_a_tool_that_is_called_as_a_choice_can_be_chosen(api: Api, name: str) -> None:
+    other = {"type": "function", "function": {"name": name}}
+    api.completed(tools=[CLOCK, other], tool_choice=other)
+    assert api.fake.prompts[0].tools == (name,)
+
+
 def test_calls_of_tools_in_a_stream(api: Api) -> None:
     calls = [ToolCall("a", "clock", {}), ToolCall("b", "clock", {"zone": "UTC"})]
     api.fake.answer = lambda heard: Completion(Message("assistant", calls), "tool_calls")

@@ -140,6 +140,7 @@ def test_input_items(api: Api) -> None:
     assert (rest["data"], rest["has_more"]) == ([one], False)
     for query in ("limit=0", "limit=101", "limit=x", "limit=²", "order=up", "after=msg_x"):
         api.error("GET", f"{path}?{query}", status=400)
+    api.error("GET", f"{path}?limit=000000001{'9' * 5000}", status=400)
 
 
 def test_items_can_be_referred_to(api: Api) -> None:

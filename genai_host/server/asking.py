@@ -28,6 +28,7 @@ from genai_host.errors import InvalidData, NotFound, StoreError
 from genai_host.host import Host
 from genai_host.record import Opened, TurnEnded, TurnStarted, new_tag
 from genai_host.recording import warn_unrecorded
+from genai_host.server.endings import ended_by
 
 FEATURE = "feature:"
 """What a name begins with that stands for a feature and not for a model."""
@@ -217,7 +218,7 @@ def _of_feature(
         returns=asked.schema,
     )
     shown: list[str] = []
-    with conversation, request.limits.on_cancel(conversation.close):
+    with ended_by(request.limits, conversation):
         for event in conversation.stream(message):
             if isinstance(event.data, Delta):
                 shown.append(event.data.text)

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
@@ -21,9 +21,7 @@ from genai_host.server.forms import form
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.outbox import Broken, Outbox
 from genai_host.server.replies import is_sendable, pairs_of
-
-if TYPE_CHECKING:
-    from genai_host.server.application import Application
+from genai_host.server.shared import Shared
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -45,10 +43,8 @@ class _Gone(Exception):
 class Exchange:
     """Its methods run in the loop, but for `_answer` and what that calls."""
 
-    def __init__(
-        self, application: Application, scope: Message, receive: Receive, send: Send
-    ) -> None:
-        self._application = application
+    def __init__(self, shared: Shared, scope: Message, receive: Receive, send: Send) -> None:
+        self._shared = shared
         self._scope = scope
         self._receive = receive
         self._send_message = send
@@ -80,17 +76,17 @@ class Exchange:
             self._outbox.close()
             if self._watch is not None:
                 self._watch.cancel()
-            self._application.bodies.give_back(self._held)
-            self._application.log(self)
+            self._shared.bodies.give_back(self._held)
+            self._shared.log(self._line())
 
     def interrupt(self, error: GenaiError) -> None:
         """End it with an error, as far as it heeds its limits."""
         if self._turn is not None and not self._turn.done():
             problem = Problem(503, "stopping", "the server is being stopped", retry_after=1)
             self._turn.set_exception(Refused(problem))
-        self._application.cancel(self._limits, error)
+        self._shared.cancel(self._limits, error)
 
-    def line(self) -> str:
+    def _line(self) -> str:
         """For a log: no query, in which keys may stand, and nothing that drives a terminal."""
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
         seconds = time.monotonic() - self._began
@@ -98,20 +94,20 @@ class Exchange:
         return ascii(said)[1:-1]
 
     async def _ask(self) -> None:
-        application = self._application
-        self._head = head = read_head(self._scope, application.settings.root_path)
+        shared = self._shared
+        self._head = head = read_head(self._scope, shared.settings.root_path)
         if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
-            await self._send(RouteReply(status=204), application.guard.preflight(head))
+            await self._send(RouteReply(status=204), shared.guard.preflight(head))
             return
-        self._more = application.guard.cors(head)
-        self._user = application.guard.admit(head)
-        health = await application.health.reply(head)
+        self._more = shared.guard.cors(head)
+        self._user = shared.guard.admit(head)
+        health = await shared.health.reply(head, shared.lack)
         if health is not None:
             await self._send(health, self._more)
             return
-        application.count(self._user, head.client)
+        shared.count(self._user, head.client)
         method = "GET" if head.method == "HEAD" else head.method
-        routes = await application.routes()
+        routes = await shared.routes()
         found = routes.find(method, head.path)
         body = b"" if isinstance(found, Problem) else await self._body(head, found[0])
         await self._enter(head)
@@ -123,10 +119,10 @@ class Exchange:
             body=body,
             limits=self._limits,
             user=self._user,
-            root=application.settings.root_path,
+            root=shared.settings.root_path,
         )
         try:
-            application.workers.submit(partial(self._answer, request, found))
+            shared.workers.submit(partial(self._answer, request, found))
         except RuntimeError as error:
             self._leave()
             _log.warning("a request is not answered: %s", error)
@@ -143,7 +139,7 @@ class Exchange:
             return b""
         if head.length is not None and head.length > route.size:
             raise _too_large(route)
-        seconds = self._application.settings.body_seconds
+        seconds = self._shared.settings.body_seconds
         try:
             with Deadline(seconds):
                 return await self._pieces(route)
@@ -168,7 +164,7 @@ class Exchange:
             size += len(piece)
             if size > route.size:
                 raise _too_large(route)
-            self._application.bodies.take(len(piece))
+            self._shared.bodies.take(len(piece))
             self._held = size
             pieces.append(piece)
             if not message.get("more_body"):
@@ -178,7 +174,7 @@ class Exchange:
         """Wait for a place, and look out for the client going from now on."""
         self._watch = asyncio.ensure_future(self._until_gone())
         self._watch.add_done_callback(self._has_gone)
-        self._place = self._application.place_for(head)
+        self._place = self._shared.place_for(head)
         self._turn = self._place.enter()
         if self._turn is not None:
             try:
@@ -202,18 +198,18 @@ class Exchange:
         self._outbox.close()
         if self._turn is not None and not self._turn.done():
             self._turn.cancel()
-        self._application.cancel(self._limits)
+        self._shared.cancel(self._limits)
 
     def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
         """In a thread: make the reply, and put it into the outbox."""
         try:
-            reply = self._sendable(self._application.answer(request, found), request)
+            reply = self._sendable(self._shared.answer(request, found), request)
             wanted = self._outbox.put_reply(reply)
             if not isinstance(reply.body, bytes):
                 self._write(reply, wanted=wanted and self._wants_body())
         finally:
             self._outbox.end(is_broken=True)  # unless it has ended before
-            self._application.from_thread(self._leave)
+            self._shared.from_thread(self._leave)
 
     def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
         if is_sendable(reply):
@@ -281,7 +277,7 @@ class Exchange:
         await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
 
     async def _send_pieces(self, silence: bytes) -> None:
-        seconds = self._application.settings.silence if silence else 0
+        seconds = self._shared.settings.silence if silence else 0
         while (piece := await self._outbox.take(seconds or None)) is not None:
             await self._send_piece(piece or silence, is_last=False)
         if not (self._watch and self._watch.done()):

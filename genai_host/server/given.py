@@ -120,10 +120,6 @@ class Given:
         """What is in base64, of either alphabet."""
         return bytes_of(self.text(name), self.at(name))
 
-    def data_at(self, name: str, number: int) -> bytes:
-        """The same, of one text of a list."""
-        return bytes_of(self.texts(name)[number], f"{self.at(name)}[{number}]")
-
     def values(self, name: str) -> Sequence[Any]:
         """Empty if it is not there."""
         value = self.raw(name)
@@ -179,6 +175,17 @@ def bytes_of(text: str, path: str) -> bytes:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidData(f"{shown(text)} is no base64", path=path) from error
+
+
+def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
+    """A number from 1 on, from a query. Raises `InvalidData`.
+
+    path   where it stands, for who calls that otherwise than `?name`
+    """
+    text = query.get(name) or str(usual)
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
+        raise InvalidData(f"{name} is a number from 1 to {most}", path=path or f"?{name}")
+    return int(text)
 
 
 _PLAIN_ALPHABET = str.maketrans("-_", "+/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import Checker, ToolSchema
@@ -34,6 +34,18 @@ def check_schema(schema: Mapping[str, Any], path: str) -> None:
         Checker(schema)
     except InvalidData as error:
         raise InvalidData(error.message, path=path + error.path.removeprefix("$")) from error
+
+
+CHOICES = ("auto", "none", "required")
+"""What may be said of all tools."""
+
+
+def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema], str]:
+    """The tools and the choice, where that of a name is to be taken. One that is called as a
+    choice is offered alone, which says the same."""
+    if name not in CHOICES:
+        return tools, name
+    return [tool for tool in tools if tool.name == name], "required"
 
 
 _MOST = 512

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from itertools import chain, count, groupby
 
@@ -16,7 +16,8 @@ class Pairing:
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._numbers = count(1)
-        self._waiting: dict[str, str] = {}  # names of tools, by id, oldest first
+        # names of tools, by id; a dict would look for its first among all that left it
+        self._waiting: OrderedDict[str, str] = OrderedDict()
         self._by_given: defaultdict[str, deque[str]] = defaultdict(deque)
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 

@@ -29,6 +29,7 @@ from genai_host.server.connection import Connection
 from genai_host.server.forms import form
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
+from genai_host.server.shared import Shared
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _BACKLOG = 2048
@@ -130,8 +131,8 @@ class Server:
             made.append(HttpRoutes(self._host, own_routes(), form))
             return made[0]
 
-        application = Application(self._host, self.settings, make_routes)
-        server = self._uvicorn = _Uvicorn(application, self.settings, listening)
+        shared = Shared(self._host, self.settings, make_routes)
+        server = self._uvicorn = _Uvicorn(shared, listening)
         try:
             with _signals(server), listener:
                 asyncio.run(server.serve([listener]))
@@ -139,7 +140,7 @@ class Server:
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             self._failure = error
         finally:
-            application.workers.close(_FLUSH if server.all_ended else 0.0)
+            shared.workers.close(_FLUSH if server.all_ended else 0.0)
             for routes in made:
                 routes.close()
 
@@ -147,12 +148,12 @@ class Server:
 class _Uvicorn(uvicorn.Server):
     """Waits for an event, and not for the time to pass."""
 
-    def __init__(
-        self, application: Application, settings: ServerSettings, listening: Callable[[], None]
-    ) -> None:
+    def __init__(self, shared: Shared, listening: Callable[[], None]) -> None:
+        settings = shared.settings
+        self._application = Application(shared)
         super().__init__(
             uvicorn.Config(
-                application,
+                self._application,
                 http=type("Connection", (Connection,), {"settings": settings}),
                 ws="none",
                 loop="asyncio",
@@ -169,7 +170,7 @@ class _Uvicorn(uvicorn.Server):
         )
         self.failure: BaseException | None = None
         self.all_ended = True
-        self._application = application
+        self._shared = shared
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -191,7 +192,7 @@ class _Uvicorn(uvicorn.Server):
         self._ending, self._hurry = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
-        self._application.start().add_done_callback(self._loaded)
+        self._shared.start().add_done_callback(self._loaded)
         self._listening()
 
     def _loaded(self, loaded: asyncio.Future[Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
+from genai_host.server.given import number_in
 from genai_host.server.models import ServedModel, name_in, served_model, served_models
 
 _PAGE, _MOST = 20, 1000
@@ -28,7 +29,7 @@ def listed(request: RouteRequest, host: Host) -> RouteReply:
     """A page of them: `limit`, and `after_id` or `before_id`."""
     found = [each for each in served_models(host) if each.operation == "chat"]
     names = [each.name for each in found]
-    limit = _limit(request)
+    limit = number_in(request.query, "limit", _PAGE, _MOST)
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after and before:
         raise InvalidData("there is a before_id as well", path="?after_id")
@@ -58,13 +59,6 @@ def one(request: RouteRequest, host: Host) -> RouteReply:
     if model.operation != "chat":
         raise NotFound(f"{model.name} answers no messages")
     return json_reply(_wire(model))
-
-
-def _limit(request: RouteRequest) -> int:
-    text = request.query.get("limit") or str(_PAGE)
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MOST:
-        raise InvalidData(f"limit is a number from 1 to {_MOST}", path="?limit")
-    return int(text)
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from genai_host.api import ToolSchema
 from genai_host.errors import InvalidData
 from genai_host.server.anthropic.marks import ttl_in
 from genai_host.server.given import Given
-from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.offered import each_once, offered_tool, one_of
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
 _NEUTRAL = ("eager_input_streaming", "strict")
@@ -22,7 +22,7 @@ def tools_in(body: Given) -> tuple[list[ToolSchema], set[str]]:
     """With how long they are to be kept in a cache. Raises `InvalidData`, also for tools
     that Anthropic's service runs itself, or describes to its models."""
     ttls: set[str] = set()
-    tools = each_once([_tool(each, ttls) for each in body.objects("tools")], body.at("tools"))
+    tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
     return tools, ttls
 
 
@@ -39,12 +39,9 @@ def chosen(
     given.nothing_else()
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
-        taken = [tool for tool in tools if tool.name == name]
-        if not taken:
+        if name not in {tool.name for tool in tools}:
             raise InvalidData("no tool of the request has this name", path=given.at("name"))
-        if name in _CHOICES.values():  # then it is the only one, which says the same
-            return taken, "required", at_once
-        return tools, name, at_once
+        return *one_of(tools, name), at_once
     if not kind:
         raise InvalidData("it is needed", path=given.at("type"))
     if kind == "any" and not tools:

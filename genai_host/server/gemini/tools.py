@@ -12,7 +12,7 @@ from genai_host.api import ToolSchema
 from genai_host.errors import InvalidData
 from genai_host.server.gemini.schemas import json_schema
 from genai_host.server.given import Given
-from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.offered import each_once, offered_tool, one_of
 
 _DECLARATIONS = "functionDeclarations"
 _MODES: Mapping[str, str | None] = {
@@ -54,21 +54,17 @@ def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchem
     names = calling.texts("allowedFunctionNames")
     calling.refuse("streamFunctionCallArguments")
     calling.nothing_else()
-    allowed = [tool for tool in tools if tool.name in names] if names else tools
+    wanted, there = frozenset(names), {tool.name for tool in tools}
+    allowed = [tool for tool in tools if tool.name in wanted] if names else tools
     for number, name in enumerate(names):
-        if name not in {tool.name for tool in tools}:
+        if name not in there:
             path = f"{calling.at('allowedFunctionNames')}[{number}]"
             raise InvalidData(f"there is no function {name}", path=path)
     if choice == "required" and not tools:
         raise InvalidData("there is no function to call", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:
-        choice = _by_name(allowed[0])
+        return one_of(allowed, allowed[0].name)
     return allowed, choice if tools else None
-
-
-def _by_name(tool: ToolSchema) -> str:
-    """One may be called as a choice is: then it is the only one, which says the same."""
-    return "required" if tool.name in ("auto", "none", "required") else tool.name
 
 
 def _tool(given: Given) -> ToolSchema:

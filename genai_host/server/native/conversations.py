@@ -11,13 +11,12 @@ from genai_host.host import Host
 from genai_host.retelling import retell
 from genai_host.rows.conversations import found_row, row_of
 from genai_host.rows.times import utc
-from genai_host.server.given import body_of
+from genai_host.server.given import body_of, number_in
 from genai_host.server.native.answers import answered, failed, waiting
 from genai_host.server.native.fields import (
     conversation_in,
     feature_in,
     flag_in,
-    number_in,
     opened_with,
     title_in,
 )
@@ -26,6 +25,7 @@ from genai_host.turns import TurnTold, turns_of
 
 _PAGE, _MOST = 20, 200
 _TURNS, _MOST_TURNS = 50, 1000
+_LATEST = 10**9  # which no turn comes after
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -44,7 +44,7 @@ def create(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 
 def listed(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    limit = number_in(request, "limit", _PAGE, _MOST)
+    limit = number_in(request.query, "limit", _PAGE, _MOST)
     store = host.kept(request.user)
     words = request.query.get("search", "").strip()
     if words:
@@ -61,8 +61,10 @@ def listed(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 
 def show(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    limit = number_in(request, "limit", _TURNS, _MOST_TURNS)
-    before = number_in(request, "before", 10**9, 10**9) if request.query.get("before") != "0" else 0
+    limit = number_in(request.query, "limit", _TURNS, _MOST_TURNS)
+    before = 0
+    if request.query.get("before") != "0":
+        before = number_in(request.query, "before", _LATEST, _LATEST)
     details = flag_in(request, "details")
     id = conversation_in(request, host)
     return json_reply(
@@ -157,7 +159,7 @@ def _shown(
     id: str,
     *,
     limit: int = _TURNS,
-    before: int = 10**9,
+    before: int = _LATEST,
     details: bool = False,
 ) -> dict[str, Any]:
     """A conversation and the last of its turns.

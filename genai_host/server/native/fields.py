@@ -106,16 +106,6 @@ def message_in(given: Given, codec: Codec) -> Message | None:
     return message
 
 
-def number_in(request: RouteRequest, name: str, usual: int, most: int) -> int:
-    """A number from 1 on, from the query. Raises `InvalidData`."""
-    text = request.query.get(name, "")
-    if not text:
-        return usual
-    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
-        raise InvalidData(f"{name} is a number from 1 to {most}", path=f"?{name}")
-    return int(text)
-
-
 def flag_in(request: RouteRequest, name: str) -> bool:
     """Whether the query says so: `true` or `1`. Raises `InvalidData`."""
     text = request.query.get(name, "").lower()

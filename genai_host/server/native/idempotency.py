@@ -123,14 +123,16 @@ def _again(done: _Done, digest: bytes) -> RouteReply:
 class _Copied:
     """The body of a stream, copied as it is sent.
 
-    end   is told all of it, or None for one that ends early, or tells of a failure: its
-          `has_failed` says so
+    body   its `is_done`, if it has one, says whether what it tells of is done, and may not be
+           done again: also for a client that goes before the last of it has come
+    end    is told all of it, or None if that may be asked again
     """
 
     def __init__(self, body: Iterable[bytes], end: Callable[[bytes | None], None]) -> None:
         self._body = body
         self._end = end
         self._has_ended = False
+        self._copy: list[bytes] = []
         self._pieces = self._copied()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -142,12 +144,14 @@ class _Copied:
         if close is not None:
             close()
         if not self._has_ended:
-            self._end(None)
+            self._tell(getattr(self._body, "is_done", False))
 
     def _copied(self) -> Generator[bytes, None, None]:
-        copied: list[bytes] = []
         for piece in self._body:
-            copied.append(piece)
+            self._copy.append(piece)
             yield piece
         self._has_ended = True
-        self._end(None if getattr(self._body, "has_failed", False) else b"".join(copied))
+        self._tell(getattr(self._body, "is_done", True))
+
+    def _tell(self, is_done: bool) -> None:
+        self._end(b"".join(self._copy) if is_done else None)

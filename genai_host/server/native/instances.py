@@ -53,7 +53,7 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
         add_instance(document, host.registry.providers, name, type, plain)
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)
-    _keep(host, name, secrets)
+        _keep(host, name, secrets)
     return json_reply(_applied(host, name), 201)
 
 
@@ -75,7 +75,7 @@ def change(request: RouteRequest, host: Host) -> RouteReply:
             set_keys(document, host.registry.providers, values)
         there = document.get("providers", {}).get(name, {})
         unset_keys(document, [f"providers.{name}.{key}" for key in taken_out if key in there])
-    _keep(host, name, secrets)
+        _keep(host, name, secrets)
     return json_reply(_applied(host, name))
 
 
@@ -127,7 +127,8 @@ def _sorted(
 
 
 def _keep(host: Host, name: str, secrets: Mapping[str, str]) -> None:
-    """Where `genai-host keys set` puts them, and never into the configuration."""
+    """Where `genai-host keys set` puts them, and never into the configuration: that is written
+    only if they are kept."""
     for setting, secret in secrets.items():
         host.keys.set(name, setting, Secret(secret))
 

@@ -28,7 +28,8 @@ from genai_host.server.given import body_of
 from genai_host.server.native.answers import failed
 from genai_host.server.native.fields import feature_in, opened_with, whole_id
 from genai_host.server.native.live import Live
-from genai_host.server.native.turns import Turn, asked_in, begun, whole
+from genai_host.server.native.turns import whole
+from genai_host.server.native.wanted import Turn, asked_in, next_turn
 from genai_host.server.workers import Work, Workers
 
 _log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Jobs:
             if id
             else host.open(feature, owner=request.user, **arguments)
         )
-        turn = begun(asked, self._live, conversation)
+        turn = next_turn(asked, self._live, conversation)
         job = Job(f"job_{os.urandom(12).hex()}", request.user, conversation.id)
         self._start(job, partial(self._run, job, turn, evolve(request, limits=job.limits)))
         return json_reply(job.row(), 202)
@@ -158,7 +159,7 @@ class Jobs:
         except GenaiError as error:
             job.error = error
             job.status = "cancelled" if isinstance(error, Cancelled) else "failed"
-        except Exception:  # noqa: BLE001 - a plugin's fault must be told to who waits for it
+        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("the job %s failed", job.id)
             job.error = PluginError("this failed; the log of the server says why")
             job.status = "failed"

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from genai_host.api import Limits
 from genai_host.conversation import Conversation
-from genai_host.errors import Cancelled, ConversationBusy, ConversationClosed, GenaiError
+from genai_host.errors import ConversationBusy
+from genai_host.server.endings import ended_by
 
 
 class Live:
@@ -33,10 +34,8 @@ class Live:
                 raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
             self._turns[id] = conversation
         try:
-            with conversation, limits.on_cancel(lambda: conversation.close(ended(limits))):
+            with ended_by(limits, conversation):
                 yield
-        except ConversationClosed as error:  # before the turn began
-            raise (ended(limits) or Cancelled("cancelled")) from error
         finally:
             with self._lock:
                 del self._turns[id]
@@ -53,12 +52,3 @@ class Live:
     def is_busy(self, id: str) -> bool:
         with self._lock:
             return id in self._turns
-
-
-def ended(limits: Limits) -> GenaiError | None:
-    """What limits ended with; None if they have not."""
-    try:
-        limits.check()
-    except GenaiError as error:
-        return error
-    return None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import Any
 
 from genai_host.api import Codec, Delta, Limits
 from genai_host.api.json_text import write_json
@@ -15,10 +16,7 @@ from genai_host.errors import GenaiError, TurnWaiting
 from genai_host.events import Event
 from genai_host.server.native.answers import answered, failed, waiting
 from genai_host.server.native.live import Live
-
-if TYPE_CHECKING:
-    from genai_host.server.native.turns import Turn
-
+from genai_host.server.native.wanted import Turn
 
 COMMENT = b": \n\n"
 """What clients skip."""
@@ -28,7 +26,7 @@ class TurnStream:
     """The body of a reply. The turn has begun when this is made, so that what is wrong with
     it is still a status; closing it cancels the turn.
 
-    has_failed   whether it ended with an error
+    is_done   whether its end was told, and is no failure: what it says is on record
     """
 
     def __init__(self, turn: Turn, live: Live, limits: Limits, codec: Codec) -> None:
@@ -36,13 +34,13 @@ class TurnStream:
         self._codec = codec
         self._open = ExitStack()
         self._failed: GenaiError | None = None
-        self._first: Event | None = None
-        self.has_failed = False
+        self._first: tuple[Event, ...] = ()
+        self.is_done = False
         self._open.enter_context(live.turn(turn.conversation, limits))
         try:
             self._events = turn.take()
             self._open.callback(self._events.close)
-            self._first = next(self._events, None)
+            self._first = tuple(islice(self._events, 1))
         except TurnWaiting as error:
             self._failed = error
         except BaseException as error:
@@ -62,14 +60,13 @@ class TurnStream:
         try:
             if self._failed is not None:
                 raise self._failed
-            if self._first is not None:
-                yield self._event(self._first)
-            for event in self._events:
-                yield self._event(event)
+            for event in chain(self._first, self._events):
+                if event.kind != "waiting":  # which is told once it is on record
+                    yield self._event(event)
         except TurnWaiting:
+            self.is_done = True
             yield _event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
-            self.has_failed = True
             yield _event("error", failed(error))
         finally:
             self._open.close()
@@ -80,6 +77,7 @@ class TurnStream:
         if event.answer is not None:
             why = self._turn.conversation.unrecorded
             row = answered(event.answer, self._codec, self._turn.number, why)
+            self.is_done = True
             return _event("answer", row)
         return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
 

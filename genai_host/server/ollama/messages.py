@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, ToolSchema
 from genai_host.attachments import part_of
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
+from genai_host.server.given import Given, bytes_of
 from genai_host.server.offered import each_once, offered_tool
 from genai_host.server.pairing import Pairing, together
 
@@ -29,10 +29,10 @@ def messages_in(body: Given) -> list[Message]:
 def images_in(given: Given) -> list[Image]:
     """Pictures in base64. Raises `InvalidData`."""
     found = []
-    for number in range(len(given.texts("images"))):
-        part = part_of(given.data_at("images", number))
+    for number, text in enumerate(given.texts("images")):
+        path = f"{given.at('images')}[{number}]"
+        part = part_of(bytes_of(text, path))
         if not isinstance(part, Image):
-            path = f"{given.at('images')}[{number}]"
             raise InvalidData("this is no picture of a kind that is known here", path=path)
         found.append(part)
     return found

@@ -17,7 +17,7 @@ from genai_host.server.given import Given, body_of
 from genai_host.server.offered import check_schema
 from genai_host.server.openai.messages import messages_in
 from genai_host.server.openai.replies import Writer
-from genai_host.server.openai.tools import choice_in, tools_in
+from genai_host.server.openai.tools import chosen, tools_in
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _NEUTRAL = frozenset(
@@ -51,7 +51,7 @@ def complete(request: RouteRequest, host: Host) -> RouteReply:
     model = body.text("model")
     if not model:
         raise InvalidData("there is no model", path="$.model")
-    tools = tools_in(body)
+    tools, choice = chosen(body, tools_in(body))
     schema = schema_in(body)
     in_pieces = bool(body.flag("stream"))
     options = body.object("stream_options")
@@ -60,7 +60,7 @@ def complete(request: RouteRequest, host: Host) -> RouteReply:
         model=model,
         messages=messages_in(body),
         tools=tools,
-        tool_choice=choice_in(body, tools),
+        tool_choice=choice,
         schema=schema,
         parameters=parameters_in(body, host, model),
         in_pieces=in_pieces,

@@ -13,6 +13,7 @@ from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData
 from genai_host.server.given import Given
 from genai_host.server.openai.contents import parts_in, texts_in
+from genai_host.server.pairing import together
 
 _ROLES = ("assistant", "developer", "system", "tool", "user")
 
@@ -24,13 +25,7 @@ def messages_in(body: Given) -> list[Message]:
     if not given:
         raise InvalidData("there are no messages", path=body.at("messages"))
     names: dict[str, str] = {}
-    said: list[Message] = []
-    for each in given:
-        message = _message(each, names)
-        if message.role == "tool" and said and said[-1].role == "tool":
-            message = Message("tool", [*said.pop().content, *message.content])
-        said.append(message)
-    return said
+    return together((_message(each, names) for each in given), "tool")
 
 
 def _message(given: Given, names: dict[str, str]) -> Message:

@@ -5,30 +5,32 @@ Source: OpenAI API reference, "ChatCompletionTool", "ChatCompletionToolChoiceOpt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from genai_host.api import ToolSchema
 from genai_host.errors import InvalidData
 from genai_host.server.given import Given
-from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.offered import CHOICES, each_once, offered_tool, one_of
 
 
 def tools_in(body: Given) -> list[ToolSchema]:
     """Raises `InvalidData`."""
-    return each_once([_tool(each) for each in body.objects("tools")], body.at("tools"))
+    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
-def choice_in(body: Given, tools: list[ToolSchema]) -> str | None:
-    """`auto`, `none`, `required`, the name of a tool, or None. Raises `InvalidData`."""
+def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:
+    """The tools that may be taken, and the choice among them. Raises `InvalidData`."""
     choice = body.raw("tool_choice")
     if choice is None:
-        return None
+        return tools, None
     if isinstance(choice, str):
-        return body.choice("tool_choice", ("auto", "none", "required"))
+        return tools, body.choice("tool_choice", CHOICES)
     given = body.object("tool_choice")
     function = None if given is None else given.object("function")
     name = "" if function is None else function.text("name")
     if name not in {tool.name for tool in tools}:
         raise InvalidData("no tool of the request is chosen here", path=body.at("tool_choice"))
-    return name
+    return one_of(tools, name)
 
 
 def _tool(given: Given) -> ToolSchema:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from genai_host.errors import InvalidData
+from genai_host.server.given import number_in
 from genai_host.server.responses.items import Item
 
 _MOST = 100
@@ -22,9 +23,7 @@ def page_of(
 
     Raises `InvalidData`.
     """
-    limit = query.get("limit", str(_USUAL))
-    if not (limit.isascii() and limit.isdigit()) or not 1 <= int(limit[:9]) <= _MOST:
-        raise InvalidData(f"limit must be from 1 to {_MOST}", path="$.limit")
+    limit = number_in(query, "limit", _USUAL, _MOST, "$.limit")
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise InvalidData("order must be asc or desc", path="$.order")
@@ -34,7 +33,7 @@ def page_of(
         if at is None:
             raise InvalidData(f"there is no item {query['after']!r}", path="$.after")
         ordered = ordered[at + 1 :]
-    return listed([show(item) for item in ordered[: int(limit)]], len(ordered) > int(limit))
+    return listed([show(item) for item in ordered[:limit]], len(ordered) > limit)
 
 
 def listed(items: Sequence[Item], more: bool = False) -> dict[str, Any]:

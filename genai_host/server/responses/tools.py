@@ -10,11 +10,10 @@ from attrs import frozen
 
 from genai_host.api import ToolSchema
 from genai_host.errors import InvalidData
-from genai_host.server.offered import each_once, offered_tool
+from genai_host.server.offered import CHOICES, each_once, offered_tool
 from genai_host.server.responses.fields import Fields, UnsupportedParameter, fields_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_CHOICES = ("auto", "none", "required")
 
 Told = Mapping[str, Any]
 """A tool, or a choice, as the response tells of it."""
@@ -50,7 +49,7 @@ def read_tools(request: Fields) -> Tools:
         given = Fields(request.value["tool_choice"], request.at("tool_choice"))
         allowed, choice, chosen = _read_choice(given, names)
     else:
-        choice = request.choice("tool_choice", _CHOICES)
+        choice = request.choice("tool_choice", CHOICES)
         chosen = choice or "auto"
     if choice == "required" and not allowed:
         raise InvalidData("there is no tool to choose", path=request.at("tool_choice"))
@@ -92,7 +91,7 @@ def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str],
     if kind == "function":
         name = _named(chosen, names)
         told = {"type": kind, "name": name}
-        if name in _CHOICES:  # which would say something else
+        if name in CHOICES:  # which would say something else
             return frozenset({name}), "required", told
         return names, name, told
     if kind != "allowed_tools":
