@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -201,6 +205,28 @@ def test_a_client_that_goes_ends_what_is_done_for_it(url: str, client: requests.
     assert arrived.is_set()
     client.close()
     assert ended.wait(1.0)
+
+
+@pytest.mark.parametrize("place", ["/large", "/pieces"])
+def test_a_request_leaves_nothing_that_has_to_be_looked_for(url: str, place: str) -> None:
+    """No cycles, which would be collected at a time when others wait for their answers."""
+    connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
+
+    def ask() -> None:
+        connection.request("GET", place)
+        with connection.getresponse() as reply:
+            assert reply.read()
+
+    with closing(connection):
+        ask()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                ask()
+            assert gc.collect() < 10
+        finally:
+            gc.enable()
 
 
 def test_health(url: str, client: requests.Session) -> None:

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import Problem
 from genai_host.http_routes import problem_reply
-from genai_host.server.exchange import CLOSE
+from genai_host.server.exchange import WIRE
 from genai_host.server.replies import pairs_of
 from genai_host.server.settings import ServerSettings
 
@@ -48,6 +48,7 @@ class Connection(HttpToolsProtocol):
         self._is_deaf = False
         self._came = self._fields = 0  # bytes of the head: on the wire, and read
         self._unsent = 0
+        self._has_gone: Callable[[], None] | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
@@ -63,6 +64,8 @@ class Connection(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        if self._has_gone is not None:
+            self._has_gone()
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -123,9 +126,9 @@ class Connection(HttpToolsProtocol):
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
-        sending: Any = _Sending(self.transport, self.loop, self._part)
-        self.cycle.transport = sending
-        extensions: Any = {CLOSE: sending.close}
+        wire: Any = _Wire(self.transport, self.loop, self._part, self._watch)
+        self.cycle.transport = wire
+        extensions: Any = {WIRE: wire}
         self.scope["extensions"] = extensions
 
     def on_message_complete(self) -> None:
@@ -139,6 +142,13 @@ class Connection(HttpToolsProtocol):
             self._await_head()
         super().on_message_complete()
 
+    def _watch(self, has_gone: Callable[[], None]) -> None:
+        if self.cycle.disconnected:
+            has_gone()
+        else:
+            self._has_gone = has_gone
+            self.flow.resume_reading()  # else nobody would notice
+
     def _is_busy(self) -> bool:
         cycle: Any = self.cycle  # None before the first request
         return cycle is not None and not cycle.response_complete
@@ -146,6 +156,7 @@ class Connection(HttpToolsProtocol):
     # of what is sent
 
     def on_response_complete(self) -> None:
+        self._has_gone = None
         super().on_response_complete()
         if not self._in_head and not self._is_deaf and not self.transport.is_closing():
             self._linger_timer = self.loop.call_later(_LINGER, self.transport.abort)
@@ -220,17 +231,19 @@ class Connection(HttpToolsProtocol):
         self._watch_sending()
 
 
-class _Sending:
+class _Wire:
     """The transport of one reply: its head is sent together with what comes right after."""
 
-    __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport")
+    __slots__ = ("_head", "_is_head", "_loop", "_part", "_transport", "watch")
 
     def __init__(
         self,
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         part: Callable[[], None],
+        watch: Callable[[Callable[[], None]], None],
     ) -> None:
+        self.watch = watch
         self._transport = transport
         self._loop = loop
         self._part = part

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
@@ -27,13 +27,24 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-CLOSE = "genai_host.close"
-"""The extension of ASGI that ends a connection, when all is sent that was given to it."""
+WIRE = "genai_host.wire"
+"""The extension of ASGI that has the `Wire` of a request."""
 
 _SLICE = 64 * 1024  # bytes of a whole body that are handed over at once
 _GONE = 499  # in the log: the client went before there was a reply
 
 _log = logging.getLogger(__name__)
+
+
+class Wire(Protocol):
+    """The connection that a request came on."""
+
+    def close(self) -> None:
+        """End it, when all is sent that was given to it."""
+
+    def watch(self, has_gone: Callable[[], None]) -> None:
+        """Have it called when the client goes: at once, if it has gone. The last one given
+        is; and none once the reply is sent."""
 
 
 class _Gone(Exception):
@@ -46,6 +57,7 @@ class Exchange:
     def __init__(self, shared: Shared, scope: Message, receive: Receive, send: Send) -> None:
         self._shared = shared
         self._scope = scope
+        self._wire: Wire = scope["extensions"][WIRE]
         self._receive = receive
         self._send_message = send
         self._loop = asyncio.get_running_loop()
@@ -55,11 +67,11 @@ class Exchange:
         self._more: dict[str, str] = {}
         self._head: Head | None = None
         self._limits = Cancellation()
-        self._outbox = Outbox(self._loop)
+        self._outbox = Outbox(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
         self._held = 0
         self._has_begun = False
+        self._is_gone = False
         self._is_over = False
 
     async def run(self) -> None:
@@ -74,8 +86,6 @@ class Exchange:
         finally:
             self._is_over = True
             self._outbox.close()
-            if self._watch is not None:
-                self._watch.cancel()
             self._shared.bodies.give_back(self._held)
             self._shared.log(self._line())
 
@@ -172,8 +182,9 @@ class Exchange:
 
     async def _enter(self, head: Head) -> None:
         """Wait for a place, and look out for the client going from now on."""
-        self._watch = asyncio.ensure_future(self._until_gone())
-        self._watch.add_done_callback(self._has_gone)
+        self._wire.watch(self._has_gone)
+        if self._is_gone:
+            raise _Gone
         self._place = self._shared.place_for(head)
         self._turn = self._place.enter()
         if self._turn is not None:
@@ -181,19 +192,16 @@ class Exchange:
                 await self._turn
             except BaseException:
                 self._place.give_up(self._turn)
-                if self._turn.cancelled() and self._watch.done():
+                if self._turn.cancelled() and self._is_gone:
                     raise _Gone from None
                 raise
 
     def _leave(self) -> None:
         self._place.leave()
 
-    async def _until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass  # there is nothing more to come of a body
-
-    def _has_gone(self, watch: asyncio.Task[None]) -> None:
-        if self._is_over or watch.cancelled() or watch.exception() is not None:
+    def _has_gone(self) -> None:
+        self._is_gone = True
+        if self._is_over:
             return
         self._outbox.close()
         if self._turn is not None and not self._turn.done():
@@ -201,7 +209,7 @@ class Exchange:
         self._shared.cancel(self._limits)
 
     def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
-        """In a thread: make the reply, and put it into the outbox."""
+        """In a thread: make the reply, put it into the outbox, and leave the place."""
         try:
             reply = self._sendable(self._shared.answer(request, found), request)
             wanted = self._outbox.put_reply(reply)
@@ -209,7 +217,7 @@ class Exchange:
                 self._write(reply, wanted=wanted and self._wants_body())
         finally:
             self._outbox.end(is_broken=True)  # unless it has ended before
-            self._shared.from_thread(self._leave)
+            self._shared.errands.put(self._leave)
 
     def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
         if is_sendable(reply):
@@ -280,7 +288,7 @@ class Exchange:
         seconds = self._shared.settings.silence if silence else 0
         while (piece := await self._outbox.take(seconds or None)) is not None:
             await self._send_piece(piece or silence, is_last=False)
-        if not (self._watch and self._watch.done()):
+        if not self._is_gone:
             await self._send_piece(b"", is_last=True)
 
     async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
@@ -290,11 +298,10 @@ class Exchange:
 
     async def _break_off(self) -> None:
         """End the connection, so that the client does not take what it has for all."""
-        close = self._scope.get("extensions", {}).get(CLOSE)
-        if close is None or self._watch is None:
-            raise Broken
-        close()
-        await self._watch
+        gone = asyncio.Event()
+        self._wire.watch(gone.set)
+        self._wire.close()
+        await gone.wait()
 
 
 def _too_large(route: HttpRoute) -> Refused:

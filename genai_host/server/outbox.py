@@ -4,12 +4,12 @@ reads slowly holds up whoever writes for it, and fills no memory."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
 
 from genai_host.api import RouteReply
+from genai_host.server.errands import Errands
 
 _MOST = 64 * 1024  # bytes that wait to be sent; one piece may be larger
 
@@ -23,10 +23,13 @@ class Outbox:
 
     put_reply → put, put ... → end
     reply     → take, take ... → None
+
+    errands   wake the loop when there is something, but for the end: more must be put there
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, errands: Errands) -> None:
         self._loop = loop
+        self._errands = errands
         self._changed = threading.Condition()
         self._reply: RouteReply | None = None
         self._pieces: deque[bytes] = deque()
@@ -119,8 +122,9 @@ class Outbox:
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(_arrive, waiter)
+            # whoever ends it has another errand: the loop is woken once for both
+            send = self._errands.add if self._has_ended else self._errands.put
+            send(_arrive, waiter)
 
 
 def _arrive(waiter: asyncio.Future[None]) -> None:

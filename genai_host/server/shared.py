@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from genai_host.api import Problem, RouteReply, RouteRequest
 from genai_host.cancellation import Cancellation
@@ -17,6 +16,7 @@ from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.http_routes import Found, HttpRoutes
 from genai_host.server.admission import Admission, Allowance, Room
+from genai_host.server.errands import Errands
 from genai_host.server.forms import form
 from genai_host.server.guard import Guard
 from genai_host.server.heads import Head, Refused
@@ -51,6 +51,7 @@ class Shared:
     def start(self) -> asyncio.Future[HttpRoutes]:
         """Load the host, in a thread; requests that come before wait for it."""
         self.loop = asyncio.get_running_loop()
+        self.errands = Errands(self.loop)
         self._loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
         self.workers.submit(self._load)
         return self._loaded
@@ -59,9 +60,9 @@ class Shared:
         try:
             routes = self._make_routes()
         except BaseException as error:  # noqa: BLE001 - whoever serves is told
-            self.from_thread(self._loaded.set_exception, error)
+            self.errands.put(self._loaded.set_exception, error)
         else:
-            self.from_thread(self._loaded.set_result, routes)
+            self.errands.put(self._loaded.set_result, routes)
 
     @property
     def lack(self) -> str:
@@ -100,10 +101,6 @@ class Shared:
             _log.exception("%s %s failed", request.method, request.path)
             problem = Problem(500, "internal", "this failed; the log of the server says why")
             return form(request.path, request.headers, problem)
-
-    def from_thread(self, function: Callable[..., None], *given: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            self.loop.call_soon_threadsafe(function, *given)
 
     def log(self, line: str) -> None:
         if self.settings.log is not None:

@@ -1,0 +1,91 @@
+"""What threads want done in the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from genai_host.server.errands import Errands
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    with closing(asyncio.new_event_loop()) as made:
+        made.set_exception_handler(lambda loop, told: None)
+        yield made
+
+
+def done(loop: asyncio.AbstractEventLoop, work: Callable[[Errands], object]) -> None:
+    """By a thread, while the loop does something else; then what it left for the loop."""
+    errands = Errands(loop)
+    thread = threading.Thread(target=work, args=(errands,))
+    thread.start()
+    thread.join()
+    for _ in range(2):  # what fails leaves the others for the next time
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+
+
+def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    woken: list[Any] = []
+    wake = loop.call_soon_threadsafe
+    monkeypatch.setattr(
+        loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given))
+    )
+
+    def work(errands: Errands) -> None:
+        errands.add(seen.append, 1)
+        for number in (2, 3, 4):
+            errands.put(seen.append, number)
+
+    done(loop, work)
+    assert seen == [1, 2, 3, 4]
+    assert len(woken) == 1
+
+
+def test_one_that_fails_keeps_no_other_from_being_done(loop: asyncio.AbstractEventLoop) -> None:
+    seen: list[int] = []
+
+    def work(errands: Errands) -> None:
+        errands.add(seen.append, 1)
+        errands.add([].pop)
+        errands.put(seen.append, 2)
+
+    done(loop, work)
+    assert seen == [1, 2]
+
+
+def test_after_it_nothing_is_done(loop: asyncio.AbstractEventLoop) -> None:
+    loop.close()
+    errands = Errands(loop)
+    errands.put(pytest.fail, "the loop has ended")
+
+
+def test_none_is_lost_while_others_are_done() -> None:
+    count = 0
+
+    def increase() -> None:
+        nonlocal count
+        count += 1
+
+    async def all_of() -> None:
+        errands = Errands(asyncio.get_running_loop())
+
+        def work() -> None:
+            for _ in range(2_000):
+                errands.put(increase)
+
+        await asyncio.gather(*(asyncio.to_thread(work) for _ in range(4)))
+        while count < 8_000:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(all_of(), 60))
+    assert count == 8_000
