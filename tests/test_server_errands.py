@@ -37,9 +37,12 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
     seen: list[int] = []
     woken: list[Any] = []
     wake = loop.call_soon_threadsafe
-    monkeypatch.setattr(
-        loop, "call_soon_threadsafe", lambda *given: (woken.append(given), wake(*given))
-    )
+
+    def counted(*given: Any) -> asyncio.Handle:
+        woken.append(given)
+        return wake(*given)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
 
     def work(errands: Errands) -> None:
         errands.add(seen.append, 1)
