@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from page.conftest import MakeTalking, Visiting
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
@@ -52,6 +52,34 @@ def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Vis
     expect(there.turns.last).to_have_class(re.compile("running"))
     there.button("Stop (Esc)").click()
     expect(there.turns.last).to_contain_text("Stopped.")
+
+
+def test_one_that_comes_late_does_not_name_what_is_shown(
+    talking: MakeTalking, visit: Visiting
+) -> None:
+    host = talking()
+    there = visit(host)
+    for text in ("one", "two"):
+        there.button("New conversation").click()
+        there.hear(text)
+    late, shown = (each.id for each in reversed(host.conversations()))
+    there = visit(host)
+    held: list[Route] = []
+    there.page.route(f"**/conversations/{late}?*", lambda route: held.append(route))
+    there.page.goto(f"{there.url}/#/c/{late}")
+    expect(there.page.get_by_text("Loading …")).to_be_visible()
+    there.page.goto(f"{there.url}/#/c/{shown}")
+    expect(there.page).to_have_title("two - genai-host")
+    with there.page.expect_response(f"**/conversations/{late}?*"):
+        held[0].continue_()
+    # by the time that another has been answered, it would be shown
+    there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
+    expect(there.page).to_have_title("two - genai-host")
+
+
+def test_an_address_that_is_none_is_told(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking(), "#/c/%")
+    expect(there.page.get_by_role("alert")).to_contain_text("no conversation")
 
 
 def test_they_are_renamed(talking: MakeTalking, visit: Visiting) -> None:
