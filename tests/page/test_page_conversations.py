@@ -129,6 +129,25 @@ def test_they_are_found_by_what_was_said(talking: MakeTalking, visit: Visiting) 
     expect(there.listed).to_have_count(2)
 
 
+def test_more_of_them_that_come_late_are_not_put_over_what_is_sought(
+    talking: MakeTalking, visit: Visiting
+) -> None:
+    host = talking()
+    for number in range(31):
+        host.open("chat").say(f"about {number} apples")
+    there = visit(host)
+    held: list[Route] = []
+    there.page.route("**/conversations?*after=*", lambda route: held.append(route))
+    there.button("Show more").click()
+    there.page.get_by_label("Search the conversations").fill("17")
+    expect(there.listed).to_have_count(2)
+    with there.page.expect_response("**/conversations?*after=*"):
+        held[0].continue_()
+    # by the time that another has been answered, they would be shown
+    there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
+    expect(there.listed).to_have_count(2)
+
+
 def test_they_are_exported(talking: MakeTalking, visit: Visiting) -> None:
     there = visit(talking(), accept_downloads=True)
     there.hear("about apples")
