@@ -244,10 +244,15 @@ def test_all_hear_of_a_store_that_takes_its_time(
 ) -> None:
     monkeypatch.setattr(health, "_KNOWN", 0.0)
     looked, go = threading.Event(), threading.Event()
+
+    def check() -> None:
+        looked.set()
+        assert go.wait(30)
+
     ask = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:
         requests.get(f"{server.url}/nope", timeout=30)
-        monkeypatch.setattr(store, "check", lambda: (looked.set(), go.wait(30)))
+        monkeypatch.setattr(store, "check", check)
         with dial(server.url) as first, dial(server.url) as second:
             first.settimeout(5)
             first.sendall(ask)
