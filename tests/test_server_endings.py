@@ -247,7 +247,7 @@ def test_all_hear_of_a_store_that_takes_its_time(
 
     def check() -> None:
         looked.set()
-        go.wait(30)
+        assert go.wait(30)
 
     ask = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     with Store(tmp_path / "c.db") as store, served(make_host(store=store)) as server:

@@ -206,3 +206,9 @@ def test_fields_of_a_query_have_an_end(url: str) -> None:
     path = b"/x?" + b"a&" * 1001
     assert statuses(said(url, GET.replace(b"/x", path) + LAST + b"\r\n")) == [400]
     assert seen == []
+
+
+def test_a_length_may_begin_with_zeros(url: str) -> None:
+    length = b"0" * 30 + b"2"
+    assert statuses(said(url, POST + LAST + b"content-length: " + length + b"\r\n\r\n{}")) == [200]
+    assert [request.body for request in seen] == [b"{}"]

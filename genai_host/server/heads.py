@@ -107,4 +107,4 @@ def _length(headers: Mapping[str, str]) -> int | None:
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
         raise Refused(Problem(400, "bad_request", "the length of the body is no number"))
-    return int(length[:20])
+    return int(length.lstrip("0")[:20] or 0)  # as Python reads no number of any length

@@ -160,6 +160,20 @@ class TestSayingItAgain:
         expect(there.page.get_by_text("Editing the last message")).to_be_hidden()
         expect(there.field).to_have_value("")
 
+    def test_is_given_up_by_asking_the_same_again(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = visit(talking())
+        there.hear("first")
+        there.button("Edit the message and send it again").click()
+        there.button("Ask again").click()
+        expect(there.page.get_by_text("Editing the last message")).to_be_hidden()
+        there.wait(there.turns.last)
+        there.hear("second")
+        expect(there.turns).to_have_count(2)
+        there.page.reload()
+        expect(there.turns).to_have_count(2)
+
     def test_leaves_the_answer_if_it_fails(self, talking: MakeTalking, visit: Visiting) -> None:
         model = FakeModel()
         model.faults[1] = Unavailable("gone for now", hint="wait a little")

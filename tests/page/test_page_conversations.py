@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from page.conftest import MakeTalking, Visiting
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
@@ -54,6 +54,34 @@ def test_one_is_answered_while_another_is_shown(talking: MakeTalking, visit: Vis
     expect(there.turns.last).to_contain_text("Stopped.")
 
 
+def test_one_that_comes_late_does_not_name_what_is_shown(
+    talking: MakeTalking, visit: Visiting
+) -> None:
+    host = talking()
+    there = visit(host)
+    for text in ("one", "two"):
+        there.button("New conversation").click()
+        there.hear(text)
+    late, shown = (each.id for each in reversed(host.conversations()))
+    there = visit(host)
+    held: list[Route] = []
+    there.page.route(f"**/conversations/{late}?*", lambda route: held.append(route))
+    there.page.goto(f"{there.url}/#/c/{late}")
+    expect(there.page.get_by_text("Loading …")).to_be_visible()
+    there.page.goto(f"{there.url}/#/c/{shown}")
+    expect(there.page).to_have_title("two - genai-host")
+    with there.page.expect_response(f"**/conversations/{late}?*"):
+        held[0].continue_()
+    # by the time that another has been answered, it would be shown
+    there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
+    expect(there.page).to_have_title("two - genai-host")
+
+
+def test_an_address_that_is_none_is_told(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking(), "#/c/%")
+    expect(there.page.get_by_role("alert")).to_contain_text("no conversation")
+
+
 def test_they_are_renamed(talking: MakeTalking, visit: Visiting) -> None:
     there = visit(talking())
     there.hear("about apples")
@@ -98,6 +126,25 @@ def test_they_are_found_by_what_was_said(talking: MakeTalking, visit: Visiting) 
     there.page.get_by_label("Search the conversations").fill("nothing of the kind")
     expect(there.page.locator("#conversations")).to_have_text("Nothing found.")
     there.page.get_by_label("Search the conversations").fill("")
+    expect(there.listed).to_have_count(2)
+
+
+def test_more_of_them_that_come_late_are_not_put_over_what_is_sought(
+    talking: MakeTalking, visit: Visiting
+) -> None:
+    host = talking()
+    for number in range(31):
+        host.open("chat").say(f"about {number} apples")
+    there = visit(host)
+    held: list[Route] = []
+    there.page.route("**/conversations?*after=*", lambda route: held.append(route))
+    there.button("Show more").click()
+    there.page.get_by_label("Search the conversations").fill("17")
+    expect(there.listed).to_have_count(2)
+    with there.page.expect_response("**/conversations?*after=*"):
+        held[0].continue_()
+    # by the time that another has been answered, they would be shown
+    there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
     expect(there.listed).to_have_count(2)
 
 

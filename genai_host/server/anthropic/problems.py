@@ -11,9 +11,7 @@ from typing import Any
 
 from genai_host.api import Problem, RouteReply, json_reply
 from genai_host.http_routes import with_retry_after
-
-_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""What a service refuses is no gateway's failure: the request has to be another one."""
+from genai_host.server.statuses import status_of
 
 _OVERLOADED = 529
 _TYPES: Mapping[int, str] = {
@@ -58,6 +56,5 @@ def error_object(problem: Problem) -> dict[str, Any]:
 
 
 def _status(problem: Problem) -> int:
-    if problem.code in _CLIENTS_FAULT:
-        return 400
-    return _OVERLOADED if problem.status == 503 else problem.status
+    status = status_of(problem)
+    return _OVERLOADED if status == 503 else status

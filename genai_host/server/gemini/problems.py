@@ -11,6 +11,7 @@ from typing import Any
 
 from genai_host.api import Problem, RouteReply, json_reply
 from genai_host.http_routes import with_retry_after
+from genai_host.server.statuses import status_of
 
 _WORDS: Mapping[int, str] = {
     400: "INVALID_ARGUMENT",
@@ -27,18 +28,16 @@ _WORDS: Mapping[int, str] = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""What a service refuses is no gateway's failure: the request has to be another one."""
 
 
 def problem_reply(problem: Problem) -> RouteReply:
     """`{"error": {"code": 400, "message": "...", "status": "INVALID_ARGUMENT"}}`"""
-    return json_reply(error_object(problem), _status(problem), with_retry_after(problem))
+    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: Problem) -> dict[str, Any]:
     """The same as a value, as it stands in a stream."""
-    status = _status(problem)
+    status = status_of(problem)
     message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
     error: dict[str, Any] = {
         "code": status,
@@ -47,10 +46,6 @@ def error_object(problem: Problem) -> dict[str, Any]:
         "details": _details(problem),
     }
     return {"error": error}
-
-
-def _status(problem: Problem) -> int:
-    return 400 if problem.code in _CLIENTS_FAULT else problem.status
 
 
 def _details(problem: Problem) -> list[dict[str, Any]]:

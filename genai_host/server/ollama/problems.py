@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from genai_host.api import Problem, RouteReply, json_reply
 from genai_host.http_routes import with_retry_after
-
-_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""What a service refuses is no gateway's failure: the request has to be another one."""
+from genai_host.server.statuses import status_of
 
 
 def problem_reply(problem: Problem) -> RouteReply:
     """`{"error": "..."}`"""
-    status = 400 if problem.code in _CLIENTS_FAULT else problem.status
-    return json_reply(error_object(problem), status, with_retry_after(problem))
+    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: Problem) -> dict[str, str]:

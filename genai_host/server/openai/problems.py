@@ -10,9 +10,7 @@ from typing import Any
 
 from genai_host.api import Problem, RouteReply, json_reply
 from genai_host.http_routes import with_retry_after
-
-_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
-"""What a service refuses is no gateway's failure: the request has to be another one."""
+from genai_host.server.statuses import status_of
 
 _TYPES: Mapping[int, str] = {
     401: "authentication_error",
@@ -30,12 +28,12 @@ _CODES: Mapping[str, str] = {
 
 def problem_reply(problem: Problem) -> RouteReply:
     """`{"error": {"message", "type", "param", "code"}}`"""
-    return json_reply(error_object(problem), _status(problem), with_retry_after(problem))
+    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
 def error_object(problem: Problem) -> dict[str, Any]:
     """The same as a value, as it stands in a stream."""
-    status = _status(problem)
+    status = status_of(problem)
     usual = "invalid_request_error" if status < 500 else "server_error"
     hint = f" ({problem.hint})" if problem.hint else ""
     return {
@@ -46,7 +44,3 @@ def error_object(problem: Problem) -> dict[str, Any]:
             "code": _CODES.get(problem.code, problem.code),
         }
     }
-
-
-def _status(problem: Problem) -> int:
-    return 400 if problem.code in _CLIENTS_FAULT else problem.status

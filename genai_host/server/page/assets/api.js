@@ -22,8 +22,17 @@ export function listen(handlers) {
 export function takeToken() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (!found) return;
-  keepToken(decodeURIComponent(found[1]));
+  keepToken(decoded(found[1]));
   history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** A part of an address; one that is encoded wrongly stays as it is. */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export function keepToken(token) {

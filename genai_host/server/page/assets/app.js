@@ -6,7 +6,7 @@
 //
 // All of them ask the server by `api`, and make elements by `dom`.
 
-import { call, listen, takeToken } from "./api.js";
+import { call, decoded, listen, takeToken } from "./api.js";
 import { prompt } from "./dialogs.js";
 import { instancesView } from "./instances.js";
 import { pluginsView } from "./plugins.js";
@@ -51,7 +51,7 @@ class App {
   // --- what is shown
 
   route() {
-    const [part, id, turn] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+    const [part, id, turn] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
     this.closeMenu();
     for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
     this.markLinks(part);

@@ -42,7 +42,9 @@ export class Sidebar {
   }
 
   async loadMore() {
+    const asked = this.asked;
     const { data, next } = await call("GET", `api/v1/conversations?limit=${PAGE}&after=${encodeURIComponent(this.next)}`);
+    if (asked !== this.asked) return; // it is another list by now
     this.rows.push(...data);
     this.next = next;
     this.show();

@@ -14,7 +14,8 @@ const PAGE = 40; // turns that are loaded at once
 const NEAR = 120; // pixels from the end that still count as there
 
 /**
- * app    has `changed(talk)`, for when there is news for the list, and `openMenu()`
+ * app    has `changed(talk)`, for when there is news for the list, `openMenu()`, and the
+ *        `current` one
  * id     null until something was said
  */
 export class Talk {
@@ -94,7 +95,7 @@ export class Talk {
   update(row) {
     this.row = row;
     this.title.textContent = plain(row.title) || "Conversation";
-    document.title = `${this.title.textContent} - genai-host`;
+    if (this.app.current === this) document.title = `${this.title.textContent} - genai-host`;
     replace(this.settings, icon("sliders"), h("span", {}, ...shown(modelOf(row))));
     this.settings.title = "Model, provider and parameters";
     this.settings.setAttribute("aria-label", `Model, provider and parameters: ${plain(modelOf(row))}`);
@@ -179,7 +180,9 @@ export class Talk {
   // --- what is said now
 
   say(text) {
-    if (!this.isBusy) this.send(text);
+    if (this.isBusy) return;
+    this.endEdit();
+    this.send(text);
   }
 
   async send(message) {
@@ -296,7 +299,9 @@ export class Talk {
 
   /** Ask the same again. */
   async again(turn) {
-    if (!this.isBusy) await this.instead(turn, turn.message);
+    if (this.isBusy) return;
+    this.endEdit();
+    await this.instead(turn, turn.message);
   }
 
   /** Say something in place of the last turn, which stays if that fails. */
@@ -327,6 +332,7 @@ export class Talk {
   }
 
   endEdit() {
+    if (!this.edited) return;
     this.edited = null;
     this.composer.clear();
     this.composer.focus();
