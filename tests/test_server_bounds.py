@@ -217,6 +217,17 @@ class TestRate:
             assert client.get(url, headers=bob).status_code == 200
             assert client.get(f"{server.url}/health").status_code == 200
 
+    def test_leaves_out_what_the_page_asks_for_all_the_time(
+        self, host: Host, client: requests.Session
+    ) -> None:
+        with served(host, rate=1) as server:
+            for _ in range(3):
+                assert client.get(f"{server.url}/page").status_code == 200
+                made = client.post(f"{server.url}/page/markdown", json={"texts": ["a"]})
+                assert made.status_code == 200
+            assert client.get(f"{server.url}/size").status_code == 200
+            assert client.get(f"{server.url}/nope").status_code == 429
+
     def test_comes_back_with_time(self) -> None:
         allowance = Allowance(60)
         for _ in range(60):

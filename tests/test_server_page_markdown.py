@@ -12,7 +12,7 @@ from fixtures import MakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.server.page.markdown import MOST_LETTERS, tree, web_address
+from genai_host.server.page.markdown import MOST_LETTERS, tree, trees, web_address
 from genai_host.server.page.routes import ROUTES
 from genai_host.testing import RouteServer
 
@@ -130,7 +130,13 @@ def test_what_is_made_to_be_slow_or_deep_is_not(text: str) -> None:
 
 def test_what_is_too_long_stays_as_it_is() -> None:
     text = "*a*" * MOST_LETTERS
-    assert tree(text) == [["pre", {}, [text]]]
+    assert trees([text]) == [[["pre", {}, [text]]]]
+
+
+def test_what_is_too_long_together_stays_as_it_is() -> None:
+    text = "a" * (MOST_LETTERS // 2)
+    assert [made[0][0] for made in trees([text] * 4)] == ["p", "p", "pre", "pre"]
+    assert trees(["*a*", "b" * MOST_LETTERS, "c"])[2] == [["p", {}, ["c"]]]
 
 
 class TestOverHttp:

@@ -201,6 +201,8 @@ class HttpRoute:
              method, of a `RouteRequest`, of the one object that is made with the host for all
              routes of that class, and that is closed if it has a `close`
     size     bytes of a body that it takes
+    counts   whether it counts towards the requests that a user may send in a minute: not if
+             it is small, and a page asks for it again and again
     """
 
     method: Method = field(
@@ -216,6 +218,7 @@ class HttpRoute:
         validator=Must("a number of bytes", lambda value: type(value) is int and value >= 0),
         kw_only=True,
     )
+    counts: bool = field(default=True, kw_only=True)
 
     @property
     def key(self) -> str:

@@ -115,10 +115,11 @@ class Exchange:
         if health is not None:
             await self._send(health, self._more)
             return
-        shared.count(self._user, head.client)
         method = "GET" if head.method == "HEAD" else head.method
         routes = await shared.routes()
         found = routes.find(method, head.path)
+        if isinstance(found, Problem) or found[0].counts:
+            shared.count(self._user, head.client)
         body = b"" if isinstance(found, Problem) else await self._body(head, found[0])
         await self._enter(head)
         request = RouteRequest(

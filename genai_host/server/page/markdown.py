@@ -26,8 +26,8 @@ from genai_host.host import Host
 MOST_TEXTS = 200
 """In one request."""
 
-MOST_LETTERS = 200_000
-"""Of a text that is rendered: what is longer stays as it is written."""
+MOST_LETTERS = 100_000
+"""Of all texts of a request that are rendered: what goes beyond stays as it is written."""
 
 Node = Any
 """A text, or `[tag, attributes, nodes]`."""
@@ -53,13 +53,23 @@ def render(request: RouteRequest, host: Host) -> RouteReply:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise InvalidData("this is no text", path=f"$.texts[{number}]")
-    return json_reply({"trees": [tree(text) for text in texts]})
+    return json_reply({"trees": trees(texts)})
+
+
+def trees(texts: Sequence[str]) -> list[list[Node]]:
+    """What each of them says, as nodes."""
+    made: list[list[Node]] = []
+    left = MOST_LETTERS
+    for text in texts:
+        if len(text) > left:
+            made.append([["pre", {}, [text]]])
+        else:
+            made.append(tree(text))
+            left -= len(text)
+    return made
 
 
 def tree(text: str) -> list[Node]:
-    """What a text says, as nodes."""
-    if len(text) > MOST_LETTERS:
-        return [["pre", {}, [text]]]
     return _Builder().built(_parser().parse(text))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from genai_host.api import HttpRoute
 
+_ASSETS = "genai_host.server.page.assets:Assets"
+
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("GET", "/", "genai_host.server.page.assets:Assets.page", size=0),
-    HttpRoute("GET", "/page", "genai_host.server.page.assets:Assets.page", size=0),
-    HttpRoute("GET", "/page/assets/{name}", "genai_host.server.page.assets:Assets.asset", size=0),
-    HttpRoute("POST", "/page/markdown", "genai_host.server.page.markdown:render", size=2 * 2**20),
+    HttpRoute("GET", "/", f"{_ASSETS}.page", size=0, counts=False),
+    HttpRoute("GET", "/page", f"{_ASSETS}.page", size=0, counts=False),
+    HttpRoute("GET", "/page/assets/{name}", f"{_ASSETS}.asset", size=0, counts=False),
+    HttpRoute("POST", "/page/markdown", "genai_host.server.page.markdown:render", counts=False),
 )

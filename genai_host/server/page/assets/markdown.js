@@ -8,6 +8,8 @@ const TAGS = new Set(
   ("p h3 h4 h5 h6 ul ol li blockquote hr br em strong s code " +
     "table thead tbody tr th td").split(" "),
 );
+const MOST_TEXTS = 50;
+const MOST_LETTERS = 100_000;
 const SAFE = /^(https?|mailto):/i;
 
 /** Trees of several texts, asked for at once by all who ask in one turn of the loop. */
@@ -23,8 +25,7 @@ export function trees(text) {
 async function ask() {
   const asked = waiting;
   waiting = [];
-  for (let start = 0; start < asked.length; start += 50) {
-    const some = asked.slice(start, start + 50);
+  for (const some of inRequests(asked)) {
     try {
       const texts = some.map((each) => each.text);
       const reply = await call("POST", "page/markdown", { texts });
@@ -33,6 +34,21 @@ async function ask() {
       some.forEach((each) => each.failed(error));
     }
   }
+}
+
+/** As many in each request as the server makes trees of. */
+function inRequests(asked) {
+  const requests = [[]];
+  let left = MOST_LETTERS;
+  for (const each of asked) {
+    if (each.text.length > left || requests.at(-1).length === MOST_TEXTS) {
+      requests.push([]);
+      left = MOST_LETTERS;
+    }
+    requests.at(-1).push(each);
+    left -= each.text.length;
+  }
+  return requests.filter((some) => some.length);
 }
 
 /** Show a text in an element: as it is written at first, and then as it is meant. */
