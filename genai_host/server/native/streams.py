@@ -5,11 +5,12 @@ Source: HTML Living Standard, "Server-sent events".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from genai_host.api import Codec, Delta, Limits
+from genai_host.api import Codec, Delta, Limits, Problem
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, TurnWaiting
 from genai_host.events import Event
@@ -70,7 +71,7 @@ class TurnStream:
             yield _event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
             self.has_failed = True
-            yield _event("error", failed(error))
+            yield _event("error", _told(error))
         finally:
             self._open.close()
 
@@ -82,6 +83,13 @@ class TurnStream:
             row = answered(event.answer, self._codec, self._turn.number, why)
             return _event("answer", row)
         return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
+
+
+def _told(error: GenaiError) -> dict[str, Any]:
+    """An error, and after how many seconds it may be asked again: there is no header left that
+    could say so."""
+    seconds = Problem.of(error).retry_after
+    return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
 
 
 def _event(name: str, data: Any) -> bytes:
