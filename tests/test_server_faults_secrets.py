@@ -30,7 +30,7 @@ FAULTS: list[Reply] = [
     reply(f"<html>{KEY}</html>".encode(), headers=HEADERS),
     reply(KEY.encode(), headers={"Content-Encoding": KEY}),
     json_reply({KEY: KEY}),
-    sse_reply([DELTA, b'{"error": {"message": "%b", "code": "%b"}}' % (KEY.encode(), KEY.encode())]),
+    sse_reply([DELTA, b'{"error": {"message": "%b", "code": 500}}' % KEY.encode()]),
     sse_reply([DELTA, b"{" + KEY.encode()]),
     sse_reply([DELTA, CUT], headers=HEADERS),
     Reply([b"HTTP/1.1 200 " + KEY.encode() + b"\r\n" + KEY.encode() + b"\r\n\r\n", CUT]),
