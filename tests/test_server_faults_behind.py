@@ -32,7 +32,8 @@ def told(front: Front, reply: Any) -> tuple[int, str | None]:
     they are no longer: then its error."""
     if front.name == "native" and reply.headers["content-type"] == "text/event-stream":
         error = json.loads(reply.text.rpartition("event: error\ndata: ")[2])
-        status = {"rate_limited": 429, "unavailable": 503, "authentication": 502}
+        status = {"rate_limited": 429, "unavailable": 503, "circuit_open": 503}
+        status["authentication"] = 502
         seconds = error.get("retry_after")
         return status.get(error["code"], 0), None if seconds is None else str(seconds)
     return reply.status_code, reply.headers.get("retry-after")
@@ -118,6 +119,53 @@ def test_html_or_nothing_with_status_200_is_an_error(here: Place, front: Front) 
             else:
                 assert reply.status_code == 502, (body, reply.text)
                 assert reply.headers["content-type"] == "application/json"
+
+
+@each_front
+def test_a_prompt_that_is_too_long_is_400_and_sent_once(here: Place, front: Front) -> None:
+    for stream in BOTH:
+        here.service.requests.clear()
+        here.service.replies = [failure(400, code="context_length_exceeded")]
+        reply = here.ask(front, stream=stream)
+        if reply.status_code == 200:  # a conversation has begun to tell of a turn
+            assert b'"code":"context_overflow"' in reply.content
+        else:
+            assert reply.status_code == (502 if front.name == "native" else 400), reply.text
+        assert len(here.service.requests) == 1
+
+
+def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    """It is told at once, and when to come again; what clients do wrong does not count."""
+    with place(make_host, tmp_path, calls={"failures": 2}) as here:
+        for status in (400, 404, 400, 500, 503):
+            here.service.replies = [failure(status)]
+            here.ask(FRONTS[0], stream=False)
+        assert len(here.service.requests) == 5
+        for front in FRONTS:
+            for stream in BOTH:
+                status, seconds = told(front, here.ask(front, stream=stream))
+                assert status in (503, 529), front
+                assert seconds is not None
+                assert 0 < int(seconds) <= 30
+        assert len(here.service.requests) == 5
+
+
+@each_front
+def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front: Front) -> None:
+    """Nor for an event: it is written as JSON, in one line."""
+    forged = "\n\ndata: [DONE]\n\nevent: message_stop\r\ndata: {}\r\revent: answer\u2028\x85\x00"
+    forged += '\n{"done":true}\n'
+    said = json.dumps({"choices": [{"index": 0, "delta": {"content": forged}}]}).encode()
+    here.service.replies = [sse_reply([said, CUT])]
+    reply = here.ask(front, stream=True)
+    assert front.failed in reply.content
+    for line in reply.content.replace(b"\r", b"\n").split(b"\n"):
+        assert line not in (b"data: [DONE]", b"event: message_stop", b"event: answer")
+        assert not line.startswith(b'{"done"')
+        assert b"\x00" not in line
+    assert json.dumps("data: [DONE]")[1:-1].encode() in reply.content
 
 
 @each_front
