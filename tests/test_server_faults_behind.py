@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from fronts import DELTA, FRONTS, WORD, Front, Place, place
+from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
 from openai_service import chat, failure
 from talking import dial, until
 
@@ -226,3 +226,24 @@ def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is
     assert here.send("DELETE", f"/api/v1/jobs/{job}").status_code < 300
     here.service.wait_until_closed()
     assert time.monotonic() - began < 1
+
+
+def test_a_client_that_disconnects_from_embeddings_frees_the_service_within_a_second(
+    here: Place,
+) -> None:
+    part = {"parts": [{"text": "hi"}]}
+    here.service.replies = [Reply([HANG])]
+    for path, body in (
+        ("/v1/embeddings", {"model": MODEL, "input": "hi"}),
+        ("/api/embed", {"model": MODEL, "input": "hi"}),
+        (f"/v1beta/models/{MODEL}:embedContent", {"content": part}),
+        (f"/v1beta/models/{MODEL}:batchEmbedContents",
+         {"requests": [{"model": f"models/{MODEL}", "content": part}]}),
+    ):  # fmt: skip
+        here.service.requests.clear()
+        with dial(here.url) as client:
+            client.sendall(raw(path, json.dumps(body).encode()))
+            here.service.wait_for_requests(1)
+        began = time.monotonic()
+        here.service.wait_until_closed()
+        assert time.monotonic() - began < 1
