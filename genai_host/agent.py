@@ -264,7 +264,9 @@ class Agent:
             return None
         key = json.dumps(schema, sort_keys=True)
         if key not in self._checkers:
-            self._checkers[key] = Checker(schema)
+            checker = Checker(schema)
+            checker.check_references()
+            self._checkers[key] = checker
         return self._checkers[key]
 
 

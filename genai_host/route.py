@@ -9,6 +9,7 @@ nothing above needs to guard against plugins.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Generator, Iterator, Mapping
@@ -245,7 +246,8 @@ class Route:
                 try:
                     yield attempt
                 except Exception as error:  # noqa: BLE001 - it is raised again
-                    raise _why(error, attempt.limits) from error.__cause__
+                    why = _without_keys(_why(error, attempt.limits), attempt)
+                    raise why from error.__cause__
         except GenaiError as error:
             raise error.located(provider=self.info.provider, model=self.info.model) from (
                 error.__cause__
@@ -357,6 +359,29 @@ def _why(error: Exception, limits: Cancellation) -> Exception:
     except GenaiError as ended:
         return error if type(error) is type(ended) else ended
     return error
+
+
+def _without_keys(error: Exception, attempt: Attempt) -> Exception:
+    """The same error; a service may quote the key in whatever it says, and errors are shown,
+    with what they come from."""
+    seen: list[BaseException] = []
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is None or each in seen:
+            continue
+        seen.append(each)
+        left += [each.__cause__, each.__context__]
+        each.args = tuple(_shown(value, attempt) for value in each.args)
+        for name, value in vars(each).items():
+            if isinstance(value, str):
+                with contextlib.suppress(AttributeError):
+                    setattr(each, name, _shown(value, attempt))
+    return error
+
+
+def _shown(value: Any, attempt: Attempt) -> Any:
+    return attempt.without_keys(value) if isinstance(value, str) else value
 
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:

@@ -232,8 +232,27 @@ def test_a_reference_to_what_is_elsewhere_is_an_error_and_loads_nothing(
 ) -> None:
     checker = Checker({"type": "object", "properties": {"a": schema}})
     checker.check({"b": 1})
-    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
-        checker.check({"a": 1})
+    for check in (lambda: checker.check({"a": 1}), checker.check_references):
+        with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+            check()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#b"}, "b": {"$anchor": "b"}}},
+        {"$id": "http://127.0.0.1:9/", "$ref": "a", "$defs": {"a": {"$id": "a"}}},
+        {"$schema": DRAFT.format(7), "$ref": "#/definitions/a", "definitions": {"a": {}}},
+        {"$dynamicRef": "#a", "$dynamicAnchor": "a"},
+        {"const": {"$ref": "elsewhere"}, "properties": {"$ref": {"type": "string"}}},
+        {"default": {"$ref": "elsewhere"}, "enum": [{"$ref": "elsewhere"}]},
+        True,
+    ],
+    ids=repr,
+)
+def test_references_to_what_is_there_are_in_order(schema: Any) -> None:
+    Checker(schema).check_references()
 
 
 @pytest.mark.parametrize(

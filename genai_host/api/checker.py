@@ -60,8 +60,7 @@ class Checker:
         try:
             fault = best_match(self._validator.iter_errors(value))
         except Unresolvable as error:
-            what = getattr(error, "anchor", "") or error.ref
-            raise InvalidData(f"the schema refers to {what}, which is not in it") from error
+            raise _elsewhere(error) from error
         except RecursionError as error:
             raise InvalidData("nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -70,6 +69,41 @@ class Checker:
         if fault is not None:
             message = fault.message if len(fault.message) < 300 else fault.message[:300] + " ..."
             raise InvalidData(f"{message} (at {fault.json_path})", path=fault.json_path)
+
+    def check_references(self) -> None:
+        """Raises `InvalidData` if the schema refers to what is not in it, wherever that is: for
+        what is not to begin with a schema that no value may satisfy."""
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012, specification_with
+
+        schema = self._validator.schema
+        named = schema.get("$schema", "") if isinstance(schema, Mapping) else ""
+        root = specification_with(named, default=DRAFT202012).create_resource(schema)
+        registry: Registry[Any] = Registry()
+        left = [(root, registry.resolver_with_root(root))]
+        while left:
+            resource, resolver = left.pop()
+            try:
+                for reference in _references(resource.contents):
+                    resolver.lookup(reference)
+                left += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+            except Unresolvable as error:
+                raise _elsewhere(error) from error
+            except (TypeError, ValueError, AttributeError, LookupError):
+                continue  # to what is no schema: as `check` finds, if a value comes there
+
+
+def _references(schema: Any) -> list[str]:
+    if not isinstance(schema, Mapping):
+        return []
+    found = (schema.get(name) for name in ("$ref", "$dynamicRef"))
+    return [reference for reference in found if isinstance(reference, str)]
+
+
+def _elsewhere(error: Any) -> InvalidData:
+    what = getattr(error, "anchor", "") or error.ref
+    return InvalidData(f"the schema refers to {what}, which is not in it")
 
 
 def _has_patterns(schema: Any) -> bool:

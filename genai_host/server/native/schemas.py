@@ -85,7 +85,7 @@ _EVENTS: Mapping[str, Schema] = {
     "step": _shape({"kind": _NAME, "title": _TEXT, "data": _ANY}, "data"),
     "waiting": _WAITING,
     "answer": _ref("Answer"),
-    "error": _ERROR,
+    "error": _shape({**_ERROR["properties"], "retry_after": _COUNT}, "hint", "path", "retry_after"),
 }
 
 SCHEMAS: Mapping[str, Schema] = {

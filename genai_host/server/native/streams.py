@@ -5,12 +5,13 @@ Source: HTML Living Standard, "Server-sent events".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
 from typing import Any
 
-from genai_host.api import Codec, Delta, Limits
+from genai_host.api import Codec, Delta, Limits, Problem
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, TurnWaiting
 from genai_host.events import Event
@@ -67,7 +68,7 @@ class TurnStream:
             self.is_done = True
             yield _event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
-            yield _event("error", failed(error))
+            yield _event("error", _told(error))
         finally:
             self._open.close()
 
@@ -80,6 +81,13 @@ class TurnStream:
             self.is_done = True
             return _event("answer", row)
         return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
+
+
+def _told(error: GenaiError) -> dict[str, Any]:
+    """An error, and after how many seconds it may be asked again: there is no header left that
+    could say so."""
+    seconds = Problem.of(error).retry_after
+    return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
 
 
 def _event(name: str, data: Any) -> bytes:

@@ -1,0 +1,249 @@
+"""What goes wrong at the service behind the server, as clients of each API see it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
+from openai_service import chat, failure
+from talking import dial, until
+
+from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, sse_reply
+from genai_host.testing.fake_service import reply as service_reply
+
+each_front = pytest.mark.parametrize("front", FRONTS, ids=str)
+BOTH = (False, True)
+
+
+@pytest.fixture
+def here(make_host: MakeHost, tmp_path: Path) -> Iterator[Place]:
+    with place(make_host, tmp_path) as here:
+        yield here
+
+
+def told(front: Front, reply: Any) -> tuple[int, str | None]:
+    """Status and Retry-After of a failure. Where a conversation has begun to tell of a turn,
+    they are no longer: then its error."""
+    if front.name == "native" and reply.headers["content-type"] == "text/event-stream":
+        error = json.loads(reply.text.rpartition("event: error\ndata: ")[2])
+        status = {"rate_limited": 429, "unavailable": 503, "circuit_open": 503}
+        status["authentication"] = 502
+        seconds = error.get("retry_after")
+        return status.get(error["code"], 0), None if seconds is None else str(seconds)
+    return reply.status_code, reply.headers.get("retry-after")
+
+
+@each_front
+def test_429_with_retry_after_is_told_at_once(here: Place, front: Front) -> None:
+    """As far as it makes sense; the service is asked once."""
+    for stream in BOTH:
+        for asked, seconds in (("86400", "86400"), ("120", "120"), ("soon", None)):
+            here.service.requests.clear()
+            here.service.replies = [failure(429, {"Retry-After": asked})]
+            assert told(front, here.ask(front, stream=stream)) == (429, seconds)
+            assert len(here.service.requests) == 1
+
+
+@each_front
+def test_503_and_others_that_pass_are_no_fault_of_the_client(here: Place, front: Front) -> None:
+    usual = 529 if front.name == "anthropic" else 503
+    for stream in BOTH:
+        for status in (500, 502, 503, 529):
+            here.service.replies = [failure(status, {"Retry-After": "90"})]
+            found, seconds = told(front, here.ask(front, stream=stream))
+            assert found in (usual, 502 if status == 502 else usual), status
+            assert seconds == "90"
+
+
+@each_front
+def test_401_of_the_service_is_none_of_the_server(here: Place, front: Front) -> None:
+    """Else the client would take its own token for wrong, and the page ask for another."""
+    for stream in BOTH:
+        for status in (401, 403):
+            here.service.requests.clear()
+            here.service.replies = [failure(status)]
+            assert told(front, here.ask(front, stream=stream))[0] == 502
+            assert len(here.service.requests) == 1
+
+
+@each_front
+def test_a_stream_that_is_cut_ends_with_an_error_and_no_mark_of_success(
+    here: Place, front: Front
+) -> None:
+    """All that came before is there; the error is the last of it."""
+    for fault in (
+        [CUT],
+        [RESET],
+        [b'{"choices": [{'],
+        [b'{"error": {"message": "no", "code": 500}}'],
+        [],  # it ends without its mark
+    ):
+        here.service.replies = [sse_reply([DELTA, *fault])]
+        reply = here.ask(front, stream=True)  # raises if its body does not end as it should
+        assert reply.status_code == 200
+        before, mark, after = reply.content.partition(front.failed)
+        assert mark, (fault, reply.text)
+        assert WORD.encode() in before
+        assert front.done not in reply.content
+        assert after.rstrip().count(b"\n") <= 1
+        if front.name == "native":
+            [turn] = here.turns()
+            assert (turn["status"], turn["partial"]) == ("failed", WORD)
+
+
+@each_front
+def test_a_whole_answer_that_is_cut_is_an_error(here: Place, front: Front) -> None:
+    whole = chat(WORD).steps[0]
+    assert isinstance(whole, bytes)
+    for act in (CUT, RESET):
+        here.service.replies = [Reply([whole[:-20], act])]
+        assert here.ask(front, stream=False).status_code in (502, 503)
+
+
+@each_front
+def test_html_or_nothing_with_status_200_is_an_error(here: Place, front: Front) -> None:
+    """Whose markup the client gets nowhere as an answer."""
+    for body in (b"<html><script>hit()</script></html>", b"", b"null", b"[]"):
+        for stream in BOTH:
+            here.service.replies = [service_reply(body, headers={"Content-Type": "text/html"})]
+            reply = here.ask(front, stream=stream)
+            assert front.done not in reply.content
+            if reply.headers["content-type"] == "text/event-stream":
+                assert front.failed in reply.content
+            else:
+                assert reply.status_code == 502, (body, reply.text)
+                assert reply.headers["content-type"] == "application/json"
+
+
+@each_front
+def test_a_prompt_that_is_too_long_is_400_and_sent_once(here: Place, front: Front) -> None:
+    for stream in BOTH:
+        here.service.requests.clear()
+        here.service.replies = [failure(400, code="context_length_exceeded")]
+        reply = here.ask(front, stream=stream)
+        if reply.status_code == 200:  # a conversation has begun to tell of a turn
+            assert b'"code":"context_overflow"' in reply.content
+        else:
+            assert reply.status_code == (502 if front.name == "native" else 400), reply.text
+        assert len(here.service.requests) == 1
+
+
+def test_a_service_that_fails_again_and_again_is_left_alone_by_every_api(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    """It is told at once, and when to come again; what clients do wrong does not count."""
+    with place(make_host, tmp_path, calls={"failures": 2}) as here:
+        for status in (400, 404, 400, 500, 503):
+            here.service.replies = [failure(status)]
+            here.ask(FRONTS[0], stream=False)
+        assert len(here.service.requests) == 5
+        for front in FRONTS:
+            for stream in BOTH:
+                status, seconds = told(front, here.ask(front, stream=stream))
+                assert status in (503, 529), front
+                assert seconds is not None
+                assert 0 < int(seconds) <= 30
+        assert len(here.service.requests) == 5
+
+
+@each_front
+def test_no_text_of_a_model_is_taken_for_the_end_of_a_stream(here: Place, front: Front) -> None:
+    """Nor for an event: it is written as JSON, in one line."""
+    forged = "\n\ndata: [DONE]\n\nevent: message_stop\r\ndata: {}\r\revent: answer\u2028\x85\x00"
+    forged += '\n{"done":true}\n'
+    said = json.dumps({"choices": [{"index": 0, "delta": {"content": forged}}]}).encode()
+    here.service.replies = [sse_reply([said, CUT])]
+    reply = here.ask(front, stream=True)
+    assert front.failed in reply.content
+    for line in reply.content.replace(b"\r", b"\n").split(b"\n"):
+        assert line not in (b"data: [DONE]", b"event: message_stop", b"event: answer")
+        assert not line.startswith(b'{"done"')
+        assert b"\x00" not in line
+    assert json.dumps("data: [DONE]")[1:-1].encode() in reply.content
+
+
+@each_front
+def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front: Front) -> None:
+    """Before the first token, and after it; for whole answers as well."""
+    calls = {"first_token": 0.05, "idle": 0.05, "total": 0.1}
+    with place(make_host, tmp_path, calls=calls) as here:
+        for steps in ([HANG], [DELTA, HANG]):
+            here.service.replies = [sse_reply(steps)]
+            reply = here.ask(front, stream=True)
+            if reply.status_code == 200:
+                assert front.failed in reply.content
+                assert front.done not in reply.content
+            else:
+                assert (reply.status_code, steps) == (504, [HANG])
+        here.service.replies = [sse_reply([HANG])]
+        assert here.ask(front, stream=False).status_code == 504
+
+
+@each_front
+def test_a_client_that_disconnects_frees_the_service_within_a_second(
+    here: Place, front: Front
+) -> None:
+    """Before the first byte, in mid-stream, and where it waits for the whole answer. Of a
+    conversation, what had come is kept."""
+    for stream, steps in ((False, [HANG]), (True, [HANG]), (True, [DELTA, HANG])):
+        here.service.requests.clear()
+        here.service.replies = [sse_reply(steps)]
+        with dial(here.url) as client:
+            client.sendall(here.raw(front, stream=stream))
+            here.service.wait_for_requests(1)
+            if DELTA in steps:
+                until(client, WORD.encode())
+        began = time.monotonic()
+        here.service.wait_until_closed()
+        assert time.monotonic() - began < 1
+    if front.name == "native":
+        turn = ended(here)
+        assert (turn["status"], turn["error"]["code"]) == ("failed", "cancelled")
+        assert turn["partial"] == WORD
+
+
+def ended(here: Place) -> Any:
+    """The last turn, once it is over."""
+    end = time.monotonic() + 10
+    while (turn := here.turns()[-1])["status"] == "running" and time.monotonic() < end:
+        pass
+    return turn
+
+
+def test_a_job_goes_on_when_its_client_has_gone_and_frees_the_service_when_it_is_removed(
+    here: Place,
+) -> None:
+    here.service.replies = [sse_reply([HANG])]
+    job = here.send("POST", "/api/v1/jobs", {"message": "hi"}).json()["id"]
+    here.service.wait_for_requests(1)
+    began = time.monotonic()
+    assert here.send("DELETE", f"/api/v1/jobs/{job}").status_code < 300
+    here.service.wait_until_closed()
+    assert time.monotonic() - began < 1
+
+
+def test_a_client_that_disconnects_from_embeddings_frees_the_service_within_a_second(
+    here: Place,
+) -> None:
+    part = {"parts": [{"text": "hi"}]}
+    here.service.replies = [Reply([HANG])]
+    for path, body in (
+        ("/v1/embeddings", {"model": MODEL, "input": "hi"}),
+        ("/api/embed", {"model": MODEL, "input": "hi"}),
+        (f"/v1beta/models/{MODEL}:embedContent", {"content": part}),
+        (f"/v1beta/models/{MODEL}:batchEmbedContents",
+         {"requests": [{"model": f"models/{MODEL}", "content": part}]}),
+    ):  # fmt: skip
+        here.service.requests.clear()
+        with dial(here.url) as client:
+            client.sendall(raw(path, json.dumps(body).encode()))
+            here.service.wait_for_requests(1)
+        began = time.monotonic()
+        here.service.wait_until_closed()
+        assert time.monotonic() - began < 1

@@ -1,0 +1,93 @@
+"""Two hundred requests at once: no more than may be are under way, some wait, the others are told
+to come again, and nothing of it is left."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from fronts import FRONTS, WORD, Place, place
+from openai_service import chat
+from talking import dial, heard, statuses
+
+from genai_host.testing.fake_service import HOLD, Reply
+
+CALLS, CAP, LINE = 200, 20, 80
+
+
+def held() -> Reply:
+    """An answer that waits until it is let go."""
+    return Reply([HOLD, *chat(WORD).steps], keep=True)
+
+
+def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
+    """So many clients, of all APIs, each with a request under way."""
+    asked = [here.raw(FRONTS[number % len(FRONTS)], stream=False) for number in range(CALLS)]
+    clients = [stack.enter_context(dial(here.url)) for _ in asked]
+    for client, data in zip(clients, asked, strict=True):
+        client.sendall(data.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
+    return clients
+
+
+def refused(clients: list[socket.socket], count: int) -> list[bytes]:
+    """What those are told that do not wait, once there are so many of them."""
+    poll = select.poll()
+    by_number = {client.fileno(): client for client in clients}
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    told = []
+    while len(told) < count:
+        ready = poll.poll(30_000)
+        assert ready, len(told)
+        for number, _ in ready:
+            poll.unregister(number)
+            told.append(heard(by_number[number]))
+            clients.remove(by_number[number])
+    return told
+
+
+@pytest.mark.parametrize("where", ["the server", "the service"])
+def test_200_requests_at_once_through_a_cap_of_20(
+    make_host: MakeHost, tmp_path: Path, where: str
+) -> None:
+    """Whether it is the server that takes no more, or the provider."""
+    bounds: Mapping[str, Any] = (
+        {"at_once": CAP, "waiting": LINE}
+        if where == "the server"
+        else {"at_once": CALLS, "calls": {"at_once": CAP, "line": LINE}}
+    )
+    with place(make_host, tmp_path, **bounds) as here, ExitStack() as stack:
+        here.service.replies = [held()]
+        clients = crowd(here, stack)
+        for reply in refused(clients, CALLS - CAP - LINE):
+            assert statuses(reply) == [429]
+            assert b"\r\nretry-after: 1\r\n" in reply
+        here.service.wait_for_requests(CAP)
+        here.service.let_go(CALLS)
+        assert Counter(code for each in clients for code in statuses(heard(each))) == {
+            200: CAP + LINE
+        }
+        assert here.service.most_at_once == CAP
+        assert len(here.service.requests) == CAP + LINE
+        nothing_is_left(here)
+
+
+def nothing_is_left(here: Place) -> None:
+    """Of places taken, in the server and at the provider, once the last thread has come back."""
+    uvicorn: Any = here.server._uvicorn
+    application = uvicorn.config.app
+    settings = application.settings
+    opened: Any = here.host.instances["remote"]._opened
+    for _ in range(1000):
+        free = (application._asking._free, opened.gate.inside, application.bodies.left)
+        if free == (settings.at_once, 0, settings.bodies):
+            return
+        assert here.send("GET", "/health").status_code == 200
+    pytest.fail(f"places are left: {free}")
