@@ -108,7 +108,7 @@ def written(
         yield from deltas
         return Completion(Message("assistant", content))
 
-    writer = Writer("m", in_json=False, shows_thoughts=shows_thoughts)
+    writer = Writer("m", shows_thoughts=shows_thoughts)
     whole = b"".join(writer.events(Answering(answer())))
     return blocks_of(
         [json.loads(block.split("\ndata: ")[1]) for block in whole.decode().split("\n\n")[:-1]]

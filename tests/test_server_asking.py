@@ -41,6 +41,14 @@ def test_a_model_answers(make_host: MakeHost) -> None:
     assert "".join(piece.text for piece in answering) == answering.completion.text == "hi"
 
 
+def test_json_comes_out_of_its_fence(make_host: MakeHost) -> None:
+    host = make_host(fake=FakeModel(lambda heard: '```json\n{"a": 1}\n```'))
+    asked = Asked(model="fake", messages=HI, schema={"type": "object"})
+    assert asking.whole(host, asked, request()).text == '{"a":1}'
+    asked = Asked(model="fake", messages=HI)
+    assert asking.whole(host, asked, request()).text.startswith("```json")
+
+
 def test_a_feature_answers_as_a_model_would(make_host: MakeHost) -> None:
     fake = FakeModel(lambda heard: f"{len(heard.messages)} messages")
     host = make_host(fake=fake, config=Config(models={"chat": "fake"}))

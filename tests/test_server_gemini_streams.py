@@ -295,7 +295,7 @@ def test_deltas_without_anything_are_left_out() -> None:
         yield Delta(tool_call=ToolCall("a", "b"))
         return Completion(Message("assistant", [ToolCall("a", "b")]), "tool_calls")
 
-    written = b"".join(Writer("m", False, False).array(Answering(answer())))
+    written = b"".join(Writer("m", False).array(Answering(answer())))
     (only,) = json.loads(written)
     assert parts_in([only]) == [{"functionCall": {"id": "a", "name": "b", "args": {}}}]
 

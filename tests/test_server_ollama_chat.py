@@ -220,7 +220,7 @@ class TestErrors:
             yield Delta(reasoning="hm")
             raise IncompleteReply("it was cut")
 
-        writer = Writer("m", True, False, as_message, api.host.clock)
+        writer = Writer("m", True, as_message, api.host.clock)
         said, thought, error = map(json.loads, writer.lines(Answering(answer())))
         assert said["message"]["content"] == "so"
         assert thought["message"] == {"role": "assistant", "content": "", "thinking": "hm"}

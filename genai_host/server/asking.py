@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from genai_host.api import (
     Answer,
@@ -22,8 +22,10 @@ from genai_host.api import (
     RouteInfo,
     RouteReply,
     RouteRequest,
+    Text,
     ToolSchema,
 )
+from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData, NotFound, StoreError
 from genai_host.host import Host
 from genai_host.record import Opened, TurnEnded, TurnStarted, new_tag
@@ -108,7 +110,18 @@ def whole(host: Host, asked: Asked, request: RouteRequest) -> Completion:
     answering = answer(host, asked, request)
     for _ in answering:
         pass
-    return answering.completion
+    completion = answering.completion
+    return completion if asked.schema is None else _out_of_its_fence(completion)
+
+
+def _out_of_its_fence(completion: Completion) -> Completion:
+    """A model that is asked for JSON in words may put it into a fence of Markdown."""
+    if not completion.text.lstrip().startswith("```"):
+        return completion
+    message = completion.message
+    others = [part for part in message.content if not isinstance(part, Text)]
+    bare = Text(write_json(completion.value).decode())
+    return evolve(completion, message=evolve(message, content=[*others, bare]))
 
 
 def streamed(

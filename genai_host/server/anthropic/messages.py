@@ -60,7 +60,6 @@ def _writer(wanted: Wanted) -> Writer:
     stop = wanted.asked.parameters.get("stop", ())
     return Writer(
         wanted.asked.model or "",
-        in_json=wanted.asked.schema is not None,
         shows_thoughts=wanted.shows_thoughts,
         stop=stop[0] if len(stop) == 1 else None,
     )

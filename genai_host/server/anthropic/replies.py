@@ -6,10 +6,10 @@ Source: Claude API reference, "Create a Message", "Streaming messages", "Stop re
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.api import Completion, Finish, Part, Problem, Text, Usage
+from genai_host.api import Completion, Finish, Problem, Usage
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.blocks import wire_blocks
@@ -38,26 +38,22 @@ class Writer:
     """Writes one answer.
 
     model            as it was asked for
-    in_json          whether the answer was asked for as JSON
     shows_thoughts   whether thoughts that are not signed are shown; those that are, are
                      needed to go on
     stop             the only stop sequence that was given; None if there were more, or none
     """
 
-    def __init__(
-        self, model: str, *, in_json: bool, shows_thoughts: bool, stop: str | None = None
-    ) -> None:
+    def __init__(self, model: str, *, shows_thoughts: bool, stop: str | None = None) -> None:
         self._id = f"msg_{os.urandom(12).hex()}"
         self._model = model
-        self._in_json = in_json
         self._shows_thoughts = shows_thoughts
         self._stop = stop
 
     def whole(self, completion: Completion) -> _Wire:
-        parts = self._bare(completion) if self._in_json else completion.message.content
+        content = completion.message.content
         return {
             **self._head(),
-            "content": list(wire_blocks(parts, shows_thoughts=self._shows_thoughts)),
+            "content": list(wire_blocks(content, shows_thoughts=self._shows_thoughts)),
             **self._end(completion),
             "usage": _usage(completion.usage),
         }
@@ -83,14 +79,6 @@ class Writer:
 
     def _head(self) -> _Wire:
         return {"id": self._id, "type": "message", "role": "assistant", "model": self._model}
-
-    def _bare(self, completion: Completion) -> Sequence[Part]:
-        """A model that is asked for JSON in words may put it into a fence."""
-        parts = completion.message.content
-        if not completion.text.lstrip().startswith("```"):
-            return parts
-        others = [part for part in parts if not isinstance(part, Text)]
-        return [*others, Text(write_json(completion.value).decode())]
 
     def _end(self, completion: Completion) -> _Wire:
         told = completion.vendor_finish

@@ -37,7 +37,7 @@ class _Read:
 
     @property
     def writer(self) -> Writer:
-        return Writer(self.asked.model or "", self.thoughts, self.asked.schema is not None)
+        return Writer(self.asked.model or "", self.thoughts)
 
 
 def call(request: RouteRequest, host: Host) -> RouteReply:

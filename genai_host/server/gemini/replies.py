@@ -61,17 +61,15 @@ class Writer:
 
     model      as it was asked for
     thoughts   whether what the model thinks is shown
-    in_json    whether the answer was asked for as JSON
     """
 
     model: str
     thoughts: bool
-    in_json: bool
     id: str = field(factory=lambda: secrets.token_urlsafe(16))
 
     def whole(self, completion: Completion) -> _Wire:
-        parts = self._bare(completion) if self.in_json else completion.message.content
-        return self._last(completion, wire_parts(parts, thoughts=self.thoughts))
+        parts = wire_parts(completion.message.content, thoughts=self.thoughts)
+        return self._last(completion, parts)
 
     def events(self, answering: Answering) -> Iterator[bytes]:
         """The pieces as server-sent events."""
@@ -119,14 +117,6 @@ class Writer:
 
     def _about(self) -> _Wire:
         return {"modelVersion": self.model, "responseId": self.id}
-
-    def _bare(self, completion: Completion) -> Sequence[Part]:
-        """A model that is asked for JSON in words may put it into a fence."""
-        parts = completion.message.content
-        if not completion.text.lstrip().startswith("```"):
-            return parts
-        others = [part for part in parts if not isinstance(part, Text)]
-        return [*others, Text(write_json(completion.value).decode())]
 
 
 def wire_parts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
 from genai_host.server.able import able
-from genai_host.server.asking import Asked, answer
+from genai_host.server.asking import Asked
 from genai_host.server.given import Given, body_of
 from genai_host.server.ollama.messages import messages_in, tools_in
 from genai_host.server.ollama.names import model_in
@@ -18,7 +18,7 @@ from genai_host.server.ollama.options import (
     schema_in,
     thinking_in,
 )
-from genai_host.server.ollama.replies import Writer, as_message, written
+from genai_host.server.ollama.replies import Writer, as_message, reply
 
 
 def chat(request: RouteRequest, host: Host) -> RouteReply:
@@ -26,25 +26,23 @@ def chat(request: RouteRequest, host: Host) -> RouteReply:
     body = body_of(request)
     sent, model = model_in(body)
     can = able(host, model)
-    schema = schema_in(body)
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(body)
     messages = messages_in(body)
     tools = tools_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
-    in_pieces = body.flag("stream") is not False
-    writer = Writer(sent, thoughts, schema is not None, as_message, host.clock)
+    writer = Writer(sent, thoughts, as_message, host.clock)
     if not messages:
         return json_reply(writer.nothing(what_is_wanted(body)))
     asked = Asked(
         model=model,
         messages=messages,
         tools=tools,
-        schema=schema,
+        schema=schema_in(body),
         parameters=parameters,
-        in_pieces=in_pieces,
+        in_pieces=body.flag("stream") is not False,
     )
-    return written(writer, answer(host, asked, request), in_pieces=in_pieces)
+    return reply(writer, host, asked, request)
 
 
 def what_is_wanted(body: Given) -> str:

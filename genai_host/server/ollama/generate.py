@@ -8,7 +8,7 @@ from __future__ import annotations
 from genai_host.api import Message, RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
 from genai_host.server.able import able
-from genai_host.server.asking import Asked, answer
+from genai_host.server.asking import Asked
 from genai_host.server.given import body_of
 from genai_host.server.ollama.chat import what_is_wanted
 from genai_host.server.ollama.messages import images_in
@@ -19,7 +19,7 @@ from genai_host.server.ollama.options import (
     schema_in,
     thinking_in,
 )
-from genai_host.server.ollama.replies import Writer, as_response, written
+from genai_host.server.ollama.replies import Writer, as_response, reply
 
 
 def generate(request: RouteRequest, host: Host) -> RouteReply:
@@ -27,7 +27,6 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
     body = body_of(request)
     sent, model = model_in(body)
     can = able(host, model)
-    schema = schema_in(body)
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(
         body, "suffix", "template", "raw", "context", "width", "height", "steps"
@@ -35,8 +34,7 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
     system, prompt = body.text("system"), body.text("prompt")
     images = images_in(body)
     parameters = {**parameters_in(body, can.parameters), **thinking}
-    in_pieces = body.flag("stream") is not False
-    writer = Writer(sent, thoughts, schema is not None, as_response, host.clock)
+    writer = Writer(sent, thoughts, as_response, host.clock)
     if not (prompt or images):
         return json_reply(writer.nothing(what_is_wanted(body)))
     asked = Asked(
@@ -45,8 +43,8 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
             *([Message("system", system)] if system else []),
             Message("user", [*([prompt] if prompt else []), *images]),
         ],
-        schema=schema,
+        schema=schema_in(body),
         parameters=parameters,
-        in_pieces=in_pieces,
+        in_pieces=body.flag("stream") is not False,
     )
-    return written(writer, answer(host, asked, request), in_pieces=in_pieces)
+    return reply(writer, host, asked, request)

@@ -13,10 +13,20 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import Clock, Completion, Image, Problem, Reasoning, RouteReply, json_reply
+from genai_host.api import (
+    Clock,
+    Completion,
+    Image,
+    Problem,
+    Reasoning,
+    RouteReply,
+    RouteRequest,
+    json_reply,
+)
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.server.asking import Answering, streamed
+from genai_host.host import Host
+from genai_host.server.asking import Answering, Asked, answer, streamed, whole
 from genai_host.server.ollama.problems import error_object
 
 LINES = "application/x-ndjson"
@@ -44,22 +54,17 @@ class Writer:
 
     model      as it was asked for
     thoughts   whether what the model thinks is shown
-    in_json    whether the answer was asked for as JSON
     said       where the answer stands
     clock      the host's
     """
 
     model: str
     thoughts: bool
-    in_json: bool
     said: Said
     clock: Clock
 
     def whole(self, completion: Completion) -> _Wire:
-        text = completion.text
-        if self.in_json and text.lstrip().startswith("```"):  # as it was asked for in words
-            text = write_json(completion.value).decode()
-        said = {"content": text, **self._thinking(completion), **_others(completion)}
+        said = {"content": completion.text, **self._thinking(completion), **_others(completion)}
         return {**self._head(), **self.said(said), **_end(completion)}
 
     def lines(self, answering: Answering) -> Iterator[bytes]:
@@ -102,13 +107,11 @@ class Writer:
         return {"thinking": "".join(thoughts)} if thoughts and self.thoughts else {}
 
 
-def written(writer: Writer, answering: Answering, *, in_pieces: bool) -> RouteReply:
-    """The reply to a request."""
-    if in_pieces:
-        return streamed(answering, writer.lines, LINES)
-    for _ in answering:
-        pass
-    return json_reply(writer.whole(answering.completion))
+def reply(writer: Writer, host: Host, asked: Asked, request: RouteRequest) -> RouteReply:
+    """To a request, in pieces if it asks for that."""
+    if asked.in_pieces:
+        return streamed(answer(host, asked, request), writer.lines, LINES)
+    return json_reply(writer.whole(whole(host, asked, request)))
 
 
 def nanoseconds(seconds: float) -> int:

@@ -52,7 +52,6 @@ def complete(request: RouteRequest, host: Host) -> RouteReply:
     if not model:
         raise InvalidData("there is no model", path="$.model")
     tools, choice = chosen(body, tools_in(body))
-    schema = schema_in(body)
     in_pieces = bool(body.flag("stream"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
@@ -61,11 +60,11 @@ def complete(request: RouteRequest, host: Host) -> RouteReply:
         messages=messages_in(body),
         tools=tools,
         tool_choice=choice,
-        schema=schema,
+        schema=schema_in(body),
         parameters=parameters_in(body, host, model),
         in_pieces=in_pieces,
     )
-    writer = Writer(model, host.clock.now(), in_json=schema is not None, with_usage=with_usage)
+    writer = Writer(model, host.clock.now(), with_usage=with_usage)
     if in_pieces:
         return streamed(answer(host, asked, request), writer.events)
     return json_reply(writer.whole(whole(host, asked, request)))

@@ -31,21 +31,17 @@ class Writer:
 
     model        as it was asked for
     now          when
-    in_json      whether the answer was asked for as JSON
     with_usage   whether the last piece of a stream has the usage
     """
 
-    def __init__(self, model: str, now: datetime, *, in_json: bool, with_usage: bool) -> None:
+    def __init__(self, model: str, now: datetime, *, with_usage: bool) -> None:
         self._id = f"chatcmpl-{os.urandom(12).hex()}"
         self._created = int(now.timestamp())
         self._model = model
-        self._in_json = in_json
         self._with_usage = with_usage
 
     def whole(self, completion: Completion) -> _Wire:
         text = completion.text
-        if self._in_json and text.lstrip().startswith("```"):  # as it was asked for in words
-            text = write_json(completion.value).decode()
         calls = [_call(call) for call in completion.tool_calls]
         message: _Wire = {
             "role": "assistant",
