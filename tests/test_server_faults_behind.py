@@ -183,7 +183,8 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
             else:
                 assert (reply.status_code, steps) == (504, [HANG])
         here.service.replies = [sse_reply([HANG])]
-        assert here.ask(front, stream=False).status_code == 504
+        reply = here.ask(front, stream=False)
+        assert reply.status_code == 504, reply.text
 
 
 @each_front
