@@ -374,14 +374,18 @@ def _without_keys(error: Exception, attempt: Attempt) -> Exception:
         left += [each.__cause__, each.__context__]
         each.args = tuple(_shown(value, attempt) for value in each.args)
         for name, value in vars(each).items():
-            if isinstance(value, str):
+            if isinstance(value, (str, bytes)):
                 with contextlib.suppress(AttributeError):
                     setattr(each, name, _shown(value, attempt))
     return error
 
 
 def _shown(value: Any, attempt: Attempt) -> Any:
-    return attempt.without_keys(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return attempt.without_keys(value)
+    if isinstance(value, bytes):  # which an error of decoding has
+        return attempt.without_keys(value.decode("latin-1")).encode("latin-1")
+    return value
 
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:

@@ -232,9 +232,10 @@ def test_a_reference_to_what_is_elsewhere_is_an_error_and_loads_nothing(
 ) -> None:
     checker = Checker({"type": "object", "properties": {"a": schema}})
     checker.check({"b": 1})
-    for check in (lambda: checker.check({"a": 1}), checker.check_references):
-        with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
-            check()
+    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+        checker.check({"a": 1})
+    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+        checker.check_references()
 
 
 @pytest.mark.parametrize(

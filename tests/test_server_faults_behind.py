@@ -14,7 +14,7 @@ from fronts import DELTA, FRONTS, MODEL, WORD, Front, Place, place, raw
 from openai_service import chat, failure
 from talking import dial, until
 
-from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, sse_reply
+from genai_host.testing.fake_service import CUT, HANG, RESET, Reply, Step, sse_reply
 from genai_host.testing.fake_service import reply as service_reply
 
 each_front = pytest.mark.parametrize("front", FRONTS, ids=str)
@@ -173,7 +173,8 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
     """Before the first token, and after it; for whole answers as well."""
     calls = {"first_token": 0.05, "idle": 0.05, "total": 0.1}
     with place(make_host, tmp_path, calls=calls) as here:
-        for steps in ([HANG], [DELTA, HANG]):
+        ways: list[list[Step]] = [[HANG], [DELTA, HANG]]
+        for steps in ways:
             here.service.replies = [sse_reply(steps)]
             reply = here.ask(front, stream=True)
             if reply.status_code == 200:
@@ -182,7 +183,8 @@ def test_silence_ends_at_its_deadline(make_host: MakeHost, tmp_path: Path, front
             else:
                 assert (reply.status_code, steps) == (504, [HANG])
         here.service.replies = [sse_reply([HANG])]
-        assert here.ask(front, stream=False).status_code == 504
+        reply = here.ask(front, stream=False)
+        assert reply.status_code == 504, reply.text
 
 
 @each_front
@@ -191,7 +193,10 @@ def test_a_client_that_disconnects_frees_the_service_within_a_second(
 ) -> None:
     """Before the first byte, in mid-stream, and where it waits for the whole answer. Of a
     conversation, what had come is kept."""
-    for stream, steps in ((False, [HANG]), (True, [HANG]), (True, [DELTA, HANG])):
+    ways: list[tuple[bool, list[Step]]] = [
+        (False, [HANG]), (True, [HANG]), (True, [DELTA, HANG])
+    ]  # fmt: skip
+    for stream, steps in ways:
         here.service.requests.clear()
         here.service.replies = [sse_reply(steps)]
         with dial(here.url) as client:

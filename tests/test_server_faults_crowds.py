@@ -3,13 +3,13 @@ to come again, and nothing of it is left."""
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fixtures import MakeHost
@@ -38,18 +38,18 @@ def crowd(here: Place, stack: ExitStack) -> list[socket.socket]:
 
 def refused(clients: list[socket.socket], count: int) -> list[bytes]:
     """What those are told that do not wait, once there are so many of them."""
-    poll = select.poll()
-    by_number = {client.fileno(): client for client in clients}
-    for number in by_number:
-        poll.register(number, select.POLLIN)
-    told = []
-    while len(told) < count:
-        ready = poll.poll(30_000)
-        assert ready, len(told)
-        for number, _ in ready:
-            poll.unregister(number)
-            told.append(heard(by_number[number]))
-            clients.remove(by_number[number])
+    told: list[bytes] = []
+    with selectors.DefaultSelector() as waiting:
+        for client in clients:
+            waiting.register(client, selectors.EVENT_READ)
+        while len(told) < count:
+            ready = waiting.select(30)
+            assert ready, len(told)
+            for key, _ in ready:
+                client = cast(socket.socket, key.fileobj)
+                waiting.unregister(client)
+                told.append(heard(client))
+                clients.remove(client)
     return told
 
 

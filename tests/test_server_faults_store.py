@@ -53,11 +53,12 @@ broken_in_each_way = pytest.mark.parametrize("broken", [full, locked], ids=["ful
 def long_said(front: Front) -> Mapping[str, Any]:
     """What is to be kept, and does not fit."""
     message = {"role": "user", "content": LONG}
-    return {
+    bodies: dict[str, dict[str, Any]] = {
         "responses": {"input": LONG, "store": True},
         "gemini": {"contents": [{"parts": [{"text": LONG}]}]},
         "native": {"message": LONG},
-    }.get(front.name, {"messages": [message]})
+    }
+    return bodies.get(front.name, {"messages": [message]})
 
 
 @broken_in_each_way

@@ -19,6 +19,7 @@ from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
+    DeadlineExceeded,
     IncompleteReply,
     MalformedReply,
     RequestRefused,
@@ -363,6 +364,30 @@ class TestReading:
         service.replies = [sse_reply([b"x" * 300] * 10)]
         with pytest.raises(MalformedReply, match="longer than"):
             list(stream(transport, service, Cancellation()))
+
+
+class TestDeadlines:
+    """Of the transport itself, where nobody else watches, or looks at the same moment."""
+
+    @pytest.mark.parametrize("steps", [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"]])
+    def test_a_reply_that_takes_too_long_is_not_said_to_be_cut(
+        self, service: FakeService, steps: list[bytes]
+    ) -> None:
+        """Else it would be tried again, for as long once more."""
+        service.replies = [Reply([*steps, HANG])]
+        impatient = Transport(total=0.05, proxy="")
+        with Cancellation() as limits, pytest.raises(DeadlineExceeded) as caught:
+            impatient.send(request(service), limits)
+        impatient.close()
+        assert (caught.value.deadline, caught.value.retryable) == ("total", False)
+        assert caught.value.message == "the reply took longer than 0.05 s"
+
+    def test_nor_is_a_stream(self, service: FakeService) -> None:
+        service.replies = [sse_reply([b"1", HANG])]
+        impatient = Transport(total=0.05, proxy="")
+        with Cancellation() as limits, pytest.raises(DeadlineExceeded):
+            list(stream(impatient, service, limits))
+        impatient.close()
 
 
 class TestCancelling:

@@ -129,7 +129,8 @@ class Transport:
         while True:
             connection = address.pool.lend(exchange, self._connect)
             connection.sock.settimeout(self._total)
-            loan = _Loan(address.pool, connection, exchange, Response(connection.sock))
+            response = Response(connection.sock)
+            loan = _Loan(address.pool, connection, exchange, response, self._total)
             try:
                 _write(connection.sock, head, body)
                 loan.response.read_head()
@@ -139,6 +140,7 @@ class Transport:
                     loan.drop()
                     continue
                 loan.end()
+                _check_time(error, self._total)
                 raise
             return loan
 
@@ -175,12 +177,16 @@ class Transport:
 
 @frozen
 class _Loan:
-    """A connection for as long as one exchange needs it, and the reply that comes over it."""
+    """A connection for as long as one exchange needs it, and the reply that comes over it.
+
+    total   seconds that may pass without a byte
+    """
 
     pool: Any
     connection: Any
     exchange: Exchange
     response: Response
+    total: float
 
     def end(self) -> None:
         """Done with it: the connection goes back to its pool if all of the reply has come,
@@ -292,10 +298,20 @@ def _blocks(loan: _Loan, limits: Limits, most: int) -> Iterator[bytes]:
             yield block
     except OSError as error:
         limits.check()
+        _check_time(error, loan.total)
         raise IncompleteReply(f"the reply was cut: {_system_reason(error)}") from error
     if exchange.is_cut:  # which looks like the end to some replies
         limits.check()
         raise IncompleteReply("the reply was closed before its end")
+
+
+def _check_time(error: BaseException, seconds: float) -> None:
+    """Raises `DeadlineExceeded` where it is the time of the socket that was over. Whoever watches
+    the call looks at the same moment, and may come later. What the system gives up has a number."""
+    if isinstance(error, TimeoutError) and error.errno is None:
+        raise DeadlineExceeded(
+            f"the reply took longer than {seconds:g} s", deadline="total"
+        ) from error
 
 
 def _body(response: Response) -> Iterator[bytes]:

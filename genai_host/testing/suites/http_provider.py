@@ -136,7 +136,7 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     # secrets
 
     @both_ways
-    @pytest.mark.parametrize("number", range(8))
+    @pytest.mark.parametrize("number", range(9))
     def test_the_key_is_nowhere(
         self,
         way: str,
@@ -170,6 +170,9 @@ def _own_threads() -> set[str]:
     return {each.name for each in threading.enumerate() if each.name != "fake-service"}
 
 
+_TELLING = b'{"type":"error","error":{"message":"the key %b is wrong"}}' % CANARY.encode()
+
+
 def _bad(suite: HttpProviderSuite) -> list[Reply]:
     """Replies with a fault of each kind."""
     first = suite.begun()
@@ -181,6 +184,7 @@ def _bad(suite: HttpProviderSuite) -> list[Reply]:
         suite.reply(b"{"),
         suite.streamed([*first, CUT]),
         suite.streamed([*first, suite.frame(suite.malformed)]),
+        suite.streamed([*first, suite.frame(_TELLING)]),
         suite.refusal(302, Location="http://elsewhere.invalid/"),
     ]
 
