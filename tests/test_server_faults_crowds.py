@@ -82,7 +82,7 @@ def test_200_requests_at_once_through_a_cap_of_20(
 def nothing_is_left(here: Place) -> None:
     """Of places taken, in the server and at the provider, once the last thread has come back."""
     uvicorn: Any = here.server._uvicorn
-    application = uvicorn.config.app
+    application = uvicorn.config.app.shared
     settings = application.settings
     opened: Any = here.host.instances["remote"]._opened
     for _ in range(1000):
