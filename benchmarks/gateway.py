@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The server in front of a service, beside a thin one with plain requests, and LiteLLM's.
 
-    python benchmarks/gateway.py [--rounds 7] [--seconds 3] [--starts 3] [--litellm PATH]
+    python benchmarks/gateway.py [--rounds 7] [--seconds 3] [--starts 3] [--core N]
+                                 [--litellm PATH]
 
 All pass on the same chat completions to the same service on this machine (`service.c`),
 turn by turn in each round; figures are medians of the rounds. CPU is that of the gateway's
 processes, so that a million over the microseconds of a request is how many one core does,
-whatever else the machine has to do. wrk makes the requests (`apt-get install wrk`). PATH is
-the program `litellm` of an environment of its own, with `litellm[proxy]` in it.
+whatever else the machine has to do. With `--core` each has that core alone (on Linux): where
+threads of Python wander among cores, a request takes up to twice as much, as luck has it.
+wrk makes the requests (`apt-get install wrk`). PATH is the program `litellm` of an environment
+of its own, with `litellm[proxy]` in it.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--core", type=int, metavar="N", help="the only one of each gateway")
     parser.add_argument("--litellm", metavar="PATH", help="the program `litellm`")
     given = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -77,7 +81,7 @@ def main() -> None:
         direct = Subject("direct", folder, int(service.url.rsplit(":", 1)[1]), service.pid)
         subjects = [direct]
         for name, command in commands.items():
-            gateway = Gateway(name, folder, command)
+            gateway = Gateway(name, folder, command, given.core)
             stack.callback(gateway.stop)
             gateway.start(given.starts)
             subjects.append(gateway)
@@ -194,9 +198,16 @@ class Subject:
 class Gateway(Subject):
     """One that is started for this, as a process of its own."""
 
-    def __init__(self, name: str, folder: Path, command: Callable[[int], Command]) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        command: Callable[[int], Command],
+        core: int | None = None,
+    ) -> None:
         super().__init__(name, folder, 0, 0)
         self._command = command
+        self._core = core
         self._log = folder / f"{name}.log"
         self._started: Started | None = None
 
@@ -217,7 +228,7 @@ class Gateway(Subject):
         """Seconds until the first reply."""
         self.port = free_port()
         begun = time.perf_counter()
-        self._started = Started(*self._command(self.port), self._log)
+        self._started = Started(*self._command(self.port), self._log, self._core)
         self.pid = self._started.pid
         while True:
             try:

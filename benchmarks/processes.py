@@ -13,9 +13,18 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Started:
-    """A program and its children, until it is stopped; what it prints goes to a file."""
+    """A program and its children, until it is stopped; what it prints goes to a file.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    core   the only one that they may use; None for any
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        core: int | None = None,
+    ) -> None:
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -27,6 +36,8 @@ class Started:
                 start_new_session=True,
             )
         self.pid = self._process.pid
+        if core is not None:
+            os.sched_setaffinity(self.pid, {core})  # before it has threads
 
     @property
     def has_ended(self) -> bool:

@@ -128,7 +128,8 @@ class Transport:
         """
         while True:
             connection = address.pool.lend(exchange, self._connect)
-            connection.sock.settimeout(self._total)
+            if connection.sock.gettimeout() != self._total:  # to set it lets other threads run
+                connection.sock.settimeout(self._total)
             response = Response(connection.sock)
             loan = _Loan(address.pool, connection, exchange, response, self._total)
             try:
