@@ -163,9 +163,10 @@ def test_json_that_is_cut_is_no_answer(local_host: Host, model: str) -> None:
 
 
 def test_a_schema_that_it_cannot_hold_to_is_refused(local_host: Host) -> None:
+    by_anchor = {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "string"}}}
     conversation = open_chat(local_host)
     with pytest.raises(RequestRefused) as caught:
-        conversation.say("hi", returns={"$ref": "#/$defs/nowhere"})
+        conversation.say("hi", returns=by_anchor)
     assert "\n" not in caught.value.message
     assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
     assert not caught.value.retryable
