@@ -117,6 +117,9 @@ class HttpRoutes:
     def find(self, method: str, path: str) -> Found | Problem:
         """The route for a request, and what stands in the path for each name."""
         segments = [unquote(segment) for segment in _segments(path)]
+        exact = self._own.exact(method, segments)
+        if exact is not None:
+            return exact, {}
         fitting = self._own.fitting(segments) or self._routes.fitting(segments)
         if not fitting:
             return Problem(404, "not_found", "there is nothing here")
@@ -187,6 +190,13 @@ class _Patterns:
                 self._plain.setdefault(tuple(pattern.segments), []).append(pattern)
             else:
                 self._named.setdefault(len(pattern.segments), []).append(pattern)
+
+    def exact(self, method: str, segments: Sequence[str]) -> HttpRoute | None:
+        """The route of that path, if it has nothing in braces: none comes before it."""
+        for pattern in self._plain.get(tuple(segments), ()):
+            if pattern.route.method == method:
+                return pattern.route
+        return None
 
     def fitting(self, segments: Sequence[str]) -> list[tuple[_Pattern, Mapping[str, str]]]:
         nothing: Mapping[str, str] = {}

@@ -87,7 +87,7 @@ class Exchange:
             self._is_over = True
             self._outbox.close()
             self._shared.bodies.give_back(self._held)
-            self._shared.log(self._line())
+            self._shared.log(self._line)
 
     def interrupt(self, error: GenaiError) -> None:
         """End it with an error, as far as it heeds its limits."""

@@ -102,6 +102,6 @@ class Shared:
             problem = Problem(500, "internal", "this failed; the log of the server says why")
             return form(request.path, request.headers, problem)
 
-    def log(self, line: str) -> None:
+    def log(self, line: Callable[[], str]) -> None:
         if self.settings.log is not None:
-            self.settings.log(line)
+            self.settings.log(line())
