@@ -405,8 +405,11 @@ def test_ten_thousand_requests_of_mixed_faults_leave_nothing_behind(
     done = sum((client.done for client in clients), Counter[str]())
     print(dict(done), warm, after)  # noqa: T201 - how much it was, with `pytest -rP`
     assert done.total() == 10_000
-    # what leaks stays, what the C library keeps comes and goes
-    assert min(after) - warm <= GROWTH
+    for _ in range(5):  # what leaks stays, what the C library keeps comes and goes
+        if min(after) - warm > GROWTH:
+            run(clients, 20 * CLIENTS)
+            after.append(nobody.comes_again())
+    assert min(after) - warm <= GROWTH, (warm, after)
     all_places_are_free(clients, service)
     clients[0].be_answered()
     clients[0].look_around()
