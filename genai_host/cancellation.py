@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from genai_host.api.exchange import Limits
 from genai_host.errors import Cancelled, GenaiError
 
 _log = logging.getLogger(__name__)
@@ -71,6 +72,15 @@ class Cancellation:
     def _forget(self, number: int) -> None:
         with self._lock:
             self._wakers.pop(number, None)
+
+
+def ended_with(limits: Limits) -> GenaiError | None:
+    """The error that limits ended with; None if they have not."""
+    try:
+        limits.check()
+    except GenaiError as error:
+        return error
+    return None
 
 
 class Registration:

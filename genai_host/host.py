@@ -37,13 +37,13 @@ from genai_host.api import (
 )
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
-from genai_host.cancellation import Cancellation
+from genai_host.cancellation import Cancellation, ended_with
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation, MakeRecord
 from genai_host.discovery import Discovery, EntryPoints, Plugins
 from genai_host.driver import Caps
-from genai_host.errors import ConfigurationError, ConversationClosed, GenaiError, StoreError
+from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
@@ -431,7 +431,7 @@ class Host:
             Cancellation(self._closing) as until,
             nullcontext()
             if limits is None
-            else limits.on_cancel(lambda: until.cancel(_why(limits))),
+            else limits.on_cancel(lambda: until.cancel(ended_with(limits))),
         ):
             yield until
 
@@ -540,12 +540,3 @@ class Host:
             rates=self._rates,
             counters=lambda: self._routing.routes(name, "count", provider),
         )
-
-
-def _why(limits: Limits) -> GenaiError | None:
-    """The error that limits ended with; None if they do not say."""
-    try:
-        limits.check()
-    except GenaiError as error:
-        return error
-    return None

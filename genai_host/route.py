@@ -9,7 +9,6 @@ nothing above needs to guard against plugins.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 from collections.abc import Generator, Iterator, Mapping
@@ -36,7 +35,7 @@ from genai_host.api import (
     Vectors,
     Verdict,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.cancellation import Cancellation, ended_with
 from genai_host.errors import (
     DeadlineExceeded,
     GenaiError,
@@ -51,6 +50,7 @@ from genai_host.errors import (
 from genai_host.instance import Attempt
 from genai_host.instances import Instances
 from genai_host.join import Candidate
+from genai_host.keyless import without_keys
 from genai_host.observers import CallReport, Observers
 from genai_host.prices import Prices, cost_of
 from genai_host.raw_replies import RawReplies
@@ -246,7 +246,7 @@ class Route:
                 try:
                     yield attempt
                 except Exception as error:  # noqa: BLE001 - it is raised again
-                    why = _without_keys(_why(error, attempt.limits), attempt)
+                    why = without_keys(_why(error, attempt.limits), attempt.without_keys)
                     raise why from error.__cause__
         except GenaiError as error:
             raise error.located(provider=self.info.provider, model=self.info.model) from (
@@ -354,38 +354,8 @@ def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -
 
 def _why(error: Exception, limits: Cancellation) -> Exception:
     """Being cancelled is why, whatever it looks like below."""
-    try:
-        limits.check()
-    except GenaiError as ended:
-        return error if type(error) is type(ended) else ended
-    return error
-
-
-def _without_keys(error: Exception, attempt: Attempt) -> Exception:
-    """The same error; a service may quote the key in whatever it says, and errors are shown,
-    with what they come from."""
-    seen: list[BaseException] = []
-    left: list[BaseException | None] = [error]
-    while left:
-        each = left.pop()
-        if each is None or each in seen:
-            continue
-        seen.append(each)
-        left += [each.__cause__, each.__context__]
-        each.args = tuple(_shown(value, attempt) for value in each.args)
-        for name, value in vars(each).items():
-            if isinstance(value, (str, bytes)):
-                with contextlib.suppress(AttributeError):
-                    setattr(each, name, _shown(value, attempt))
-    return error
-
-
-def _shown(value: Any, attempt: Attempt) -> Any:
-    if isinstance(value, str):
-        return attempt.without_keys(value)
-    if isinstance(value, bytes):  # which an error of decoding has
-        return attempt.without_keys(value.decode("latin-1")).encode("latin-1")
-    return value
+    ended = ended_with(limits)
+    return error if ended is None or type(error) is type(ended) else ended
 
 
 def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:

@@ -202,6 +202,11 @@ class TestLoading:
     def test_what_is_not_there(self, api: Api, path: str) -> None:
         assert api.post(path, model="nobody").status_code == 404
 
+    @pytest.mark.parametrize("path", ["chat", "generate"])
+    @pytest.mark.parametrize("wrong", [{"format": 7}, {"stream": "yes"}])
+    def test_what_is_wrong(self, api: Api, path: str, wrong: dict[str, Any]) -> None:
+        assert api.post(path, **wrong).status_code == 400
+
 
 class TestErrors:
     @pytest.mark.parametrize("stream", [True, False])

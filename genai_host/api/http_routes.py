@@ -20,7 +20,7 @@ from attrs import field, frozen
 
 from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.validators import ADDRESS, TEXT_BY_NAME, Must
+from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT_BY_NAME, Must
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -218,7 +218,7 @@ class HttpRoute:
         validator=Must("a number of bytes", lambda value: type(value) is int and value >= 0),
         kw_only=True,
     )
-    counts: bool = field(default=True, kw_only=True)
+    counts: bool = field(default=True, validator=BOOLEAN, kw_only=True)
 
     @property
     def key(self) -> str:

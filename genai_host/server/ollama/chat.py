@@ -26,6 +26,8 @@ def chat(request: RouteRequest, host: Host) -> RouteReply:
     body = body_of(request)
     sent, model = model_in(body)
     can = able(host, model)
+    schema = schema_in(body)
+    in_pieces = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(body)
     messages = messages_in(body)
@@ -38,9 +40,9 @@ def chat(request: RouteRequest, host: Host) -> RouteReply:
         model=model,
         messages=messages,
         tools=tools,
-        schema=schema_in(body),
+        schema=schema,
         parameters=parameters,
-        in_pieces=body.flag("stream") is not False,
+        in_pieces=in_pieces,
     )
     return reply(writer, host, asked, request)
 

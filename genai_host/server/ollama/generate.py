@@ -27,6 +27,8 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
     body = body_of(request)
     sent, model = model_in(body)
     can = able(host, model)
+    schema = schema_in(body)
+    in_pieces = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
     refuse_what_is_not_done(
         body, "suffix", "template", "raw", "context", "width", "height", "steps"
@@ -43,8 +45,8 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
             *([Message("system", system)] if system else []),
             Message("user", [*([prompt] if prompt else []), *images]),
         ],
-        schema=schema_in(body),
+        schema=schema,
         parameters=parameters,
-        in_pieces=body.flag("stream") is not False,
+        in_pieces=in_pieces,
     )
     return reply(writer, host, asked, request)
