@@ -105,12 +105,12 @@ class Routing:
         for role, operation in feature.roles.items():
             name = model if role == "main" else others.get(role)
             at = provider if role == "main" else None
-            if name is None and at is None and role in before:
-                named[role] = before[role]
-                continue
-            if name is None and role in feature.optional:
-                continue
             if name is None and at is None:
+                if role in before:
+                    named[role] = before[role]
+                    continue
+                if role in feature.optional and not self._plays_unasked(operation):
+                    continue
                 name = self._usual(operation)
             if name is not None:  # what a record says must not change with the aliases
                 name = self.catalog.meant(name)
@@ -131,6 +131,16 @@ class Routing:
                 kept = tuple(map(self._route, self._resolve(name, provider, operation)))
                 _keep(self._now().found, key, kept)
         return list(kept)
+
+    def _plays_unasked(self, operation: Operation) -> bool:
+        """Whether something plays an optional role where nobody is named for it: who chats is
+        somebody's choice, and to embed and to moderate is a service."""
+        if operation == "chat":
+            return False
+        try:
+            return bool(self._usual(operation) or self.catalog.resolve(None, None, operation))
+        except NoRoute:
+            return False
 
     def _usual(self, operation: Operation) -> str | None:
         """The model that the user has chosen for it, if any."""

@@ -145,7 +145,8 @@ class Feature(Generic[S]):
     respond    answers one turn
     roles      the agents that it prompts, and what each of them is for; `main`
                owns the history
-    optional   the roles that it can do without
+    optional   the roles that it can do without. One that chats is played only by a model that
+               is named for it, others by what there is
     version    changes when `respond` takes other steps than before, so that an
                old record is not replayed with it
     help       one line for lists

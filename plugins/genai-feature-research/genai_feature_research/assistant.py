@@ -1,0 +1,196 @@
+"""The Assistant microservice: the caller sends all state, and gets it back as it is after the
+answer. Nothing is kept here, but entries that the caller wants to name by id.
+
+    assistant = Assistant(host)
+    result = assistant.answer({"input_text": "hi", "conversation_history": frame})
+    result["answer"], result["conversation_history"]
+
+    Assistant.stream → read_request → Host.open → Conversation.stream → _result
+
+Source: Assistant microservice, "Inputs" and "Outputs".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from genai_feature_research.embedding import BATCH
+from genai_feature_research.memory import Added, Memory
+from genai_feature_research.request import AssistantRequest, read_request
+from genai_feature_research.research import KIND
+from genai_feature_research.tables import LENGTH, TEXT, VECTOR
+from genai_host.api import Answer, Detail, Limits
+from genai_host.errors import NotFound
+
+if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
+    from genai_host.events import Event
+    from genai_host.host import Host
+    from genai_host.store.documents import Documents
+
+_COLLECTION = "research.entries"
+
+
+class Assistant:
+    """Answers requests, from many threads at once.
+
+    model      as `Host.open` takes it; None for the default. Requests may name another, by
+               an alias of the host's configuration
+    models     for further roles: `query`, `style`, `embed`, `moderate`
+    settings   of the feature, where a request does not say
+    owner      whose entries are found by id; None for whose the store is
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        model: str | None = None,
+        *,
+        models: Mapping[str, str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        owner: str | None = None,
+    ) -> None:
+        self._host = host
+        self._model = model
+        self._models = models
+        self._settings = settings or {}
+        self._owner = owner
+
+    def answer(self, given: Mapping[str, Any], limits: Limits | None = None) -> dict[str, Any]:
+        """Answer a request.
+
+        given    `input_text`, `conversation_history`, and what else the document has. Tables
+                 are pandas DataFrames, lists of records, or objects of columns
+        limits   end it
+
+        The result has `answer`, `conversation_history`, `search_history` (each of the form that
+        it was given in), `prompt`, `similar_search_results`, `tokens_used` and `warnings`.
+
+        Raises `InvalidData`, with the place, for what is no request; `NotFound` for an entry
+        that is not there; and what keeps the model from answering, as `GenaiError`. Nothing
+        that was given is changed in any case.
+        """
+        events = self.stream(given, limits)
+        while True:
+            try:
+                next(events)
+            except StopIteration as end:
+                result: dict[str, Any] = end.value
+                return result
+
+    def stream(
+        self, given: Mapping[str, Any], limits: Limits | None = None
+    ) -> Generator[Event, None, dict[str, Any]]:
+        """The same, heard as it goes: the events of the host, and in the end the result.
+        Closing it ends the turn."""
+        asked = read_request(given, self._load, self._host.config.aliases, self._settings)
+        conversation = self._host.open(
+            "research",
+            asked.model or self._model,
+            models=self._models,
+            settings=asked.settings,
+            state=asked.memory,
+            record=False,
+            caps=_caps(asked.memory),
+        )
+        leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
+        answer: Answer | None = None
+        with conversation, leaving, closing(conversation.stream(asked.input_text)) as events:
+            for event in events:
+                answer = event.answer or answer
+                yield event
+        assert answer is not None  # the last event of a turn that does not raise
+        return self._result(asked, answer)
+
+    def _result(self, asked: AssistantRequest, answer: Answer) -> dict[str, Any]:
+        said = (asked.input_text, answer.summary)
+        assert answer.adds  # the feature sees to both messages
+        added = Added.in_message(answer.adds[-1])
+        assert added is not None
+        memory = asked.memory.with_(evolve(added, entries=said))
+        behind = next(_behind(answer.details))
+        entries = asked.entries.longer(
+            [{TEXT: text, LENGTH: len(text)} for text in said],
+            memory.entry_vectors,
+            changed=added.entries_from < asked.entries.rows,
+        )
+        facts = asked.facts.longer(
+            [
+                {
+                    "title": fact.title,
+                    "link": fact.link,
+                    TEXT: fact.text,
+                    "query": fact.query,
+                    LENGTH: len(fact.text),
+                }
+                for fact in added.facts
+            ],
+            memory.fact_vectors,
+            changed=added.facts_from < asked.facts.rows,
+        )
+        return {
+            "answer": answer.summary,
+            "conversation_history": self._kept(asked, entries) if asked.keep_entries else entries,
+            "search_history": facts,
+            **{name: behind[name] for name in _BEHIND},
+        }
+
+    def _load(self, ids: Sequence[str], path: str) -> list[Mapping[str, Any]]:
+        rows = []
+        documents = self._documents()
+        for number, id in enumerate(ids):
+            try:
+                rows.append(documents.get(id).value)
+            except (NotFound, ValueError) as error:
+                raise NotFound(f"there is no entry {id[:60]!r}: {path}[{number}]") from error
+        return rows
+
+    def _kept(self, asked: AssistantRequest, entries: Any) -> list[str]:
+        """Ids of all entries; those that had none are kept now."""
+        known = asked.entry_ids or ()
+        rows = _rows(entries)[len(known) :]
+        documents = self._documents()
+        new = []
+        for row in rows:
+            id = f"entry_{secrets.token_hex(12)}"
+            documents.put(id, {name: row[name] for name in (TEXT, LENGTH, VECTOR)}, expect=0)
+            new.append(id)
+        return [*known, *new]
+
+    def _documents(self) -> Documents:
+        return self._host.kept(self._owner).documents(_COLLECTION)
+
+
+_BEHIND = ("prompt", "similar_search_results", "tokens_used", "warnings")
+
+
+def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
+    return (each.data for each in details if each.kind == KIND)
+
+
+def _rows(entries: Any) -> list[Mapping[str, Any]]:
+    """Of a table of any form."""
+    if isinstance(entries, list):
+        return entries
+    if hasattr(entries, "to_dict"):
+        rows: list[Mapping[str, Any]] = entries.to_dict("records")
+        return rows
+    columns = {
+        name: list(values.values()) if isinstance(values, Mapping) else values
+        for name, values in entries.items()
+    }
+    count = len(columns[TEXT])
+    return [{name: values[row] for name, values in columns.items()} for row in range(count)]
+
+
+def _caps(memory: Memory) -> Any:
+    """As for any turn; tables may have to be embedded anew, a batch in a call."""
+    from genai_host import Caps
+
+    usual = Caps()
+    calls = (len(memory.entries) + len(memory.facts)) // BATCH
+    return Caps(round_trips=usual.round_trips + calls, steps=usual.steps + calls)

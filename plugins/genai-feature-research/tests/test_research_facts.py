@@ -1,0 +1,222 @@
+"""Items 5, 6, 9 and 11: pages, searches, and which of what is found the model is shown."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from genai_feature_research.passages import MOST, SIZE, passages
+from hypothesis import given
+from hypothesis import strategies as st
+from research_engine import Scene, facts, result
+
+A, B = "https://example.org/a", "https://example.org/b"
+DEAD = "https://example.org/dead"
+
+
+@pytest.fixture
+def scene(make_host: MakeHost) -> Scene:
+    made = Scene(make_host)
+    made.engine.pages[B] = "Page b says that lakes stand still."
+    return made
+
+
+def test_item_5_both_pages_are_read(scene: Scene) -> None:
+    given = scene.ask(specify_sources=f"{A}, {B}", answer_with_search=False)
+    assert sorted(scene.engine.read) == [A, B]
+    assert [row["link"] for row in given["search_history"]] == [A, B]
+    assert "Page a says" in given["prompt"]
+    assert "Page b says" in given["prompt"]
+    assert not scene.engine.queries
+
+
+def test_item_5_a_page_that_was_read_is_not_read_again(scene: Scene) -> None:
+    first = scene.ask(specify_sources=A, answer_with_search=False)
+    again = scene.ask(
+        specify_sources=A, answer_with_search=False, search_history=first["search_history"]
+    )
+    assert scene.engine.read == [A]
+    assert "Page a says" in again["prompt"]
+    assert again["search_history"] == first["search_history"]
+
+
+def test_item_5_a_page_of_the_callers_own_facts_is_not_read(scene: Scene) -> None:
+    known = facts("Rivers are wet.")
+    link = known[0]["link"]
+    given = scene.ask(specify_sources=link, search_history=known, answer_with_search=False)
+    assert scene.engine.read == []
+    assert "Rivers are wet." in given["prompt"]
+
+
+def test_item_5_a_page_that_a_search_named_is_read_all_the_same(scene: Scene) -> None:
+    scene.engine.results = lambda query: [result("A snippet of it.", A)]
+    first = scene.ask()
+    scene.ask(specify_sources=A, search_history=first["search_history"])
+    assert scene.engine.read == [A]
+
+
+def test_item_5_a_dead_link_does_not_lose_the_other(scene: Scene) -> None:
+    given = scene.ask(specify_sources=f"{DEAD}, {A}", answer_with_search=False)
+    assert "Page a says" in given["prompt"]
+    assert any(DEAD in each for each in given["warnings"])
+
+
+def test_item_5_pages_and_searches_are_looked_for_at_once(scene: Scene) -> None:
+    together = threading.Barrier(3, timeout=60)
+    read = scene.engine.pages
+
+    class Pages(dict[str, str]):
+        def __contains__(self, link: object) -> bool:
+            together.wait()
+            return link in read
+
+        def __getitem__(self, link: str) -> str:
+            return read[link]
+
+    def results(query: str) -> list[Any]:
+        together.wait()
+        return []
+
+    scene.engine.pages = Pages()
+    scene.engine.results = results
+    given = scene.ask(
+        specify_sources=f"{A}, {B}", additional_searches=["water"], answer_with_search=False
+    )
+    assert "Page a says" in given["prompt"]
+
+
+def test_item_5_a_long_page_becomes_passages(scene: Scene) -> None:
+    scene.engine.pages[A] = "\n\n".join(f"Paragraph {n}. " + "word " * 150 for n in range(20))
+    given = scene.ask("Paragraph 7", specify_sources=A, answer_with_search=False, num_of_excerpts=2)
+    rows = given["search_history"]
+    assert len(rows) == 20
+    assert all(row["link"] == A and row["query"] == A for row in rows)
+    assert "Paragraph 7." in given["prompt"]
+    assert given["prompt"].count("Paragraph ") - 1 <= 3
+
+
+def test_item_6_repeating_a_search_uses_what_is_stored(scene: Scene) -> None:
+    first = scene.ask("Where do rivers run to?", additional_searches=["water"])
+    assert [query for query, *_ in scene.engine.queries] == ["water", "a query of the model"]
+    known = first["search_history"]
+    scene.engine.queries.clear()
+    prompts = len(scene.model.prompts)
+
+    again = scene.ask(
+        "where do  rivers run to?", additional_searches=["Water"], search_history=known
+    )
+    assert scene.engine.queries == []
+    assert len(scene.model.prompts) == prompts + 1, "nor is a query written"
+    assert again["search_history"] == known
+    assert "All about water" in again["prompt"]
+
+
+@pytest.mark.parametrize("text", ["Where do rivers run to?", "a query of the model"])
+def test_item_6_both_the_original_and_the_generated_query_are_kept(scene: Scene, text: str) -> None:
+    known = scene.ask("Where do rivers run to?")["search_history"]
+    scene.engine.queries.clear()
+    scene.ask(
+        "Anything", additional_searches=[text], search_history=known, answer_with_search=False
+    )
+    assert scene.engine.queries == []
+
+
+def test_item_9_num_of_excerpts_is_a_maximum(scene: Scene) -> None:
+    scene.engine.results = lambda query: [result(f"Fact {n} of rivers.") for n in range(8)]
+    for most, shown in ((0, 0), (3, 3), (50, 8)):
+        found = scene.ask(num_of_excerpts=most)["similar_search_results"]
+        assert found.count("    Fact") == shown
+
+
+def test_item_9_duplicate_text_appears_once(scene: Scene) -> None:
+    scene.engine.results = lambda query: [
+        result("Rivers run to the sea.", "https://one.example"),
+        result("Rivers  run to the SEA.", "https://two.example"),
+        result("Lakes do not."),
+    ]
+    found = scene.ask(additional_searches=["more"])["similar_search_results"]
+    assert found.lower().count("to the sea.") == 1
+    assert found.count("[") == 2
+
+
+def test_item_9_the_most_alike_are_shown_first(scene: Scene) -> None:
+    scene.engine.results = lambda query: [
+        result("Bread is baked."),
+        result("Where do rivers run to? To the sea."),
+        result("Cheese is milk."),
+    ]
+    found = scene.ask("Where do rivers run to?", num_of_excerpts=1)["similar_search_results"]
+    assert "To the sea." in found
+
+
+def test_item_3_with_consult_search_history_all_that_is_known_counts(scene: Scene) -> None:
+    known = facts("Where rivers run to: the sea.", "Bread is baked.")
+    scene.engine.results = lambda query: [result("Rivers run to lakes, too.")]
+    both = scene.ask(search_history=known, num_of_excerpts=2)
+    assert "the sea" in both["similar_search_results"]
+    assert "lakes, too" in both["similar_search_results"]
+
+    alone = scene.ask(search_history=known, consult_search_history=False)
+    assert "the sea" not in alone["similar_search_results"]
+    assert "lakes, too" in alone["similar_search_results"]
+    assert len(alone["search_history"]) == 3, "it comes back all the same"
+
+
+def test_item_3_without_searches_nothing_is_searched_for(scene: Scene) -> None:
+    given = scene.ask(answer_with_search=False, search_history=facts("Rivers are wet."))
+    assert scene.engine.queries == []
+    assert "Rivers are wet." in given["prompt"]
+
+
+def test_item_11_without_a_search_tool_there_is_an_answer_and_a_warning(scene: Scene) -> None:
+    assistant = scene.assistant(settings={"search": ["nobody__search"]})
+    given = assistant.answer({"input_text": "hi"})
+    assert given["answer"] == "The answer."
+    assert any("nobody__search" in each for each in given["warnings"])
+
+
+def test_item_11_the_first_search_tool_that_there_is_searches(scene: Scene) -> None:
+    assistant = scene.assistant(settings={"search": ["nobody__search", "engine__search"]})
+    assert assistant.answer({"input_text": "hi"})["warnings"] == []
+    assert scene.engine.queries
+
+
+def test_item_11_what_does_not_moderate_is_not_taken_for_a_moderator(scene: Scene) -> None:
+    given = scene.assistant(models={"moderate": "fake-moderate"}).answer(
+        {"input_text": "hi", "settings": {"moderate": True}}
+    )
+    assert given["answer"] == "The answer."
+
+
+HOSTILE = [
+    "no json",
+    "{}",
+    "[7]",
+    '[{"title": 1, "link": "", "text": ""}]',
+    "[" * 10_000,
+    '[{"title": null}]',
+]
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_what_a_hostile_engine_says_is_a_warning(scene: Scene, said: str) -> None:
+    scene.engine.says = said
+    given = scene.ask()
+    assert given["answer"] == "The answer."
+    assert len(given["warnings"]) == 1
+
+
+@given(st.text(max_size=5000))
+def test_passages_are_short_and_lose_no_words(text: str) -> None:
+    found = passages(text)
+    assert all(each.strip() and len(each) <= SIZE for each in found)
+    assert len(found) <= MOST
+    if len(text) < SIZE:
+        assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_passages_of_one_endless_word() -> None:
+    assert [len(each) for each in passages("a" * 2500)] == [1000, 1000, 500]
+    assert len(passages("a" * 10**6)) == MOST

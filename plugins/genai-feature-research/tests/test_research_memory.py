@@ -1,0 +1,158 @@
+"""A conversation that the host keeps: what is remembered is in its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from genai_feature_research.memory import Added, memory_of
+from research_engine import Scene, result
+
+from genai_host.api import Message, Opaque, Text
+from genai_host.errors import Unavailable
+
+
+@pytest.fixture
+def scene(make_host: MakeHost) -> Scene:
+    return Scene(make_host)
+
+
+def opened(scene: Scene, **given: Any) -> Any:
+    models = {**scene.roles, **given.pop("models", {})}
+    return scene.host.open("research", "fake", models=models, settings={**scene.settings, **given})
+
+
+def test_what_was_found_is_found_again_in_a_later_turn(scene: Scene) -> None:
+    conversation = opened(scene)
+    conversation.say("Where do rivers run to?")
+    scene.query = "another query"
+    conversation.say("Something else")
+    scene.engine.queries.clear()
+    conversation.say("Where do rivers run to?")
+    assert scene.engine.queries == []
+    memory = memory_of(conversation.history)
+    assert len(memory.entries) == 6
+    assert memory.entry_vectors.missing() == []
+    assert len(memory.facts) == 2
+    assert memory.fact_vectors.missing() == []
+
+
+def test_what_was_said_before_is_shown_where_it_matters(scene: Scene) -> None:
+    conversation = opened(scene, answer_with_search=False)
+    for said in ("Do rivers run uphill?", *(f"Filler {n}" for n in range(8)), "Do rivers freeze?"):
+        conversation.say(said)
+    assert "- Do rivers run uphill?" in scene.prompts()[-1]
+
+
+def test_a_turn_that_is_taken_back_is_forgotten(scene: Scene) -> None:
+    conversation = opened(scene)
+    conversation.say("Where do rivers run to?")
+    conversation.undo()
+    assert memory_of(conversation.history).facts == ()
+    conversation.say("Where do rivers run to?")
+    assert len(scene.engine.queries) == 2
+
+
+def test_a_model_that_is_out_changes_nothing(scene: Scene) -> None:
+    conversation = opened(scene)
+    conversation.say("One")
+    before = conversation.history
+    scene.model.faults = {scene.model.calls + 1: Unavailable("out")}
+    with pytest.raises(Unavailable):
+        conversation.say("Two")
+    assert conversation.history == before
+
+
+def test_it_grows_by_as_much_with_each_turn(scene: Scene) -> None:
+    conversation = opened(scene)
+    scene.engine.results = lambda query: [result(f"Found by {len(scene.engine.queries)}.")]
+    sizes = []
+    for number in range(12):
+        scene.query = f"query {number:02}"
+        conversation.say(f"Question {number:02}")
+        part = next(p for p in conversation.history[-1].content if isinstance(p, Opaque))
+        sizes.append(len(str(part.data)))
+    assert max(sizes[2:]) - min(sizes[2:]) < 40
+    assert sum(len(texts) for texts in scene.words.embedded) == 12 * 4
+
+
+def test_vectors_of_another_embedder_are_made_anew_once(scene: Scene) -> None:
+    conversation = opened(scene)
+    conversation.say("Where do rivers run to?")
+    history = conversation.history
+    other = scene.host.open(
+        "research",
+        "fake",
+        models={"embed": "words-16"},
+        settings=scene.settings,
+        history=history,
+    )
+    first = other.say("And lakes?")
+    assert len(first.data["warnings"]) == 2
+    memory = memory_of(other.history)
+    assert memory.entry_vectors.size == memory.fact_vectors.size == 16
+    assert memory.entry_vectors.missing() == memory.fact_vectors.missing() == []
+    assert other.say("And seas?").data["warnings"] == []
+
+
+def test_a_history_of_another_feature_is_remembered(scene: Scene) -> None:
+    history = [Message("user", "Do rivers run uphill?"), Message("assistant", "No.")]
+    conversation = scene.host.open(
+        "research", "fake", models=scene.roles, settings=scene.settings, history=history
+    )
+    answer = conversation.say("Do rivers run uphill?")
+    assert answer.data["warnings"] == []
+    assert memory_of(conversation.history).entry_vectors.missing() == []
+
+
+BROKEN: list[Any] = [
+    None,
+    {},
+    {"entries_from": -1},
+    {
+        "entries_from": 0,
+        "entry_vectors": "AAAA",
+        "entry_size": 64,
+        "facts": [],
+        "facts_from": 0,
+        "fact_vectors": "",
+        "fact_size": 0,
+    },
+    {
+        "entries_from": 0,
+        "entry_vectors": "",
+        "entry_size": 0,
+        "facts": [["a", "b"]],
+        "facts_from": 0,
+        "fact_vectors": "",
+        "fact_size": 0,
+    },
+]
+
+
+@pytest.mark.parametrize("data", BROKEN)
+def test_what_cannot_be_read_is_as_if_it_were_not_there(scene: Scene, data: Any) -> None:
+    message = Message("assistant", [Text("No."), Opaque("research", data)])
+    assert Added.in_message(message) is None
+    history = [Message("user", "Hm?"), message]
+    conversation = scene.host.open(
+        "research", "fake", models=scene.roles, settings=scene.settings, history=history
+    )
+    assert conversation.say("Go on").summary == "The answer."
+
+
+def test_a_model_is_not_sent_what_is_remembered(scene: Scene) -> None:
+    conversation = opened(scene)
+    conversation.say("One")
+    conversation.say("Two")
+    for heard in scene.model.prompts:
+        assert all(isinstance(part, Text) for each in heard.messages for part in each.content)
+
+
+def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
+    scene.says = '{"to": "the sea"}'
+    schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+    for passes in (False, True):
+        conversation = opened(scene, style_pass=passes)
+        assert conversation.say("Where to?", returns=schema).data == {"to": "the sea"}

@@ -1,0 +1,50 @@
+"""Item 1: penalties that a model does not take."""
+
+from __future__ import annotations
+
+import pytest
+from fixtures import MakeHost
+from research_engine import Scene
+
+from genai_host.api import Model
+from genai_host.errors import InvalidParameter
+from genai_host.testing import MadePlugin
+
+LACKING = MadePlugin(
+    models=[
+        Model(
+            "lacking",
+            dialects=["plain"],
+            parameters={"presence_penalty": False, "max_tokens": False, "temperature": False},
+            at={"fake": "fake"},
+        )
+    ]
+)
+
+
+@pytest.fixture
+def scene(make_host: MakeHost) -> Scene:
+    return Scene(make_host, lacking=LACKING)
+
+
+def test_item_1_a_penalty_on_a_model_without_it_warns(scene: Scene) -> None:
+    given = scene.ask(
+        model="lacking", presence_penalty=0.5, frequency_penalty=0.25, style_pass=True
+    )
+    assert given["answer"] == "The answer."
+    assert [each for each in given["warnings"] if "presence_penalty" in each] == given["warnings"]
+    assert len(given["warnings"]) == 1
+    assert [dict(heard.parameters) for heard in scene.model.prompts] == [
+        {},
+        {"frequency_penalty": 0.25},
+        {"frequency_penalty": 0.25},
+    ]
+
+
+def test_item_1_a_penalty_of_zero_on_a_model_without_it_does_not_warn(scene: Scene) -> None:
+    assert scene.ask(model="lacking", presence_penalty=0)["warnings"] == []
+
+
+def test_item_1_another_parameter_on_a_model_without_it_is_an_error(scene: Scene) -> None:
+    with pytest.raises(InvalidParameter, match="temperature"):
+        scene.ask(model="lacking", temperature=0.5)
