@@ -34,10 +34,11 @@ class Fact:
     text: str
     query: str
 
-    @property
-    def queries(self) -> list[str]:
-        """As they are compared."""
-        return [plain(each) for each in self.query.splitlines()]
+    def is_found_with(self, query: str) -> bool:
+        """Whether it was found with a query, which is `plain`."""
+        if "\n" not in self.query:
+            return plain(self.query) == query
+        return any(plain(each) == query for each in self.query.split("\n"))
 
 
 @frozen(eq=False)

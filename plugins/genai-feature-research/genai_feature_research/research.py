@@ -11,7 +11,8 @@ Source: Assistant microservice; the host's part, such as who searches, is its ow
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import heapq
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -74,6 +75,7 @@ _QUERY_TOKENS = 100  # enough for a query, and not for a model that rambles
 _SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 
+_Rank = tuple[float, ...]
 Steps = Generator[Step[Any], Any, Any]
 
 
@@ -166,9 +168,11 @@ class Research:
         if not self._question:
             return []
         likeness = memory.entry_vectors.likeness(self._question)
+        # of those that are as alike, the newest
+        ranked: list[_Rank] = [(-alike, -row) for row, alike in enumerate(likeness) if alike >= -1]
         texts: dict[str, None] = {}
-        for row in _best(likeness):
-            texts[memory.entries[row]] = None
+        for _, row in _in_order(ranked):
+            texts[memory.entries[-int(row)]] = None
             if len(texts) == SIMILAR:
                 break
         return list(texts)
@@ -234,17 +238,18 @@ class Research:
         memory = self._memory
         of_now = {(fact.link, fact.text): place for place, fact in reversed([*enumerate(now)])}
         likeness = memory.fact_vectors.likeness(self._question) if self._question else ()
-        ranked = []
+        ranked: list[_Rank] = []
         for row, fact in enumerate(memory.facts):
             place = of_now.get((fact.link, fact.text))
             if place is None and not settings.consult_search_history:
                 continue
             alike = likeness[row] if likeness else 0.0
-            ranked.append((-alike, len(now) if place is None else place, -row, fact))
+            ranked.append((-alike, len(now) if place is None else place, -row))
         chosen: dict[str, Fact] = {}
-        for *_, fact in sorted(ranked, key=lambda each: each[:3]):
+        for *_, row in _in_order(ranked):
             if len(chosen) == settings.num_of_excerpts:
                 break
+            fact = memory.facts[-int(row)]
             chosen.setdefault(plain(fact.text), fact)
         return list(chosen.values())
 
@@ -352,10 +357,11 @@ class Research:
             self._warnings.append(warning)
 
 
-def _best(likeness: Sequence[float]) -> list[int]:
-    """Rows that have a vector, the most alike first, of equal ones the newest."""
-    rows = [row for row, alike in enumerate(likeness) if alike >= -1]
-    return sorted(rows, key=lambda row: (-likeness[row], -row))
+def _in_order(values: list[_Rank]) -> Iterator[_Rank]:
+    """The smallest first: few of many, so that they are sorted as far as anybody asks."""
+    heapq.heapify(values)
+    while values:
+        yield heapq.heappop(values)
 
 
 def _text_of(completion: Completion) -> str:

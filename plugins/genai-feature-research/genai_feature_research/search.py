@@ -10,7 +10,6 @@ A search tool takes `query`, `region` and `limit`, and gives a JSON list of `tit
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 from attrs import frozen
@@ -94,22 +93,16 @@ class Search:
         return bool(self._stored(query(text)))
 
     def _stored(self, wanted: Wanted) -> list[Fact]:
-        facts = self._by_key.get((wanted.kind, _key(wanted)), ())
+        # no index is kept: a table may be long, and a turn looks for little
+        if wanted.kind == "query":
+            key = plain(wanted.what)
+            return [fact for fact in self._known if fact.is_found_with(key)]
         # what a search gave of a page is not the page
         return [
             fact
-            for fact in facts
-            if wanted.kind == "query" or fact.query in (fact.link, fact.title)
+            for fact in self._known
+            if fact.link == wanted.what and fact.query in (fact.link, fact.title)
         ]
-
-    @cached_property
-    def _by_key(self) -> dict[tuple[str, str], list[Fact]]:
-        found: dict[tuple[str, str], list[Fact]] = {}
-        for fact in self._known:
-            keys = dict.fromkeys(("query", each) for each in fact.queries)
-            for key in (*keys, ("page", fact.link)):
-                found.setdefault(key, []).append(fact)
-        return found
 
     def _call_for(self, wanted: Wanted, id: str) -> Generator[Step[Any], Any, ToolCall | None]:
         if self._offered is None:
@@ -145,10 +138,6 @@ class Search:
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
-
-
-def _key(wanted: Wanted) -> str:
-    return plain(wanted.what) if wanted.kind == "query" else wanted.what
 
 
 _DOES = {"page": "reads pages", "query": "searches"}

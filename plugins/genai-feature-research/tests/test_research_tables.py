@@ -38,7 +38,7 @@ def frame(rows: list[dict[str, Any]]) -> Any:
 
 def rows_of(table: Any) -> list[dict[str, Any]]:
     if isinstance(table, pd.DataFrame):
-        return table.to_dict("records")
+        return [{str(name): each for name, each in row.items()} for row in table.to_dict("records")]
     if isinstance(table, dict):
         lists = {
             name: list(each.values()) if isinstance(each, dict) else each

@@ -14,6 +14,7 @@ from genai_host.api import Completion, Message, Usage
 from genai_host.errors import (
     ContextOverflow,
     GenerationError,
+    NoRoute,
     RateLimited,
     Unavailable,
     UnexpectedFinish,
@@ -189,6 +190,14 @@ def test_item_7_a_moderator_that_is_out_lets_nothing_pass(scene: Scene) -> None:
     with pytest.raises(Unavailable):
         scene.ask(moderate=True)
     assert not scene.model.prompts
+
+
+def test_item_3_what_nobody_can_moderate_is_not_answered(make_host: MakeHost) -> None:
+    scene = Scene(make_host)
+    scene.host.instances.disable("fake")
+    conversation = scene.host.open("research", "mock", settings={"moderate": True})
+    with pytest.raises(NoRoute, match="moderate"):
+        conversation.say("hi")
 
 
 def test_item_7_a_model_that_says_nothing_or_may_not_is_an_error(scene: Scene) -> None:
