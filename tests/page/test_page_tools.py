@@ -47,6 +47,29 @@ class TestReactions:
         expect(figure.locator("tbody tr").last.locator("td")).to_have_text(["Feb", "2", "3"])
         expect(figure).to_contain_text("Rows were left out")
 
+    def test_sources_and_warnings(self, talking: MakeTalking, visit: Visiting) -> None:
+        there = with_reactions(
+            talking,
+            visit,
+            {
+                "type": "sources",
+                "sources": [
+                    {"number": 2, "title": "Rivers <b>", "link": "https://rivers.example/a"},
+                    {"number": 5, "title": "Mine", "link": "javascript:alert(1)"},
+                ],
+            },
+            {"type": "warnings", "warnings": ["the search failed <i>"]},
+        )
+        listed = there.page.get_by_role("list", name="sources").get_by_role("listitem")
+        expect(listed).to_have_text(["Rivers <b>", "Mine"])
+        expect(listed.first).to_have_attribute("value", "2")
+        expect(listed.first.get_by_role("link")).to_have_attribute(
+            "href", "https://rivers.example/a"
+        )
+        expect(listed.last.get_by_role("link")).to_have_count(0)
+        warned = there.page.get_by_role("list", name="warnings").get_by_role("listitem")
+        expect(warned).to_have_text(["the search failed <i>"])
+
     def test_a_chart_is_drawn_as_one_likes(self, talking: MakeTalking, visit: Visiting) -> None:
         there = with_reactions(talking, visit, CHART)
         figure = there.page.locator("figure")

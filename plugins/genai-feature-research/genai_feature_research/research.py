@@ -171,8 +171,8 @@ class Research:
         # of those that are as alike, the newest
         ranked: list[_Rank] = [(-alike, -row) for row, alike in enumerate(likeness) if alike >= -1]
         texts: dict[str, None] = {}
-        for _, row in _in_order(ranked):
-            texts[memory.entries[-int(row)]] = None
+        for _, at in _in_order(ranked):
+            texts[memory.entries[-int(at)]] = None
             if len(texts) == SIMILAR:
                 break
         return list(texts)
@@ -246,10 +246,10 @@ class Research:
             alike = likeness[row] if likeness else 0.0
             ranked.append((-alike, len(now) if place is None else place, -row))
         chosen: dict[str, Fact] = {}
-        for *_, row in _in_order(ranked):
+        for *_, at in _in_order(ranked):
             if len(chosen) == settings.num_of_excerpts:
                 break
-            fact = memory.facts[-int(row)]
+            fact = memory.facts[-int(at)]
             chosen.setdefault(plain(fact.text), fact)
         return list(chosen.values())
 

@@ -39,6 +39,9 @@ const VIEWS = {
   writeback: (reaction) => line("To be written back:", reaction.message),
   confirmation: confirmation,
   "api-call": apiCall,
+  sources,
+  warnings: (reaction) =>
+    h("ul", { class: "reaction", "aria-label": "warnings" }, ...reaction.warnings.slice(0, MOST).map((each) => h("li", {}, ...shown(each)))),
   "change-display-type": (reaction, turn, figures) => {
     figures.at(-1)?.show(reaction["display-type"]);
     return figures.length ? null : line("To be shown as:", reaction["display-type"]);
@@ -173,6 +176,13 @@ function confirmation(reaction, turn) {
       ...options.slice(0, 20).map(([name, value]) => choose(typeof value === "string" ? value : name)),
     ),
   );
+}
+
+/** Where an answer is from: what its numbers in brackets stand for. */
+function sources(reaction) {
+  const of = ({ number, title, link: address }) =>
+    h("li", { value: number }, link(address, shown(title || address)));
+  return h("ol", { class: "reaction", "aria-label": "sources" }, ...reaction.sources.slice(0, MOST).map(of));
 }
 
 const textOf = (value) => (typeof value === "string" ? value : JSON.stringify(value));
