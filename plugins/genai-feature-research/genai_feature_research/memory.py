@@ -128,7 +128,7 @@ def memory_of(history: Iterable[Message]) -> Memory:
     facts: list[Fact] = []
     pieces: list[Added] = []
     for message in history:
-        if message.role in ("user", "assistant") and message.text:
+        if message.role in ("user", "assistant"):
             entries.append(message.text)
         added = Added.in_message(message)
         if added is not None:

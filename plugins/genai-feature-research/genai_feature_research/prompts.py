@@ -26,6 +26,7 @@ TOO_MUCH = (
     "I have found more than I can read at once. Could you ask for less, or let me use fewer "
     "excerpts?"
 )
+NOTHING_LEFT = "I have found nothing that I could say with certainty."
 FLAGGED = "I am sorry, but I can't help with that."
 
 
@@ -87,6 +88,7 @@ class AnswerPrompt:
         turns = [
             f"{speakers[place % 2]}: {entry}"
             for place, entry in zip(range(len(self.latest) - 1, -1, -1), self.latest, strict=True)
+            if entry.strip()
         ]
         parts.append("\n".join(["The conversation:", *turns, f"User: {self.said}", f"{name}:"]))
         return "\n\n".join(parts)
@@ -104,7 +106,7 @@ class AnswerPrompt:
 
 def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
     """What asks for a query."""
-    before = "\n".join(f"- {textwrap.shorten(each, 500)}" for each in latest)
+    before = "\n".join(f"- {textwrap.shorten(each, 500)}" for each in latest if each.strip())
     context = f"What was said before:\n{before}\n\n" if before else ""
     return [
         Message(

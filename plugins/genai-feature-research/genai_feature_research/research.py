@@ -23,6 +23,7 @@ from genai_feature_research.memory import Added, Fact, Memory, memory_of, plain
 from genai_feature_research.prompts import (
     FLAGGED,
     LATEST,
+    NOTHING_LEFT,
     TOO_LONG,
     TOO_MUCH,
     AnswerPrompt,
@@ -139,11 +140,13 @@ class Research:
             written = yield from self._write(prompt)
         except ContextOverflow:
             return (yield from self._end(TOO_MUCH, prompt))
+        if self._schema is not None:  # what is data has its own form
+            return (yield from self._end(written, prompt))
         found = cited(written, prompt.text, len(facts))
         if found.left_out:
             what = line(", ".join(found.left_out))[:500]
             self._warn(f"left out of the answer, as nothing that was found has it: {what}")
-        return (yield from self._end(found.text, prompt, found))
+        return (yield from self._end(found.text.strip() or NOTHING_LEFT, prompt, found))
 
     def _refusal(self) -> Steps:
         """What is said instead of an answer; empty if there is to be one."""
@@ -343,7 +346,7 @@ class Research:
         before, memory = self._before, self._memory
         rows = len(memory.entries)
         vectors = memory.entry_vectors.longer(2)
-        if new and len(new[0]) in (self._size, 0):
+        if new:
             vectors = vectors.filled([rows, rows + 1], new)
         return Added(
             (self._said, text),

@@ -8,6 +8,7 @@ import pytest
 from fixtures import MakeHost
 from genai_feature_research import text_views
 from genai_feature_research.citations import cited
+from genai_feature_research.prompts import NOTHING_LEFT
 from hypothesis import given
 from hypothesis import strategies as st
 from research_engine import Scene, result
@@ -54,6 +55,12 @@ def test_no_number_and_no_address_is_left_that_was_not_there(answer: str) -> Non
     assert all(int(each) in (1, 2) for each in re.findall(r"\[(\d{1,4})\](?!\(|\w)", plain))
 
 
+def test_an_answer_that_has_nothing_left_says_so(make_host: MakeHost) -> None:
+    scene = Scene(make_host)
+    scene.says = " [7] "
+    assert scene.ask()["answer"] == NOTHING_LEFT
+
+
 def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> None:
     scene = Scene(make_host)
     scene.engine.results = lambda query: [
@@ -62,7 +69,7 @@ def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> No
     scene.says = "To the sea [1], and up [4]; see https://evil.example/?q=secret"
     conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
     answer = conversation.say("Where do rivers run to?")
-    assert answer.summary == "To the sea [1], and up; see "
+    assert answer.summary == "To the sea [1], and up; see"
     assert answer.data["sources"] == [
         {"number": 1, "title": "Rivers", "link": "https://rivers.example"}
     ]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fixtures import MakeHost
 from genai_feature_research.memory import Added, memory_of
-from research_engine import Scene, result
+from research_engine import Scene, entries, result
 
-from genai_host.api import Message, Opaque, Text
+from genai_host.api import Image, Message, Opaque, Text
 from genai_host.errors import Unavailable
 
 
@@ -106,6 +106,17 @@ def test_a_history_of_another_feature_is_remembered(scene: Scene) -> None:
     assert memory_of(conversation.history).entry_vectors.missing() == []
 
 
+def test_a_message_without_a_text_leaves_vectors_where_they_belong(scene: Scene) -> None:
+    conversation = opened(scene, answer_with_search=False)
+    conversation.say("Do rivers run uphill?")
+    conversation.say(Image(b"\x89PNG", "image/png"))
+    conversation.say("Do rivers freeze?")
+    memory = memory_of(conversation.history)
+    assert memory.entry_vectors.missing() == [2]
+    assert memory.entries[4] == "Do rivers freeze?"
+    assert memory.entry_vectors.row(4) == entries("Do rivers freeze?")[0]["ada_search"]
+
+
 BROKEN: list[Any] = [
     None,
     {},
@@ -151,8 +162,8 @@ def test_a_model_is_not_sent_what_is_remembered(scene: Scene) -> None:
 
 
 def test_an_answer_in_a_form_that_was_asked_for(scene: Scene) -> None:
-    scene.says = '{"to": "the sea"}'
+    scene.says = '{"to": "the sea", "at": [7]}'
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     for passes in (False, True):
         conversation = opened(scene, style_pass=passes)
-        assert conversation.say("Where to?", returns=schema).data == {"to": "the sea"}
+        assert conversation.say("Where to?", returns=schema).data == {"to": "the sea", "at": [7]}
