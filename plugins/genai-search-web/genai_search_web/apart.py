@@ -30,8 +30,9 @@ from genai_host.errors import (
 )
 from genai_search_web.results import Found, sound
 
-MOST_MEMORY = 2 * 2**30
-"""Bytes of addresses, most of which are never used: threads take some each."""
+MOST_MEMORY = 2**30
+"""Bytes beside what the process has when it begins; most are addresses that are never used,
+which each thread takes some of."""
 
 MOST_SECONDS = 60
 """Of computing."""
@@ -62,6 +63,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: Limits) -> list[
     limits.check()
     if not sys.executable or getattr(sys, "frozen", False):
         raise ConfigurationError("there is no Python here to search with")
+    given = {**asked, "engine": engine, "memory": MOST_MEMORY}
     process = subprocess.Popen(
         [sys.executable, "-c", _MAIN],
         stdin=subprocess.PIPE,
@@ -71,7 +73,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: Limits) -> list[
     )
     with process, limits.on_cancel(process.kill):
         try:
-            said, _ = process.communicate(json.dumps({**asked, "engine": engine}).encode())
+            said, _ = process.communicate(json.dumps(given).encode())
         finally:
             process.kill()
     limits.check()
@@ -91,7 +93,7 @@ def _read(said: bytes) -> list[Found]:
 def main() -> None:
     """The process."""
     asked = json.loads(sys.stdin.buffer.readline())
-    _bound()
+    _bound(asked["memory"])
     json.dump(_answer(asked), sys.stdout)
 
 
@@ -119,13 +121,21 @@ def _engine(name: str) -> Callable[[Mapping[str, Any]], Iterable[Found]]:
     return search_searxng
 
 
-def _bound() -> None:
-    """As far as the system can: Windows cannot."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
+def _bound(memory: int) -> None:
+    """More memory than is taken already, and time, where the system has such bounds."""
+    try:
         import resource
+    except ImportError:  # Windows has none: there a process ends with its call alone
+        return
+    for kind, most in (("RLIMIT_AS", _taken() + memory), ("RLIMIT_CPU", MOST_SECONDS)):
+        with contextlib.suppress(ValueError, OSError):  # a lower one holds already
+            resource.setrlimit(getattr(resource, kind), (most, most))
 
-        for kind, most in (
-            (resource.RLIMIT_AS, MOST_MEMORY),
-            (resource.RLIMIT_CPU, MOST_SECONDS),
-        ):
-            resource.setrlimit(kind, (most, most))
+
+def _taken() -> int:
+    """Bytes of addresses that this process has; a usual number where nobody says."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as stream:
+            return int(stream.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 2**30

@@ -164,4 +164,4 @@ def _noting_failure(
 def _line(error: Exception) -> str:
     """What a failure says of itself, in one line, without what is wrapped around it."""
     text = " ".join(str(error).split())
-    return text.rpartition(" > ")[2].rstrip("')\"")
+    return text.rpartition(" > ")[2].removesuffix("')").removesuffix('")')
