@@ -105,6 +105,8 @@ class _Page:
         except requests.Timeout:
             raise self._late() from None
         except (requests.RequestException, ValueError) as error:
+            if _is_late(error):
+                raise self._late() from None
             raise Unavailable(f"SearXNG at {self._host} cannot be reached{_why(error)}") from None
 
     def _parameters(self) -> dict[str, str | int]:
@@ -190,6 +192,13 @@ def _check_engines(unresponsive: Any) -> None:
     pairs = [each for each in unresponsive if isinstance(each, list) and len(each) > 1]
     whys = [f"{plain(each[0], 50)}: {plain(each[1], 100)}" for each in pairs[:5]]
     raise Unavailable(f"SearXNG's search engines do not answer ({'; '.join(whys)})")
+
+
+def _is_late(error: Exception) -> bool:
+    """Whether it took too long amid the body: requests calls that a `ConnectionError`."""
+    from urllib3.exceptions import ReadTimeoutError
+
+    return any(isinstance(each, ReadTimeoutError) for each in error.args)
 
 
 def _why(error: Exception) -> str:
