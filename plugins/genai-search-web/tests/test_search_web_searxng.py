@@ -13,14 +13,16 @@ import genai_search_web
 import pytest
 from fixtures import MakeHost
 from genai_search_web.apart import search_apart
-from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES
+from genai_search_web.by_searxng import MOST_BYTES, MOST_PAGES, search
 from genai_search_web.regions import language_of
+from genai_search_web.results import sound, written
 
-from genai_host.api import ToolOutput
+from genai_host import Host
 from genai_host.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    Cancelled,
     DeadlineExceeded,
     GenaiError,
     MalformedReply,
@@ -58,34 +60,30 @@ def service() -> Iterator[FakeService]:
 
 class _Asking:
     @pytest.fixture(autouse=True)
-    def _made(self, make_host: MakeHost, service: FakeService) -> None:
-        self.make = make_host
+    def _made(self, service: FakeService) -> None:
         self.service = service
 
-    def search(self, query: str = "hens", *, given: Any = None, **arguments: Any) -> ToolOutput:
-        settings = {"base_url": f"{self.service.url}/", **(given or {})}
-        config = Config(tools={"searxng": SetConfig(settings)})
-        host = self.make(config=config, web=genai_search_web)
-        return host.call_tool("searxng__search", {"query": query, **arguments})
-
-    def found(self, query: str = "hens", **arguments: Any) -> Any:
-        output = self.search(query, **arguments)
-        assert not output.error, output.text
-        return json.loads(output.text)
-
-    def failed(self, *, seconds: float = 10.0) -> GenaiError:
-        asked = {
-            "base_url": f"http://user:canary-51c9@127.0.0.1:{self.service.port}",
-            "key": "canary-51c9",
+    def asked(self, **given: Any) -> dict[str, Any]:
+        usual = {
+            "base_url": f"http://user:canary-51c9@127.0.0.1:{self.service.port}/",
+            "key": "",
             "categories": "",
             "safesearch": "off",
-            "seconds": seconds,
+            "seconds": 10.0,
             "query": "hens",
             "region": "wt-wt",
             "limit": 10,
         }
+        return {**usual, **given}
+
+    def found(self, query: str = "hens", **given: Any) -> Any:
+        """In this process, which takes less time than one of its own."""
+        asked = self.asked(query=query, **given)
+        return json.loads(written(sound(search(asked)), asked["limit"]))
+
+    def failed(self, **given: Any) -> GenaiError:
         with pytest.raises(GenaiError) as caught:
-            search_apart("searxng", asked, Cancellation())
+            self.found(key="canary-51c9", **given)
         assert "canary" not in f"{caught.value.fields()}{caught.value}"
         return caught.value
 
@@ -96,16 +94,72 @@ class _Asking:
         ]
 
 
-class TestFinding(_Asking):
-    def test_results_have_title_link_and_text(self) -> None:
-        assert self.found() == [
+class TestApart(_Asking):
+    """As a host calls it: in a process of its own."""
+
+    @pytest.fixture
+    def host(self, make_host: MakeHost) -> Host:
+        settings = {"base_url": self.service.url}
+        config = Config(tools={"searxng": SetConfig(settings)})
+        return make_host(config=config, web=genai_search_web)
+
+    def test_results_have_title_link_and_text(self, host: Host) -> None:
+        output = host.call_tool("searxng__search", {"query": "hens"})
+        assert json.loads(output.text) == [
             {"title": "Hens 1", "link": "https://hens.example/1", "text": "lay"},
             {"title": "Hens 2", "link": "https://hens.example/2", "text": "lay"},
         ]
 
+    def test_a_key_of_the_environment_is_sent(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("GENAI_SEARXNG_KEY", "canary-51c9")
+        host.call_tool("searxng__search", {"query": "hens"})
+        assert self.service.requests[0].headers["authorization"] == "Bearer canary-51c9"
+
+    def test_an_error_is_the_same_as_here(self) -> None:
+        self.service.replies = [reply(b"", 403)]
+        with pytest.raises(RequestRefused) as caught:
+            search_apart("searxng", self.asked(), Cancellation())
+        expected = self.failed()
+        assert (str(caught.value), caught.value.hint) == (str(expected), expected.hint)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"query": " "},
+            {"query": "x" * 1001},
+            {"query": "x", "region": "everywhere"},
+            {"query": "x", "region": "us-en&format=html"},
+            {"query": "x", "limit": 0},
+            {"query": "x", "limit": 51},
+        ],
+    )
+    def test_what_cannot_be_asked_is_refused(self, host: Host, arguments: Any) -> None:
+        assert host.call_tool("searxng__search", arguments).error
+        assert self.service.requests == []
+
+    def test_a_call_that_is_cancelled_ends_at_once(self, background: Any) -> None:
+        self.service.replies = [Reply([HANG])]
+        limits = Cancellation()
+        called = background(search_apart, "searxng", self.asked(seconds=300.0), limits)
+        self.service.wait_for_requests(1)
+        limits.cancel()
+        with pytest.raises(Cancelled):
+            called.result(30)
+        self.service.wait_until_closed()
+
+    def test_it_does_not_apply_without_an_address(self, make_host: MakeHost) -> None:
+        host = make_host(web=genai_search_web)
+        offered = [each.name for each in host.toolbox.offered({}, Cancellation())]
+        assert "ddgs__search" in offered
+        assert "searxng__search" not in offered
+
+
+class TestFinding(_Asking):
     def test_it_is_asked_as_its_api_wants_it(self) -> None:
         given = {"categories": "general,science", "safesearch": "on"}
-        self.found("hens & eggs", region="de-de", given=given)
+        self.found("hens & eggs", region="de-de", **given)
         assert self.queries()[0] == {
             "q": "hens & eggs",
             "format": "json",
@@ -116,17 +170,11 @@ class TestFinding(_Asking):
         }
         first = self.service.requests[0]
         assert (first.method, urlsplit(first.path).path) == ("GET", "/search")
-        assert "authorization" not in first.headers
-
-    def test_a_key_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("GENAI_SEARXNG_KEY", "canary-51c9")
-        self.found()
-        assert self.service.requests[0].headers["authorization"] == "Bearer canary-51c9"
 
     def test_keys_of_a_netrc_are_not(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-        self.found()
+        self.found(base_url=self.service.url)
         assert "authorization" not in self.service.requests[0].headers
 
     def test_pages_are_asked_for_until_there_is_enough(self) -> None:
@@ -198,21 +246,14 @@ class TestFinding(_Asking):
             for number in range(50)
         ]
         self.service.replies = [page(*long)]
-        output = self.search(limit=50)
-        assert len(output.text) <= 100_000
-        found = json.loads(output.text)
+        found = self.found(limit=50)
+        assert len(json.dumps(found)) <= 100_000
         assert len(found) > 10
         assert all(len(each["text"]) == 1000 for each in found)
 
     def test_nothing_that_is_found_is_an_empty_list(self) -> None:
         self.service.replies = [page(unresponsive_engines=[])]
         assert self.found() == []
-
-    def test_it_does_not_apply_without_an_address(self, make_host: MakeHost) -> None:
-        host = make_host(web=genai_search_web)
-        offered = [each.name for each in host.toolbox.offered({}, Cancellation())]
-        assert "ddgs__search" in offered
-        assert "searxng__search" not in offered
 
 
 def _another(received: Received) -> Reply:
@@ -288,25 +329,6 @@ class TestOutages(_Asking):
             page(),
         ]
         assert len(self.found()) == 1
-
-    def test_a_call_that_is_cancelled_ends_at_once(self, background: Any) -> None:
-        self.service.replies = [Reply([HANG])]
-        limits = Cancellation()
-        asked = {
-            **dict.fromkeys(("key", "categories"), ""),
-            "base_url": self.service.url,
-            "safesearch": "off",
-            "seconds": 300.0,
-            "query": "hens",
-            "region": "wt-wt",
-            "limit": 10,
-        }
-        called = background(search_apart, "searxng", asked, limits)
-        self.service.wait_for_requests(1)
-        limits.cancel()
-        with pytest.raises(GenaiError):
-            called.result(30)
-        self.service.wait_until_closed()
 
 
 @pytest.mark.parametrize(
