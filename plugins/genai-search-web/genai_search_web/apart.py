@@ -102,12 +102,9 @@ def _answer(asked: Mapping[str, Any]) -> dict[str, Any]:
         found = [*islice(sound(_engine(asked["engine"])(asked)), asked["limit"])]
     except GenaiError as error:
         return {"error": error.code, "message": error.message, "hint": error.hint}
-    except (MemoryError, RecursionError):
-        return {
-            "error": Unavailable.code,
-            "message": "what the search brought is too large",
-            "hint": "",
-        }
+    except Exception as error:  # noqa: BLE001 - of what a library made of what it was sent
+        message = f"what the search brought cannot be read ({type(error).__name__})"
+        return {"error": MalformedReply.code, "message": message, "hint": ""}
     return {"found": found}
 
 

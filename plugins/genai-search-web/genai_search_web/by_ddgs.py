@@ -101,7 +101,12 @@ def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:
 
     class Watched(DDGS):
         def _get_engines(self, category: str, backend: str) -> list[Any]:
-            engines = super()._get_engines(category, backend)
+            try:
+                engines = super()._get_engines(category, backend)
+            except Exception:  # noqa: BLE001 - what is raised may have a proxy's password in it
+                raise ConfigurationError(
+                    "tools.ddgs has a proxy or certificates that cannot be used"
+                ) from None
             for each in engines:
                 _watch(each, outcomes)
             return engines

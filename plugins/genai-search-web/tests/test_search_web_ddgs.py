@@ -132,7 +132,8 @@ class TestOutages(_Asking):
     def test_a_refused_connection_is_said_to_be_one(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]
-        text = self.failed(proxy=f"http://127.0.0.1:{port}")
+        text = self.failed(proxy=f"http://me:canary-51c9@127.0.0.1:{port}")
+        assert "canary" not in text
         assert "no search engine can be reached: mojeek (Connection refused (os error 111))" in text
 
     def test_an_engine_that_is_not_trusted_is_not_believed(self, tmp_path: Path) -> None:
@@ -160,6 +161,11 @@ class TestOutages(_Asking):
     def test_an_engine_that_nobody_knows_is_named(self) -> None:
         text = self.failed(backend="mojeek,alta vista")
         assert "names no search engine: alta vista" in text
+        assert self.engines.asked == []
+
+    @pytest.mark.parametrize("wrong", [{"certificates": "/nowhere.pem"}, {"proxy": "no proxy"}])
+    def test_a_setting_that_cannot_be_used_is_said_to_be_one(self, wrong: Any) -> None:
+        assert "a proxy or certificates that cannot be used" in self.failed(**wrong)
         assert self.engines.asked == []
 
     @pytest.mark.parametrize(

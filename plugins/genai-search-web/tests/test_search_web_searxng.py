@@ -211,7 +211,7 @@ class TestFinding(_Asking):
         assert (found["title"], found["text"]) == ("A&B C [31m", "1 < 2 and 3 < 4")
 
     def test_only_links_into_the_web_are_given_each_once(self) -> None:
-        odd = [
+        odd: list[Any] = [
             "javascript:1",
             "file:///etc/passwd",
             "//x.example",
@@ -227,7 +227,7 @@ class TestFinding(_Asking):
         assert [each["link"] for each in self.found()] == ["https://a.example/"]
 
     def test_wrong_types_are_left_out(self) -> None:
-        odd = [
+        odd: list[Any] = [
             None,
             5,
             "x",
