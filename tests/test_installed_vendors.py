@@ -31,6 +31,7 @@ PROVIDERS: Mapping[str, set[str]] = {
     "genai-vendor-mock": {"mock"},
     "genai-vendor-ollama": {"ollama"},
     "genai-vendor-openai": {"openai", "azure-openai", "openai-compatible"},
+    "genai-vendor-wordlist": {"wordlist"},
 }
 NEEDS = {"genai-vendor-local": ["genai-models-open"]}
 CLAUDE, LLAMA = "claude-haiku-4-5", "llama-3.3-70b"

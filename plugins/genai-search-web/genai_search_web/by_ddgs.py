@@ -1,0 +1,172 @@
+"""Search engines as the library ddgs asks them: it reads the pages that people get.
+
+It says "no results" of engines that have none, that refuse, and that are gone alike; and a
+refusal it drops without a word. What became of each is looked at from within here, so that
+an outage is none for an empty list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from genai_host.errors import (
+    ConfigurationError,
+    DeadlineExceeded,
+    GenaiError,
+    RateLimited,
+    Unavailable,
+)
+from genai_search_web.results import Found
+
+_ANYWHERE = "wt-wt"
+_USUAL = "us-en"
+_REFUSING = (202, 403, 429)
+"""How engines say that they take somebody for a program: DuckDuckGo with 202."""
+
+_BOOKS = ("wikipedia", "grokipedia")
+"""They have one article or none: that says nothing of the web."""
+
+
+class Outcomes:
+    """What became of each engine that was asked.
+
+    statuses   of the last reply of each
+    timed_out  the engines that took too long
+    failures   why others could not be asked
+    """
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, int] = {}
+        self.timed_out: list[str] = []
+        self.failures: dict[str, str] = {}
+
+    def error(self) -> GenaiError | None:
+        """Why nothing was found; None if an engine of the web answered, and has nothing."""
+        asked = {*self.statuses, *self.timed_out, *self.failures}
+        engines = asked.difference(_BOOKS) or asked
+        failed = engines.intersection((*self.timed_out, *self.failures))
+        if any(self.statuses.get(each) == 200 for each in engines - failed):
+            return None
+        names = ", ".join(sorted(engines))
+        if any(self.statuses.get(each) in _REFUSING for each in engines):
+            return RateLimited(
+                f"no search engine answers for now: {names}",
+                hint="wait some minutes, or name others in tools.ddgs.backend",
+            )
+        if engines.intersection(self.timed_out):
+            return DeadlineExceeded(
+                f"no search engine has answered in time: {names}", deadline="first_token"
+            )
+        return Unavailable(f"no search engine can be reached: {names}{self._why(engines)}")
+
+    def _why(self, engines: set[str]) -> str:
+        whys = [self.failures[each] for each in sorted(engines & {*self.failures})]
+        whys += [f"status {self.statuses[each]}" for each in sorted(engines & {*self.statuses})]
+        return f" ({whys[0][:200]})" if whys else ""
+
+
+def search(asked: Mapping[str, Any]) -> Iterator[Found]:
+    """Raises a `GenaiError` where no engine of the web answers."""
+    from ddgs.exceptions import DDGSException
+
+    outcomes = Outcomes()
+    client = _client(asked, outcomes)
+    try:
+        found = client.text(
+            asked["query"],
+            region=asked["region"],
+            safesearch=asked["safesearch"],
+            max_results=asked["limit"],
+            backend=asked["backend"],
+        )
+    except DDGSException:
+        error = outcomes.error()
+        if error is not None:
+            raise error from None
+        return
+    for each in found:
+        yield Found(each.get("title"), each.get("href"), each.get("body"))
+
+
+def _client(asked: Mapping[str, Any], outcomes: Outcomes) -> Any:
+    from ddgs.ddgs import DDGS
+    from ddgs.engines import ENGINES
+    from ddgs.results import BaseResult
+
+    # it takes escapes out of links, and makes a plus of a space: they lead elsewhere then
+    links: Any = BaseResult._normalizers
+    links.pop("href", None)
+    _check(asked["backend"], ENGINES["text"])
+
+    class Watched(DDGS):
+        def _get_engines(self, category: str, backend: str) -> list[Any]:
+            try:
+                engines = super()._get_engines(category, backend)
+            except Exception:  # noqa: BLE001 - what is raised may have a proxy's password in it
+                raise ConfigurationError(
+                    "tools.ddgs has a proxy or certificates that cannot be used"
+                ) from None
+            for each in engines:
+                _watch(each, outcomes)
+            return engines
+
+    return Watched(
+        proxy=asked["proxy"] or None,
+        timeout=asked["seconds"],
+        verify=asked["certificates"] or True,
+    )
+
+
+def _check(backend: str, engines: Mapping[str, Any]) -> None:
+    """It would take all engines where it knows none of those that are named."""
+    names = {name.strip() for name in backend.split(",")}
+    unknown = sorted(names - {*engines, "auto", "all"})
+    if unknown:
+        raise ConfigurationError(
+            f"tools.ddgs.backend names no search engine: {', '.join(unknown)[:200]}",
+            hint=f"auto, or some of {', '.join(sorted(engines))}",
+        )
+
+
+def _watch(engine: Any, outcomes: Outcomes) -> None:
+    """Have an engine tell what becomes of it."""
+    engine.http_client.request = _noting_status(engine.name, engine.http_client.request, outcomes)
+    engine.search = _noting_failure(engine.name, engine.search, outcomes)
+
+
+def _noting_status(
+    name: str, request: Callable[..., Any], outcomes: Outcomes
+) -> Callable[..., Any]:
+    def noting(*arguments: Any, **named: Any) -> Any:
+        reply = request(*arguments, **named)
+        outcomes.statuses[name] = reply.status_code
+        return reply
+
+    return noting
+
+
+def _noting_failure(
+    name: str, search: Callable[..., Any], outcomes: Outcomes
+) -> Callable[..., Any]:
+    from ddgs.exceptions import TimeoutException
+
+    def noting(query: str, *, region: str, **named: Any) -> Any:
+        if name == "wikipedia" and region == _ANYWHERE:
+            region = _USUAL  # it has a language, and none for anywhere
+        try:
+            return search(query, region=region, **named)
+        except TimeoutException:
+            outcomes.timed_out.append(name)
+            raise
+        except Exception as error:
+            outcomes.failures[name] = _line(error)
+            raise
+
+    return noting
+
+
+def _line(error: Exception) -> str:
+    """What a failure says of itself, in one line, without what is wrapped around it."""
+    text = " ".join(str(error).split())
+    return text.rpartition(" > ")[2].removesuffix("')").removesuffix('")')

@@ -1,0 +1,211 @@
+"""A SearXNG, by its JSON API.
+
+Source: SearXNG, "Search API" (docs.searxng.org/dev/search_api.html), and the replies of
+searx 1.1, which it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from genai_host.errors import (
+    AuthenticationFailed,
+    DeadlineExceeded,
+    GenaiError,
+    MalformedReply,
+    RateLimited,
+    RequestRefused,
+    Unavailable,
+)
+from genai_search_web.regions import language_of
+from genai_search_web.results import Found, plain
+
+if TYPE_CHECKING:
+    from requests import Response, Session
+
+MOST_BYTES = 8 * 2**20
+"""That one page of results may have, unpacked."""
+
+MOST_PAGES = 5
+"""That are asked for, until there are enough."""
+
+_SAFE = {"off": 0, "moderate": 1, "on": 2}
+_CHUNK = 16 * 1024
+_NO_JSON = "its settings.yml has to name json in search.formats"
+_SHUT = (301, 302, 303, 307, 308)
+
+
+def search(asked: Mapping[str, Any]) -> Iterator[Found]:
+    """Page after page, for as long as somebody wants more and a page has something new.
+
+    Raises a `GenaiError` where the first page cannot be had.
+    """
+    import requests
+
+    seen: set[str] = set()
+    with requests.Session() as session:
+        session.trust_env = False  # it would take keys out of a .netrc
+        session.proxies = requests.utils.get_environ_proxies(asked["base_url"])
+        for number in range(1, MOST_PAGES + 1):
+            try:
+                page = _Page(session, asked, number).read()
+            except GenaiError:
+                if number == 1:
+                    raise
+                return
+            links = {each.link for each in page if isinstance(each.link, str)}
+            if not links - seen:
+                return
+            seen |= links
+            yield from page
+
+
+class _Page:
+    """One page of results."""
+
+    def __init__(self, session: Session, asked: Mapping[str, Any], number: int) -> None:
+        self._session = session
+        self._asked = asked
+        self._number = number
+        self._host = urlsplit(asked["base_url"]).hostname or ""
+        self._until = time.monotonic() + asked["seconds"]
+
+    def read(self) -> list[Found]:
+        data = _parsed(self._fetch())
+        results = data.get("results")
+        if not isinstance(results, list):
+            raise MalformedReply("SearXNG's reply holds no list of results")
+        found = [
+            Found(each.get("title"), each.get("url"), each.get("content"))
+            for each in results
+            if isinstance(each, dict)
+        ]
+        if not found and self._number == 1:
+            _check_engines(data.get("unresponsive_engines"))
+        return found
+
+    def _fetch(self) -> bytes:
+        import requests
+
+        try:
+            with self._session.get(
+                f"{self._asked['base_url'].rstrip('/')}/search",
+                params=self._parameters(),
+                headers=self._headers(),
+                timeout=self._asked["seconds"],
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                self._check(response)
+                return self._body(response)
+        except requests.Timeout:
+            raise self._late() from None
+        except (requests.RequestException, ValueError) as error:
+            if _is_late(error):
+                raise self._late() from None
+            raise Unavailable(f"SearXNG at {self._host} cannot be reached{_why(error)}") from None
+
+    def _parameters(self) -> dict[str, str | int]:
+        given: dict[str, str | int] = {
+            "q": self._asked["query"],
+            "format": "json",
+            "language": language_of(self._asked["region"]),
+            "safesearch": _SAFE[self._asked["safesearch"]],
+            "pageno": self._number,
+        }
+        if self._asked["categories"]:
+            given["categories"] = self._asked["categories"]
+        return given
+
+    def _headers(self) -> dict[str, str]:
+        given = {"Accept": "application/json"}
+        if self._asked["key"]:
+            given["Authorization"] = f"Bearer {self._asked['key']}"
+        return given
+
+    def _check(self, response: Response) -> None:
+        """Raises what a status says that is not 200."""
+        status = response.status_code
+        if status == 200:
+            return
+        if status == 401:
+            raise AuthenticationFailed(
+                f"SearXNG at {self._host} wants a key", hint="set GENAI_SEARXNG_KEY", status=status
+            )
+        if status == 403:
+            raise RequestRefused(
+                f"SearXNG at {self._host} refuses to answer in JSON", hint=_NO_JSON, status=status
+            )
+        if status == 429:
+            raise RateLimited(
+                f"SearXNG at {self._host} wants no more requests for now",
+                hint="the limiter in its settings.yml can let this machine pass",
+                status=status,
+            )
+        if status in _SHUT:
+            raise RequestRefused(
+                f"SearXNG at {self._host} is elsewhere",
+                hint="tools.searxng.base_url is to be the address that it ends at",
+                status=status,
+            )
+        kind = Unavailable if status >= 500 else RequestRefused
+        raise kind(f"SearXNG at {self._host} answers with status {status}", status=status)
+
+    def _body(self, response: Response) -> bytes:
+        pieces, size = [], 0
+        for piece in response.iter_content(_CHUNK):
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise MalformedReply(f"SearXNG's reply has more than {MOST_BYTES >> 20} MiB")
+            if time.monotonic() > self._until:
+                raise self._late()
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(
+            f"SearXNG at {self._host} has not answered within {self._asked['seconds']:g} seconds",
+            hint="tools.searxng.seconds is how long it may take",
+            deadline="total",
+        )
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        raise MalformedReply("SearXNG's reply is no JSON", hint=_NO_JSON) from None
+    if not isinstance(data, dict):
+        raise MalformedReply("SearXNG's reply is no JSON object")
+    return data
+
+
+def _check_engines(unresponsive: Any) -> None:
+    """Where nothing was found since its own engines failed, that is an outage. It lists
+    them as pairs of a name and a reason."""
+    if not isinstance(unresponsive, list) or not unresponsive:
+        return
+    pairs = [each for each in unresponsive if isinstance(each, list) and len(each) > 1]
+    whys = [f"{plain(each[0], 50)}: {plain(each[1], 100)}" for each in pairs[:5]]
+    raise Unavailable(f"SearXNG's search engines do not answer ({'; '.join(whys)})")
+
+
+def _is_late(error: Exception) -> bool:
+    """Whether it took too long amid the body: requests calls that a `ConnectionError`."""
+    from urllib3.exceptions import ReadTimeoutError
+
+    return any(isinstance(each, ReadTimeoutError) for each in error.args)
+
+
+def _why(error: Exception) -> str:
+    """What a failure of the connection says of itself, without addresses: these may have
+    keys in them."""
+    text = str(error)
+    for sign in ("refused", "reset", "SSL", "Name or service not known", "closed connection"):
+        if sign in text:
+            return f": {sign}"
+    return ""

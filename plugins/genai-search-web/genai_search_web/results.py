@@ -1,0 +1,76 @@
+"""What is found, made into what a model is given: texts without markup, links that lead
+into the web, each of them once."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+MOST_TITLE = 300
+MOST_TEXT = 1000
+MOST_LINK = 2000
+"""Characters of each; a link that is longer is left out, as it would lead elsewhere."""
+
+MOST_WRITTEN = 90_000
+"""Characters of all: a host cuts what is longer than 100,000."""
+
+_MARKUP = re.compile(r"</?[a-zA-Z!][^<>]*>")
+_RAW = 10  # times as many characters as a text may have are looked at
+_SCHEMES = ("http", "https")
+
+
+class Found(NamedTuple):
+    """One result, as a search engine gives it."""
+
+    title: Any
+    link: Any
+    text: Any
+
+
+def written(found: Iterable[Found], limit: int) -> str:
+    """What is `sound`, as JSON, at most `limit` of them."""
+    items: list[str] = []
+    room = MOST_WRITTEN
+    for each in found:
+        item = json.dumps(each._asdict(), ensure_ascii=False)
+        room -= len(item) + 2
+        if len(items) == limit or room < 0:
+            break
+        items.append(item)
+    return f"[{', '.join(items)}]"
+
+
+def sound(found: Iterable[Found]) -> Iterator[Found]:
+    """Those that have a link, the first of each, with plain texts."""
+    seen: set[str] = set()
+    for each in found:
+        link = each.link.strip() if isinstance(each.link, str) else ""
+        if link in seen or not _leads_into_the_web(link):
+            continue
+        seen.add(link)
+        title = plain(each.title, MOST_TITLE)
+        yield Found(title or link[:MOST_TITLE], link, plain(each.text, MOST_TEXT))
+
+
+def plain(text: Any, most: int) -> str:
+    """Without tags, entities and what cannot be seen; empty for what is no text."""
+    if not isinstance(text, str):
+        return ""
+    bare = html.unescape(_MARKUP.sub("", text[: most * _RAW]))
+    shown = "".join(each if each.isprintable() else " " for each in bare)
+    words = " ".join(shown.split())
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+def _leads_into_the_web(link: str) -> bool:
+    if not link or len(link) > MOST_LINK or not link.isprintable() or " " in link:
+        return False
+    try:
+        parts = urlsplit(link)
+        return parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -1,0 +1,82 @@
+"""The tools: what a model may say of a search, and what it gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from genai_host.api import Tool, ToolRun, tool
+from genai_host.errors import InvalidData
+from genai_search_web.apart import search_apart
+from genai_search_web.results import written
+from genai_search_web.settings import DdgsSettings, SearxngSettings
+
+MOST_QUERY = 1000
+"""Characters; search engines refuse longer ones, or cut them."""
+
+MOST_RESULTS = 50
+
+_ENGINES_IN_TURN = 4  # as many times the time of one as all of a search may take
+_REGION = re.compile(r"[a-z]{2}-[a-z]{2,3}")
+
+Query = Annotated[str, f"what to search for, at most {MOST_QUERY} characters"]
+Region = Annotated[
+    str, "country and language of what is wanted, as us-en, de-de or ch-fr; wt-wt for any"
+]
+Limit = Annotated[int, f"how many results, 1 to {MOST_RESULTS}"]
+
+Search = Callable[[str, str, int, ToolRun], str]
+
+
+def ddgs_tool(settings: DdgsSettings) -> Tool:
+    asked = {
+        "backend": settings.backend,
+        "safesearch": settings.safesearch,
+        "seconds": settings.seconds,
+        "proxy": settings.proxy,
+        "certificates": settings.certificates,
+    }
+    return _search_tool("ddgs", asked)
+
+
+def searxng_tool(settings: SearxngSettings) -> Tool:
+    asked = {
+        "base_url": settings.base_url,
+        "key": settings.key.reveal() if settings.key else "",
+        "categories": settings.categories,
+        "safesearch": settings.safesearch,
+        "seconds": settings.seconds,
+    }
+    return _search_tool("searxng", asked, applies=lambda context: bool(settings.base_url))
+
+
+def _search_tool(
+    engine: str,
+    asked: Mapping[str, Any],
+    applies: Callable[[Mapping[str, Any]], bool] | None = None,
+) -> Tool:
+    """
+    asked   what the settings say, beside what the model does
+    """
+
+    def search(query: Query, run: ToolRun, region: Region = "wt-wt", limit: Limit = 10) -> str:
+        """Search the web. The results are JSON: title, link and some text of each."""
+        _check(query, region, limit)
+        given = {**asked, "query": query, "region": region, "limit": limit}
+        return written(search_apart(engine, given, run.limits), limit)
+
+    return tool(
+        search, repeatable=True, seconds=_ENGINES_IN_TURN * asked["seconds"], applies=applies
+    )
+
+
+def _check(query: str, region: str, limit: int) -> None:
+    if not query.strip():
+        raise InvalidData("there is nothing to search for: give a query")
+    if len(query) > MOST_QUERY:
+        raise InvalidData(f"the query is longer than {MOST_QUERY} characters: give some words")
+    if not _REGION.fullmatch(region):
+        raise InvalidData(f"{region[:50]!r} is no region: as us-en, or wt-wt for any")
+    if not 1 <= limit <= MOST_RESULTS:
+        raise InvalidData(f"limit is a number from 1 to {MOST_RESULTS}")

@@ -1,0 +1,223 @@
+"""Search engines by ddgs: the library as it is, and engines played on this machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import genai_search_web
+import pytest
+from fixtures import MakeHost
+from genai_search_web import apart
+from genai_search_web.by_ddgs import Outcomes
+from search_engines import (
+    DUCKDUCKGO,
+    MOJEEK,
+    WIKIPEDIA,
+    Page,
+    SearchEngines,
+    duckduckgo_page,
+    mojeek_page,
+)
+
+from genai_host import Host
+from genai_host.api import ToolOutput
+from genai_host.cancellation import Cancellation
+from genai_host.config import Config, SetConfig
+from genai_host.errors import Cancelled, DeadlineExceeded, RateLimited, Unavailable
+
+HENS = ("Hens", "https://hens.example/all%20of%20them?a=1&b=2", "They lay <b>eggs</b> &amp; sleep.")
+EGGS = ("Eggs", "http://eggs.example/", "Hens lay them.")
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[SearchEngines]:
+    with SearchEngines(tmp_path) as started:
+        yield started
+
+
+class _Asking:
+    @pytest.fixture(autouse=True)
+    def _made(self, make_host: MakeHost, engines: SearchEngines) -> None:
+        self.make = make_host
+        self.engines = engines
+
+    def host(self, **settings: Any) -> Host:
+        usual = {
+            "backend": "mojeek",
+            "proxy": self.engines.proxy,
+            "certificates": str(self.engines.certificates),
+        }
+        config = Config(tools={"ddgs": SetConfig({**usual, **settings})})
+        return self.make(config=config, web=genai_search_web)
+
+    def search(self, query: str = "hens", *, given: Any = None, **arguments: Any) -> ToolOutput:
+        host = self.host(**(given or {}))
+        return host.call_tool("ddgs__search", {"query": query, **arguments})
+
+    def found(self, query: str = "hens", **arguments: Any) -> Any:
+        output = self.search(query, **arguments)
+        assert not output.error, output.text
+        return json.loads(output.text)
+
+
+class TestFinding(_Asking):
+    def test_results_have_title_link_and_text(self) -> None:
+        """A link leads where it led: escapes stay in it."""
+        self.engines.pages[MOJEEK] = mojeek_page(HENS, EGGS)
+        assert self.found() == [
+            {"title": "Hens", "link": HENS[1], "text": "They lay eggs & sleep."},
+            {"title": "Eggs", "link": "http://eggs.example/", "text": "Hens lay them."},
+        ]
+
+    def test_there_are_as_many_as_are_wanted(self) -> None:
+        self.engines.pages[MOJEEK] = mojeek_page(HENS, EGGS)
+        assert len(self.found(limit=1)) == 1
+
+    def test_nothing_that_is_found_is_an_empty_list(self) -> None:
+        assert self.found() == []
+        assert self.engines.asked == [(MOJEEK, "/search?q=hens")]
+
+    def test_query_and_region_are_handed_on(self) -> None:
+        self.engines.pages[DUCKDUCKGO] = duckduckgo_page(HENS)
+        assert (
+            len(self.found("hens & <eggs>", region="de-de", given={"backend": "duckduckgo"})) == 1
+        )
+        assert self.found(given={"safesearch": "on"}) == []
+        assert self.engines.asked == [(DUCKDUCKGO, "/html/"), (MOJEEK, "/search?q=hens&safe=1")]
+
+    def test_all_engines_are_asked_until_there_is_enough(self) -> None:
+        self.engines.pages[MOJEEK] = mojeek_page(HENS)
+        self.engines.pages[DUCKDUCKGO] = duckduckgo_page(HENS, EGGS)
+        links = {each["link"] for each in self.found(given={"backend": "auto"})}
+        assert links == {HENS[1], EGGS[1]}
+        assert WIKIPEDIA in {host for host, _ in self.engines.asked}
+
+    def test_only_links_into_the_web_are_given(self) -> None:
+        odd = ["javascript:alert(1)", "file:///etc/passwd", "/relative", "http://", "data:,a", ""]
+        self.engines.pages[MOJEEK] = mojeek_page(*[("x", link, "") for link in odd], EGGS)
+        assert [each["link"] for each in self.found()] == [EGGS[1]]
+
+
+class TestOutages(_Asking):
+    def failed(self, **settings: Any) -> str:
+        output = self.search(given=settings)
+        assert output.error
+        return output.text
+
+    @pytest.mark.parametrize("status", [202, 403, 429])
+    def test_engines_that_refuse_are_no_empty_list(self, status: int) -> None:
+        self.engines.pages[MOJEEK] = Page(b"are you a robot?", status)
+        assert "no search engine answers for now: mojeek" in self.failed()
+
+    def test_engines_that_fail_are_no_empty_list(self) -> None:
+        self.engines.pages[MOJEEK] = Page(b"", 502)
+        assert "no search engine can be reached: mojeek (status 502)" in self.failed()
+
+    def test_a_book_that_has_nothing_does_not_speak_for_the_web(self) -> None:
+        self.engines.pages[MOJEEK] = Page(b"", 429)
+        self.engines.pages[WIKIPEDIA] = Page(b'["hens", [], [], []]')
+        assert "no search engine answers" in self.failed(backend="wikipedia,mojeek")
+
+    def test_where_one_engine_answers_the_others_may_fail(self) -> None:
+        self.engines.pages[MOJEEK] = Page(b"", 502)
+        self.engines.pages[DUCKDUCKGO] = duckduckgo_page(EGGS)
+        given = {"backend": "mojeek,duckduckgo"}
+        assert [each["link"] for each in self.found(given=given)] == [EGGS[1]]
+
+    def test_a_refused_connection_is_said_to_be_one(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        text = self.failed(proxy=f"http://me:canary-51c9@127.0.0.1:{port}")
+        assert "canary" not in text
+        assert "no search engine can be reached: mojeek (Connection refused (os error 111))" in text
+
+    def test_an_engine_that_is_not_trusted_is_not_believed(self, tmp_path: Path) -> None:
+        self.engines.pages[MOJEEK] = mojeek_page(EGGS)
+        (tmp_path / "others").mkdir()
+        with SearchEngines(tmp_path / "others") as others:
+            text = self.failed(certificates=str(others.certificates))
+        assert "no search engine can be reached" in text
+
+    def test_an_engine_that_does_not_answer_is_given_up(self) -> None:
+        self.engines.pages[MOJEEK] = Page(None)
+        assert "no search engine has answered in time: mojeek" in self.failed(seconds=0.5)
+
+    def test_a_call_that_is_cancelled_ends_at_once(self, background: Any) -> None:
+        self.engines.pages[MOJEEK] = Page(None)
+        host, limits = self.host(seconds=300), Cancellation()
+        [tool] = [each for name, each in host.tools().items() if name == "ddgs__search"]
+        run = _Run(limits)
+        called = background(tool.run, {"query": "hens"}, run)
+        assert self.engines.got.wait(30)
+        limits.cancel()
+        with pytest.raises(Cancelled):
+            called.result(30)
+
+    def test_an_engine_that_nobody_knows_is_named(self) -> None:
+        text = self.failed(backend="mojeek,alta vista")
+        assert "names no search engine: alta vista" in text
+        assert self.engines.asked == []
+
+    @pytest.mark.parametrize("wrong", [{"certificates": "/nowhere.pem"}, {"proxy": "no proxy"}])
+    def test_a_setting_that_cannot_be_used_is_said_to_be_one(self, wrong: Any) -> None:
+        assert "a proxy or certificates that cannot be used" in self.failed(**wrong)
+        assert self.engines.asked == []
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"\xff\xfe\x00", b"<" * 100_000, b"<html><body><ul class='results'><li><h2>", b"{}"],
+    )
+    def test_a_page_that_is_none_has_no_results(self, body: bytes) -> None:
+        self.engines.pages[MOJEEK] = Page(body)
+        output = self.search()
+        assert output.error or json.loads(output.text) == []
+
+    def test_a_page_that_unpacks_to_too_much_ends_the_search_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(apart, "MOST_MEMORY", 2**28)
+        packed = gzip.compress(b"<p>" + b"a" * 2**27)
+        self.engines.pages[MOJEEK] = Page(packed, headers=["Content-Encoding: gzip"])
+        assert "too much memory" in self.failed()
+
+
+class _Run:
+    context: dict[str, Any] = {}
+
+    def __init__(self, limits: Cancellation) -> None:
+        self.limits = limits
+
+
+class TestOutcomes:
+    """What became of several engines, taken together."""
+
+    def test_an_engine_that_answered_has_nothing(self) -> None:
+        outcomes = Outcomes()
+        outcomes.statuses = {"mojeek": 200, "brave": 429}
+        outcomes.timed_out = ["yahoo"]
+        assert outcomes.error() is None
+
+    def test_one_that_answered_and_then_failed_has_not(self) -> None:
+        outcomes = Outcomes()
+        outcomes.statuses = {"mojeek": 200}
+        outcomes.failures = {"mojeek": "no such field"}
+        assert isinstance(outcomes.error(), Unavailable)
+
+    def test_the_worst_is_told(self) -> None:
+        outcomes = Outcomes()
+        outcomes.failures = {"yahoo": "refused"}
+        assert isinstance(outcomes.error(), Unavailable)
+        outcomes.timed_out = ["brave"]
+        assert isinstance(outcomes.error(), DeadlineExceeded)
+        outcomes.statuses = {"mojeek": 403}
+        assert isinstance(outcomes.error(), RateLimited)
+
+    def test_a_book_alone_may_speak_for_itself(self) -> None:
+        outcomes = Outcomes()
+        outcomes.statuses = {"wikipedia": 200}
+        assert outcomes.error() is None

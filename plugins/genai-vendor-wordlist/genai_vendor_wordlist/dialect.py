@@ -1,0 +1,37 @@
+"""What passes between the host and the list of words.
+
+Request: `{"text": "..."}`. Reply: `{"flagged": true, "categories": {"profanity": 1.0}}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genai_host.api import Dialect, ModerateCall, ProviderReply, ProviderRequest, Verdict
+from genai_host.api.json_text import read_json
+from genai_host.errors import MalformedReply
+
+
+class WordList(Dialect[ModerateCall, Verdict]):
+    name = "word-list"
+    operation = "moderate"
+
+    def prepare_request(self, call: ModerateCall) -> ProviderRequest:
+        return ProviderRequest("moderate", self.name, call.model_id, {"text": call.text})
+
+    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> Verdict:
+        try:
+            data = read_json(reply.body)
+            flagged = data["flagged"]
+            categories = {str(name): _share(score) for name, score in data["categories"].items()}
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
+        if not isinstance(flagged, bool):
+            raise MalformedReply("the reply holds no verdict: it does not say whether")
+        return Verdict(flagged, categories, call.model_id)
+
+
+def _share(score: Any) -> float:
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
+        raise ValueError(f"{score!r} is no share")
+    return float(score)

@@ -1,0 +1,30 @@
+"""The provider `wordlist`: it judges a text where it stands."""
+
+from __future__ import annotations
+
+import json
+
+from genai_host.api import FREE, Limits, Provider, ProviderReply, ProviderRequest, Serve
+from genai_vendor_wordlist.judge import Judge
+from genai_vendor_wordlist.settings import Settings
+
+CATEGORY = "profanity"
+
+
+class WordListProvider(Provider):
+    serves = {"word-list": Serve(ids="word-list")}
+    default_models = {"moderate": "word-list"}
+
+    def __init__(self, settings: Settings) -> None:
+        self._judge = Judge(settings)
+
+    def priced_as(self, model_id: str) -> str:
+        return FREE
+
+    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        flagged = self._judge.flags(json.loads(request.data())["text"], limits)
+        categories = {CATEGORY: 1.0 if flagged else 0.0}
+        return ProviderReply(json.dumps({"flagged": flagged, "categories": categories}).encode())
+
+    def stream(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        return self.send(request, limits)

@@ -1,0 +1,33 @@
+"""Settings of an instance of the provider `wordlist`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from attrs import field, frozen
+from attrs import validators as must
+
+from genai_host.api import about
+
+Language = Literal[
+    "arabic", "chinese", "czech", "danish", "dutch", "english", "esperanto", "finnish",
+    "french", "german", "hindi", "hungarian", "italian", "japanese", "korean", "norwegian",
+    "persian", "polish", "portuguese", "russian", "spanish", "swedish", "thai", "turkish",
+]  # fmt: skip
+"""Those that glin-profanity has a list of words in."""
+
+
+@frozen
+class Settings:
+    languages: Sequence[Language] = field(
+        default=("english",),
+        validator=must.min_len(1),
+        metadata=about("the languages whose bad words are looked for"),
+    )
+    words: Sequence[str] = field(default=(), metadata=about("further words to look for"))
+    ignore: Sequence[str] = field(default=(), metadata=about("words that are none"))
+    strict: bool = field(
+        default=False,
+        metadata=about("whether words count that have an ordinary sense as well, as `sex`"),
+    )
