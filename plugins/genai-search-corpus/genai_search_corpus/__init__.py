@@ -1,0 +1,32 @@
+"""A search engine over a folder of the user's documents, without a network: by words, and by
+meaning.
+
+The user names the folder in the table `[tools.corpus]` of the configuration, or in the
+environment. Where none is named, the tool is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from genai_host.api import Command, Tool, ToolSet, hookimpl
+from genai_search_corpus.settings import Settings
+
+
+@hookimpl
+def genai_tool_sources() -> Iterable[ToolSet[Any]]:
+    yield ToolSet("corpus", Settings, _tools)
+
+
+@hookimpl
+def genai_commands() -> Iterable[Command]:
+    yield Command(
+        "corpus", "Index a folder of documents, and search it.", "genai_search_corpus.cli:corpus"
+    )
+
+
+def _tools(settings: Settings) -> Sequence[Tool]:
+    from genai_search_corpus.tools import CorpusTools
+
+    return CorpusTools(settings).tools()

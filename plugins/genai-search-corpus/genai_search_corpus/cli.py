@@ -1,0 +1,92 @@
+"""`genai-host corpus`: index a folder of documents, and search it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+from attrs import evolve
+
+from genai_host.api.settings import read_settings
+from genai_search_corpus.corpus import Corpus, State
+from genai_search_corpus.settings import Settings
+
+_SHOWN = 300  # characters of a passage
+
+
+@click.group()
+def corpus() -> None:
+    """Index a folder of documents, and search it.
+
+    The folder is that of tools.corpus.folder.
+    """
+
+
+@corpus.command("index")
+@click.option("--folder", metavar="FOLDER", help="Another folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.pass_context
+def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: bool) -> None:
+    """Make the index, or bring it up to date.
+
+    A search does so as well, as far as it has the time: what is not done yet is found by its
+    words alone. It may be interrupted at any time.
+    """
+    given = _settings(ctx, folder)
+    is_seen = not quiet and sys.stderr.isatty()
+
+    def tell(state: State) -> None:
+        if is_seen:
+            done = f"{state.embedded} of {state.passages} passages"
+            click.echo(f"\r{state.documents} documents, {done}\033[K", err=True, nl=False)
+
+    try:
+        state = Corpus(given).make(lambda: None, tell)
+    finally:
+        if is_seen:
+            click.echo(err=True)
+    if as_json:
+        told = {"documents": state.documents, "passages": state.passages}
+        left_out = [{"path": path, "why": why} for path, why in state.left_out]
+        click.echo(json.dumps({**told, "left_out": left_out}, indent=2))
+        return
+    click.echo(f"{state.documents} documents, {state.passages} passages")
+    for path, why in state.left_out:
+        click.echo(f"left out: {_plain(path)}: {why}", err=True)
+
+
+@corpus.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--folder", metavar="FOLDER", help="Another folder.")
+@click.option("--limit", "-n", default=5, type=click.IntRange(1, 50), help="Results at most.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def search_command(
+    ctx: click.Context, query: tuple[str, ...], folder: str | None, limit: int, as_json: bool
+) -> None:
+    """Search the documents, by words and by meaning."""
+    found = Corpus(_settings(ctx, folder)).search(" ".join(query), limit, lambda: None)
+    rows = [{"title": each.title, "link": link, "text": each.text} for link, each in found]
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        text = " ".join(row["text"].split())
+        more = "..." if len(text) > _SHOWN else ""
+        click.echo(f"{_plain(row['title'])}\n{row['link']}\n  {_plain(text[:_SHOWN])}{more}\n")
+
+
+def _settings(ctx: click.Context, folder: str | None) -> Settings:
+    config = ctx.obj.host.config.tools.get("corpus")
+    given: Any = {} if config is None else config.settings
+    overrides: Any = {} if config is None else config.overrides
+    settings = read_settings(Settings, given, owner="tools.corpus", overrides=overrides)
+    return settings if folder is None else evolve(settings, folder=folder)
+
+
+def _plain(text: str) -> str:
+    """Documents may have been written by anybody: what a terminal would act on is left out."""
+    return "".join(each if each.isprintable() else "�" for each in text)

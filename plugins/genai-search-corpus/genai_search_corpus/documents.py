@@ -1,0 +1,225 @@
+"""The documents of a folder: which there are, and what is in them.
+
+Links are not followed, and names that begin with a dot are left out, as programs keep theirs
+there. What cannot be read is left out, with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import frozen
+
+from genai_search_corpus.passages import Passage, of_markdown, of_pages, of_text
+
+MOST_BYTES = 8 * 2**20
+"""Of a document that is read; a PDF may have four times as many, as pictures are in it."""
+
+MOST_FILES = 50_000
+MOST_DEPTH = 30
+MOST_PDF_PAGES = 1000
+MOST_HTML_DEPTH = 5000
+
+_HEAD = 8192
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
+_BLOCKS = frozenset(
+    {*_HEADINGS, "p", "li", "pre", "td", "th", "dt", "dd", "blockquote", "figcaption", "div"}
+)
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_UNCLOSED = frozenset(  # tags that need no end, or have none
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "dd",
+        "dt",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "li",
+        "link",
+        "meta",
+        "option",
+        "p",
+        "source",
+        "td",
+        "th",
+        "tr",
+        "wbr",
+    ]
+)
+_LEFT_OUT = "script, style, noscript, template, svg, iframe, head link, head meta"
+
+
+@frozen
+class File:
+    """
+    path       in the folder
+    size       bytes
+    modified   nanoseconds since 1970
+    """
+
+    path: str
+    size: int
+    modified: int
+
+
+class Unreadable(Exception):
+    """A document that is left out, and why."""
+
+
+def files_in(root: str) -> Iterator[File]:
+    """Those that could be documents, folder by folder; as many as there may be. Raises
+    `OSError` if there is no such folder; folders in it that cannot be read are left out."""
+    left = MOST_FILES
+    folders = [("", 0)]
+    while folders:
+        inner, depth = folders.pop()
+        try:
+            entries = sorted(os.scandir(os.path.join(root, inner)), key=lambda each: each.name)
+        except OSError:
+            if not inner:
+                raise
+            continue
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            path = os.path.join(inner, entry.name) if inner else entry.name
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except OSError:  # it is gone
+                continue
+            if stat.S_ISDIR(found.st_mode) and depth < MOST_DEPTH:
+                folders.append((path, depth + 1))
+            elif stat.S_ISREG(found.st_mode) and _kind_of(entry.name):
+                if not left:
+                    return
+                left -= 1
+                yield File(path, found.st_size, found.st_mtime_ns)
+
+
+def read(root: str, file: File) -> list[Passage]:
+    """What is in a document. Raises `Unreadable`."""
+    kind = _kind_of(file.path)
+    most = MOST_BYTES * 4 if kind == "pdf" else MOST_BYTES
+    name = os.path.basename(file.path)
+    if file.size > most:
+        raise Unreadable(f"it has more than {most >> 20} MiB")
+    try:
+        descriptor = os.open(
+            os.path.join(root, file.path),
+            # it may have become a link, or a pipe, since it was listed
+            os.O_RDONLY
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_BINARY", 0),
+        )
+        with open(descriptor, "rb") as stream:
+            data = stream.read(most)
+    except OSError as error:
+        raise Unreadable(error.strerror or "it cannot be opened") from error
+    if kind == "pdf":
+        return of_pages(_pdf_pages(data), name)
+    text = _text(data)
+    if kind == "html":
+        title, text = _html(text)
+        return of_markdown(text, title or name)
+    return of_markdown(text, name) if kind == "markdown" else of_text(text, name)
+
+
+_KINDS = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "text",
+    ".rst": "text",
+    ".adoc": "text",
+    ".org": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".pdf": "pdf",
+}
+
+
+def _kind_of(name: str) -> str:
+    return _KINDS.get(os.path.splitext(name)[1].lower(), "")
+
+
+def _text(data: bytes) -> str:
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    if encoding != "utf-16" and b"\0" in data[:_HEAD]:
+        raise Unreadable("it is no text")
+    return data.decode(encoding, "replace")
+
+
+def _html(text: str) -> tuple[str, str]:
+    """Its title, and its text as Markdown, as far as headings go."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    _must_be_flat(text)
+    tree = LexborHTMLParser(text)
+    title = tree.css_first("title")
+    for node in tree.css(_LEFT_OUT):
+        node.decompose()
+    body = tree.body
+    lines: list[str] = []
+    for node in [] if body is None else body.traverse(include_text=True):
+        _put(node, lines)
+    return " ".join(title.text().split()) if title is not None else "", "\n".join(lines)
+
+
+def _must_be_flat(text: str) -> None:
+    """Any parser of HTML takes time that grows with the square of how deeply it is nested."""
+    depth = 0
+    for closes, name in _TAG.findall(text):
+        if name.lower() not in _UNCLOSED:
+            depth = max(0, depth - 1) if closes else depth + 1
+        if depth > MOST_HTML_DEPTH:
+            raise Unreadable(f"it is nested deeper than {MOST_HTML_DEPTH} levels")
+
+
+def _put(node: Any, lines: list[str]) -> None:
+    if node.tag in _HEADINGS:
+        lines += ["", "#" * _HEADINGS[node.tag] + " " + " ".join(node.text().split()), ""]
+    elif node.tag in _BLOCKS:
+        lines.append("")
+    elif node.tag == "-text" and not _is_in_heading(node):
+        text = " ".join(node.text().split())
+        if text:
+            lines.append(text)
+
+
+def _is_in_heading(node: Any) -> bool:
+    for _ in range(8):
+        node = node.parent
+        if node is None or node.tag in _BLOCKS - {*_HEADINGS}:
+            return False
+        if node.tag in _HEADINGS:
+            return True
+    return False
+
+
+def _pdf_pages(data: bytes) -> list[str]:
+    """The text of each page. Whatever the library raises on a broken file is a reason."""
+    import io
+    import logging
+
+    import pypdf
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of each fault of a file
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("it is encrypted")
+        pages = reader.pages[:MOST_PDF_PAGES]
+        return [page.extract_text() for page in pages]
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(f"it is no PDF that can be read: {type(error).__name__}") from error

@@ -1,0 +1,268 @@
+"""The index of a folder: which documents are in it, their words, and what they mean.
+
+One SQLite file, which can be made again: full text by FTS5, vectors by sqlite-vec. SQLite comes
+with `apsw`, as that of Python may be without extensions. Several threads and processes may
+use one file; each document is written at once, so that whatever ends a process leaves a whole
+index.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from genai_search_corpus.documents import File
+from genai_search_corpus.passages import Passage
+
+SIZE = 384
+"""Numbers of a vector."""
+
+FORM = 1
+"""Of the tables; a file of another form is made anew."""
+
+_WAIT = 20_000  # milliseconds that one writer waits for another
+_MOST_WORDS = 40
+_WORD = re.compile(r"\w+")
+
+_TABLES = f"""
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,
+    modified INTEGER NOT NULL, left_out TEXT NOT NULL
+);
+CREATE TABLE passages (
+    id INTEGER PRIMARY KEY, file INTEGER NOT NULL REFERENCES files, is_embedded INTEGER NOT NULL
+);
+CREATE INDEX passages_of_files ON passages (file);
+CREATE INDEX passages_to_embed ON passages (id) WHERE NOT is_embedded;
+CREATE VIRTUAL TABLE words USING fts5 (
+    title, text, tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE meanings USING vec0 (
+    id INTEGER PRIMARY KEY, vector FLOAT[{SIZE}] distance_metric=cosine
+);
+PRAGMA user_version = {FORM};
+"""
+
+
+@frozen
+class Found:
+    """
+    id     of the passage
+    path   of its document, in the folder
+    """
+
+    id: int
+    path: str
+    title: str
+    text: str
+
+
+class Index:
+    """
+    file   where it is; made where there is none, and anew where it is damaged
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    @contextmanager
+    def opened(self) -> Iterator[Session]:
+        """For one thread, for a while."""
+        try:
+            connection = self._connect()
+        except _damages():
+            self._remove()
+            connection = self._connect()
+        try:
+            yield Session(connection)
+        finally:
+            connection.close()
+
+    def remove_if_damaged(self, error: Exception) -> bool:
+        """Whether that was why: then it is made anew when it is opened next."""
+        if not isinstance(error, _damages()):
+            return False
+        self._remove()
+        return True
+
+    def _connect(self) -> Any:
+        import apsw
+        import sqlite_vec
+
+        folder = os.path.dirname(self._file)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        connection = apsw.Connection(self._file)
+        try:
+            connection.set_busy_timeout(_WAIT)
+            connection.enable_load_extension(True)
+            connection.load_extension(sqlite_vec.loadable_path())
+            connection.enable_load_extension(False)
+            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            _make_tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _remove(self) -> None:
+        for name in ("", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                os.unlink(self._file + name)
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    import apsw
+
+    return (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+
+
+def _make_tables(connection: Any) -> None:
+    if _form(connection) == FORM:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if _form(connection) != FORM:  # else another process was first
+        for name in ("meanings", "words", "passages", "files"):
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+        connection.execute(_TABLES)
+    connection.execute("COMMIT")
+
+
+def _form(connection: Any) -> int:
+    ((form,),) = connection.execute("PRAGMA user_version")
+    return int(form)
+
+
+class Session:
+    """An index that is open."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def files(self) -> dict[str, File]:
+        """What is in it, by path; documents that are left out, too."""
+        rows = self._connection.execute("SELECT path, size, modified FROM files")
+        return {path: File(path, size, modified) for path, size, modified in rows}
+
+    def left_out(self) -> list[tuple[str, str]]:
+        """Documents that could not be read, and why."""
+        rows = self._connection.execute(
+            "SELECT path, left_out FROM files WHERE left_out != '' ORDER BY path"
+        )
+        return [(path, why) for path, why in rows]
+
+    def count(self) -> tuple[int, int]:
+        """How many passages there are, and how many of them have a vector."""
+        ((all_of_them, embedded),) = self._connection.execute(
+            "SELECT count(*), coalesce(sum(is_embedded), 0) FROM passages"
+        )
+        return all_of_them, embedded
+
+    def put(self, file: File, passages: Sequence[Passage], left_out: str = "") -> None:
+        """Write a document in place of what there was of it."""
+        run = self._connection.execute
+        with self._writing():
+            self._delete(file.path)
+            run(
+                "INSERT INTO files (path, size, modified, left_out) VALUES (?, ?, ?, ?)",
+                (file.path, file.size, file.modified, left_out),
+            )
+            id = self._connection.last_insert_rowid()
+            for passage in passages:
+                run("INSERT INTO passages (file, is_embedded) VALUES (?, 0)", (id,))
+                run(
+                    "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
+                    (self._connection.last_insert_rowid(), passage.title, passage.text),
+                )
+
+    def remove(self, path: str) -> None:
+        with self._writing():
+            self._delete(path)
+
+    def without_vector(self, most: int) -> list[tuple[int, str]]:
+        """Some passages that have none yet: id, and title and text."""
+        rows = self._connection.execute(
+            "SELECT words.rowid, title || char(10) || text FROM words WHERE words.rowid IN "
+            "(SELECT id FROM passages WHERE NOT is_embedded ORDER BY id LIMIT ?)",
+            (most,),
+        )
+        return [(id, text) for id, text in rows]
+
+    def put_vector(self, id: int, vector: bytes) -> None:
+        """Nothing happens if the passage is gone, or has one: another process may be at it."""
+        with self._writing():
+            rows = list(
+                self._connection.execute(
+                    "UPDATE passages SET is_embedded = 1 WHERE id = ? AND NOT is_embedded "
+                    "RETURNING id",
+                    (id,),
+                )
+            )
+            if rows:
+                self._connection.execute(
+                    "INSERT INTO meanings (id, vector) VALUES (?, ?)", (id, vector)
+                )
+
+    def with_words(self, query: str, most: int) -> list[int]:
+        """Passages with words of a query, by BM25, the best first; what is in a title counts
+        more."""
+        words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
+        if not words:
+            return []
+        given = " OR ".join(f'"{word}"' for word in list(words)[:_MOST_WORDS])
+        rows = self._connection.execute(
+            "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 2.0, 1.0) LIMIT ?",
+            (given, most),
+        )
+        return [id for (id,) in rows]
+
+    def like(self, vector: bytes, most: int, furthest: float) -> list[int]:
+        """Passages that mean what a vector does, the nearest first.
+
+        furthest   cosine distance, from 0 to 2
+        """
+        rows = self._connection.execute(
+            "SELECT id, distance FROM meanings WHERE vector MATCH ? AND k = ?", (vector, most)
+        )
+        return [id for id, distance in rows if distance <= furthest]
+
+    def passages(self, ids: Sequence[int]) -> list[Found]:
+        """In the order of the ids, as far as they are there."""
+        found = {}
+        for id in ids:
+            for path, title, text in self._connection.execute(
+                "SELECT path, title, text FROM words JOIN passages ON passages.id = words.rowid "
+                "JOIN files ON files.id = passages.file WHERE words.rowid = ?",
+                (id,),
+            ):
+                found[id] = Found(id, path, title, text)
+        return list(found.values())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One writer at a time, from the beginning: who reads first and writes then may be
+        refused."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def _delete(self, path: str) -> None:
+        run = self._connection.execute
+        of_file = "SELECT passages.id FROM passages JOIN files ON files.id = file WHERE path = ?"
+        ids = [id for (id,) in run(of_file, (path,))]
+        for id in ids:
+            run("DELETE FROM words WHERE rowid = ?", (id,))
+            run("DELETE FROM meanings WHERE id = ?", (id,))
+            run("DELETE FROM passages WHERE id = ?", (id,))
+        run("DELETE FROM files WHERE path = ?", (path,))

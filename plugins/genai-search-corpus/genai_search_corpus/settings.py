@@ -1,0 +1,21 @@
+"""What the user names, and a model never does: the folder."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from genai_host.api.settings import about
+
+
+@frozen
+class Settings:
+    """Those of the table `[tools.corpus]`."""
+
+    folder: str = field(
+        default="",
+        metadata=about("the folder whose documents are searched", env="GENAI_TOOLS_CORPUS"),
+    )
+    index: str = field(
+        default="",
+        metadata=about("the file of the index; a place in your cache folder unless it is said"),
+    )

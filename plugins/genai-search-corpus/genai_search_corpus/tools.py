@@ -1,0 +1,47 @@
+"""The tool `corpus__search`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from genai_host.api import Tool, ToolRun, tool
+from genai_host.errors import InvalidData
+from genai_search_corpus.corpus import Corpus
+from genai_search_corpus.settings import Settings
+
+MOST = 50
+_LONGEST_QUERY = 1000
+
+
+class CorpusTools:
+    """Its method is the tool."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._corpus = Corpus(settings)
+
+    def tools(self) -> Sequence[Tool]:
+        return [tool(self.search, repeatable=True, seconds=120.0, applies=self._applies)]
+
+    def search(
+        self,
+        query: Annotated[str, "what to search for: words, or a question"],
+        run: ToolRun,
+        region: Annotated[str, "of no matter here"] = "wt-wt",
+        limit: Annotated[int, f"how many results at most, from 1 to {MOST}"] = 10,
+    ) -> str:
+        """Search the user's own documents, by words and by meaning. The result is a JSON list of
+        passages, each with `title`, `link` and `text`, the best first."""
+        if not query.strip() or len(query) > _LONGEST_QUERY:
+            raise InvalidData(f"a query has 1 to {_LONGEST_QUERY} characters")
+        if not 1 <= limit <= MOST:
+            raise InvalidData(f"limit is a number from 1 to {MOST}")
+        found = self._corpus.search(query, limit, run.limits.check)
+        return json.dumps(
+            [{"title": each.title, "link": link, "text": each.text} for link, each in found],
+            ensure_ascii=False,
+        )
+
+    def _applies(self, context: Mapping[str, Any]) -> bool:
+        return self._corpus.is_named()

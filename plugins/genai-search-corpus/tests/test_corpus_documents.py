@@ -1,0 +1,200 @@
+"""Which documents there are in a folder, and what is in them."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from genai_search_corpus import documents
+from genai_search_corpus.documents import File, Unreadable, files_in, read
+from genai_search_corpus.passages import SIZE, of_markdown, of_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def put(folder: Path, name: str, data: bytes | str) -> File:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
+    return File(name, file.stat().st_size, file.stat().st_mtime_ns)
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(file.path for file in files_in(str(folder)))
+
+
+def test_documents_are_found_in_folders_in_folders(tmp_path: Path) -> None:
+    for name in ("a.md", "b/c.TXT", "b/d/e.html", "f.pdf", "g.rst"):
+        put(tmp_path, name, "x")
+    assert listed(tmp_path) == ["a.md", "b/c.TXT", "b/d/e.html", "f.pdf", "g.rst"]
+
+
+def test_what_is_no_document_or_is_hidden_is_left_out(tmp_path: Path) -> None:
+    for name in ("a.png", "b", ".hidden.md", ".git/c.md", "d.py"):
+        put(tmp_path, name, "x")
+    assert listed(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    put(tmp_path, "outside/secret.md", "x")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "a.md").symlink_to(tmp_path / "outside" / "secret.md")
+    (inside / "b").symlink_to(tmp_path / "outside")
+    assert listed(inside) == []
+    with pytest.raises(Unreadable):
+        read(str(inside), File("a.md", 1, 0))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.md")
+    assert listed(tmp_path) == []
+
+
+def test_there_may_be_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_FILES", 3)
+    for number in range(5):
+        put(tmp_path, f"{number}.md", "x")
+    assert len(listed(tmp_path)) == 3
+
+
+def test_folders_may_be_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_DEPTH", 1)
+    put(tmp_path, "a/a.md", "x")
+    put(tmp_path, "a/b/b.md", "x")
+    assert listed(tmp_path) == ["a/a.md"]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        list(files_in(str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("binary.md", b"\x00\x01\x02"),
+        ("broken.pdf", b"%PDF-1.7 this is none"),
+        ("empty.pdf", b""),
+    ],
+)
+def test_what_cannot_be_read_says_why(tmp_path: Path, name: str, data: bytes) -> None:
+    file = put(tmp_path, name, data)
+    with pytest.raises(Unreadable) as caught:
+        read(str(tmp_path), file)
+    assert str(caught.value)
+
+
+def test_a_document_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_BYTES", 10)
+    with pytest.raises(Unreadable, match="more than"):
+        read(str(tmp_path), put(tmp_path, "a.md", "x" * 11))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("caf\xe9".encode("latin-1"), "caf�"),
+        ("café".encode("utf-8-sig"), "café"),
+        ("café".encode("utf-16"), "café"),
+    ],
+)
+def test_encodings(tmp_path: Path, data: bytes, text: str) -> None:
+    (passage,) = read(str(tmp_path), put(tmp_path, "a.txt", data))
+    assert passage.text == text
+
+
+def test_nothing_is_in_an_empty_document(tmp_path: Path) -> None:
+    assert read(str(tmp_path), put(tmp_path, "a.md", "")) == []
+
+
+def test_sections_of_markdown_have_the_headings_above_them() -> None:
+    text = "# Top\n\nOne.\n\n## Part #\n\nTwo.\n\n### Deep\n\nThree.\n\n## Other\n\nFour.\n"
+    found = [(each.title, each.text) for each in of_markdown(text, "a.md")]
+    assert found == [
+        ("Top", "One."),
+        ("Top / Part", "Two."),
+        ("Top / Part / Deep", "Three."),
+        ("Top / Other", "Four."),
+    ]
+
+
+def test_a_comment_in_code_is_no_heading() -> None:
+    text = "# Top\n\n```sh\n# no heading\nls\n```\n"
+    assert [each.title for each in of_markdown(text, "a.md")] == ["Top"]
+
+
+def test_a_document_without_a_heading_goes_by_its_name() -> None:
+    assert of_markdown("Only text.", "a.md")[0].title == "a.md"
+    assert of_text("Only text.", "a.txt")[0].title == "a.txt"
+
+
+def test_the_text_of_html_is_what_one_sees(tmp_path: Path) -> None:
+    page = """<html><head><title>The  page</title><style>p {}</style></head><body>
+    <script>alert(1)</script><h1>Rivers <b>big</b></h1><p>Run to <i>the</i> sea.</p>
+    <!-- hidden --><ul><li>Rhine</li><li>Rhone</li></ul><h2>Lakes</h2><p>Do not.</p>"""
+    found = read(str(tmp_path), put(tmp_path, "a.html", page))
+    assert [each.title for each in found] == ["Rivers big", "Rivers big / Lakes"]
+    text = found[0].text
+    assert text.split() == ["Run", "to", "the", "sea.", "Rhine", "Rhone"]
+
+
+def test_html_may_be_nested_but_not_without_end(tmp_path: Path) -> None:
+    page = "<div>" * 1000 + "deep" + "</div>" * 1000 + "<p>flat<br><li>and long" * 10_000
+    (first, *_) = read(str(tmp_path), put(tmp_path, "a.html", page))
+    assert first.text.startswith("deep")
+    with pytest.raises(Unreadable, match="nested deeper"):
+        read(str(tmp_path), put(tmp_path, "b.html", "<div>" * 1_000_000))
+
+
+def test_pages_of_a_pdf(tmp_path: Path) -> None:
+    from pypdf import PdfWriter
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = PdfWriter()
+    for text in ("Rivers run", "Lakes stand"):
+        page = writer.add_blank_page(200, 200)
+        font = DictionaryObject(
+            {
+                NameObject("/Type"): NameObject("/Font"),
+                NameObject("/Subtype"): NameObject("/Type1"),
+                NameObject("/BaseFont"): NameObject("/Helvetica"),
+            }
+        )
+        page[NameObject("/Resources")] = DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F"): font})}
+        )
+        content = DecodedStreamObject()
+        content.set_data(f"BT /F 12 Tf 10 100 Td ({text}) Tj ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(content)
+    stream = io.BytesIO()
+    writer.write(stream)
+    found = read(str(tmp_path), put(tmp_path, "a.pdf", stream.getvalue()))
+    assert [(each.title, each.text) for each in found] == [
+        ("a.pdf / page 1", "Rivers run"),
+        ("a.pdf / page 2", "Lakes stand"),
+    ]
+    writer.encrypt("secret")
+    stream = io.BytesIO()
+    writer.write(stream)
+    with pytest.raises(Unreadable):
+        read(str(tmp_path), put(tmp_path, "b.pdf", stream.getvalue()))
+
+
+@given(st.text(max_size=4000))
+def test_passages_are_short_and_lose_nothing(text: str) -> None:
+    found = of_text(text, "a.txt")
+    assert all(each.text.strip() and len(each.text) <= SIZE for each in found)
+    assert "".join("".join(each.text for each in found).split()) == "".join(text.split())
+
+
+@given(st.text(alphabet="# \nab`~", max_size=400))
+def test_no_markdown_is_too_much(text: str) -> None:
+    for each in of_markdown(text, "a.md"):
+        assert each.title
+        assert len(each.text) <= SIZE

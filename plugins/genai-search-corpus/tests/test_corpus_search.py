@@ -1,0 +1,253 @@
+"""Searching a folder: by words and by meaning, while it changes, and whatever is asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from genai_search_corpus import corpus as module
+from genai_search_corpus.corpus import Corpus, State
+from genai_search_corpus.settings import Settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genai_host.cli.main import run
+from genai_host.errors import Cancelled, ConfigurationError
+
+Search = Callable[..., list[str]]
+
+TEXTS = {
+    "rivers.md": "# Rivers\n\nWater that flows downhill, and ends in the ocean.\n",
+    "bread.md": "# Bread\n\nFlour is kneaded with yeast, and baked in an oven.\n",
+    "codes.txt": "The part number is QX-7714-B.\n",
+    "law.md": "# Law\n\nA contract binds those who have signed it.\n",
+}
+
+
+def nothing() -> None:
+    """What keeps nobody from going on."""
+
+
+def made(within: Path) -> Path:
+    made = within / "notes"
+    made.mkdir()
+    for name, text in TEXTS.items():
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """For tests that change nothing."""
+    within = tmp_path_factory.mktemp("corpus")
+    return Corpus(Settings(str(made(within)), str(within / "index.db")))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index" / "corpus.db"
+
+
+@pytest.fixture
+def corpus(folder: Path, index: Path) -> Corpus:
+    return Corpus(Settings(str(folder), str(index)))
+
+
+def names(corpus: Corpus, query: str, most: int = 10) -> list[str]:
+    return [each.path for _, each in corpus.search(query, most, nothing)]
+
+
+def test_a_rare_word_is_found(shared: Corpus) -> None:
+    assert names(shared, "QX-7714-B")[0] == "codes.txt"
+
+
+def test_what_means_the_same_is_found_without_a_common_word(shared: Corpus) -> None:
+    assert names(shared, "how do streams reach the sea")[0] == "rivers.md"
+    assert names(shared, "recipe for a loaf")[0] == "bread.md"
+
+
+def test_the_best_come_first_and_not_more_than_asked(shared: Corpus) -> None:
+    assert names(shared, "flour contract signed oven kneaded yeast baked", 1) == ["bread.md"]
+    assert len(names(shared, "flour contract water number")) >= 3
+
+
+def test_a_link_leads_to_the_document(corpus: Corpus, folder: Path) -> None:
+    ((link, found),) = corpus.search("QX-7714-B", 1, nothing)
+    assert link == (folder / "codes.txt").as_uri()
+    assert found.text == "The part number is QX-7714-B."
+
+
+def test_what_changes_is_found_and_what_is_gone_is_not(corpus: Corpus, folder: Path) -> None:
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+    (folder / "codes.txt").write_text("Now it is ZZ-1000-A, and longer than before.\n")
+    (folder / "new.md").write_text("# New\n\nTulips are flowers.\n")
+    assert names(corpus, "ZZ-1000-A")[0] == "codes.txt"
+    assert names(corpus, "tulips")[0] == "new.md"
+    (folder / "new.md").unlink()
+    assert "new.md" not in names(corpus, "tulips")
+    assert all("7714" not in found.text for _, found in corpus.search("7714", 10, nothing))
+
+
+def test_an_index_is_there_for_the_next_who_asks(
+    corpus: Corpus, folder: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names(corpus, "rivers")
+
+    def unread(*args: object) -> None:
+        raise AssertionError("it was read again")
+
+    monkeypatch.setattr(module, "read", unread)
+    assert names(Corpus(Settings(str(folder), str(index))), "rivers")[0] == "rivers.md"
+
+
+def test_only_the_user_can_read_the_index(corpus: Corpus, index: Path) -> None:
+    names(corpus, "rivers")
+    assert index.stat().st_mode & 0o077 == 0
+    assert index.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "damage", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 8000]
+)
+def test_a_damaged_index_is_made_anew(corpus: Corpus, index: Path, damage: bytes) -> None:
+    names(corpus, "rivers")
+    for name in ("", "-wal", "-shm"):
+        Path(f"{index}{name}").unlink(missing_ok=True)
+    index.write_bytes(damage)
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+
+
+def test_an_index_that_is_damaged_within_is_made_anew(corpus: Corpus, index: Path) -> None:
+    names(corpus, "rivers")
+    data = bytearray(index.read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    index.write_bytes(data)
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+
+
+def test_without_time_for_vectors_words_are_found(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+    assert corpus.make(nothing, lambda state: None).embedded == 4
+
+
+def test_what_is_done_when_it_is_cancelled_is_kept(corpus: Corpus) -> None:
+    calls = 0
+
+    def check() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 7:  # four documents are read, and then each passage is embedded
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled):
+        corpus.search("rivers", 1, check)
+    states: list[State] = []
+    corpus.make(nothing, states.append)
+    assert (states[0].documents, states[0].embedded) == (4, 2)
+    assert (states[-1].passages, states[-1].embedded) == (4, 4)
+
+
+def test_several_at_once_make_one_index(folder: Path, index: Path) -> None:
+    found: list[str] = []
+    begin = threading.Barrier(4, timeout=60)
+
+    def search() -> None:
+        begin.wait()
+        found.append(names(Corpus(Settings(str(folder), str(index))), "QX-7714-B")[0])
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["codes.txt"] * 4
+    state = Corpus(Settings(str(folder), str(index))).make(nothing, lambda state: None)
+    assert (state.documents, state.passages, state.embedded) == (4, 4, 4)
+
+
+def test_what_cannot_be_read_is_left_out_and_told(corpus: Corpus, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    (folder / "binary.md").write_bytes(b"\0\1")
+    state = corpus.make(nothing, lambda state: None)
+    assert [path for path, _ in state.left_out] == ["binary.md", "broken.pdf"]
+    assert names(corpus, "QX-7714-B")[0] == "codes.txt"
+
+
+ODD = ['"', "*", "NEAR(a b, 3)", "a AND", "title:x", "^a", "{a}", "a" * 1000, "\0", "-", "é ü 漢字"]
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_no_query_is_too_odd(shared: Corpus, query: str) -> None:
+    assert isinstance(names(shared, query), list)
+
+
+@settings(max_examples=40, deadline=None)
+@given(query=st.text(min_size=1, max_size=200))
+def test_no_query_raises(shared: Corpus, query: str) -> None:
+    names(shared, query)
+
+
+def test_a_folder_has_to_be_named_and_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no folder is named"):
+        Corpus(Settings()).search("a", 1, nothing)
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        Corpus(Settings(str(tmp_path / "nowhere"))).search("a", 1, nothing)
+
+
+def test_an_empty_folder_has_nothing(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert names(Corpus(Settings(str(empty), str(tmp_path / "index.db"))), "anything") == []
+
+
+class TestCommand:
+    def test_a_folder_is_indexed_and_searched(
+        self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "bad.pdf").write_bytes(b"%PDF no")
+        assert run(["config", "set", f"tools.corpus.folder={folder}"]) == 0
+        capfd.readouterr()
+        assert run(["corpus", "index"]) == 0
+        said = capfd.readouterr()
+        assert said.out == "5 documents, 4 passages\n"
+        assert "left out: bad.pdf: it is no PDF" in said.err
+        assert run(["corpus", "search", "-n", "1", "streams", "and", "the", "sea"]) == 0
+        assert "rivers.md" in capfd.readouterr().out
+        assert run(["corpus", "search", "--json", "QX-7714-B"]) == 0
+        assert json.loads(capfd.readouterr().out)[0]["title"] == "codes.txt"
+
+    def test_another_folder_may_be_named(
+        self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["corpus", "index", "--json", "--folder", str(folder)]) == 0
+        assert json.loads(capfd.readouterr().out) == {
+            "documents": 4,
+            "passages": 4,
+            "left_out": [],
+        }
+
+    def test_without_a_folder_the_next_step_is_said(
+        self, home: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert run(["corpus", "index"]) == 1
+        assert "tools.corpus.folder" in capfd.readouterr().err
+
+    def test_nothing_reaches_the_terminal_raw(
+        self, home: Path, folder: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "esc.md").write_text("# A \x1b]52;c;x\x07 b\n\nwhales \x1b[2J\n")
+        assert run(["corpus", "search", "--folder", str(folder), "whales"]) == 0
+        said = capfd.readouterr().out
+        assert "whales" in said
+        assert all(each.isprintable() or each == "\n" for each in said)
