@@ -15,6 +15,7 @@ import certifi
 import urllib3
 from attrs import frozen
 from urllib3.exceptions import (
+    ConnectTimeoutError,
     DecodeError,
     HTTPError,
     NewConnectionError,
@@ -93,7 +94,7 @@ class Downloader:
         for last, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
             try:
                 return self._asked(link, address, takes)
-            except NewConnectionError as error:  # one that takes too long is among them
+            except ConnectTimeoutError as error:  # or it was refused, or there is no way
                 if not last:
                     raise _told(link, error) from error
             except HTTPError as error:
@@ -186,6 +187,8 @@ def _refused(link: Link, status: int) -> GenaiError:
 
 def _told(link: Link, error: HTTPError) -> GenaiError:
     """What urllib3 raises, without its objects and without the query of the link."""
+    if isinstance(error, NewConnectionError):
+        return Unavailable(f"{link.named} cannot be reached")
     if isinstance(error, TimeoutError):
         return DeadlineExceeded(f"{link.named} does not answer", deadline="idle")
     if isinstance(error, SSLError):
@@ -193,8 +196,6 @@ def _told(link: Link, error: HTTPError) -> GenaiError:
         return Unavailable(
             f"{link.named} has no safe connection: {reason or 'TLS fails'}", retryable=False
         )
-    if isinstance(error, NewConnectionError):
-        return Unavailable(f"{link.named} cannot be reached")
     if isinstance(error, DecodeError):
         return InvalidData(f"what {link.named} sends cannot be decompressed")
     if isinstance(error, ProtocolError):
