@@ -131,7 +131,7 @@ def _read(written: bytes) -> Page:
     try:
         found: Any = json.loads(written)
         if "error" in found:
-            raise _ERRORS[found.pop("error")](found.pop("message"), **found)
+            raise _ERRORS[found.pop("error")](str(found.pop("message")), **found)
         return Page(**found)
-    except (ValueError, KeyError, TypeError):  # it was ended by the system
+    except (ValueError, LookupError, TypeError, RecursionError):  # it was ended by the system
         raise InvalidData("the page takes too much memory, or time, to be read") from None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import in_, instance_of
 
 Kind = Literal["html", "pdf", "text"]
 
@@ -23,7 +24,7 @@ class Page:
     link    where it was found, after redirects, without a fragment
     """
 
-    title: str
-    link: str
-    text: str
-    kind: Kind
+    title: str = field(validator=instance_of(str))
+    link: str = field(validator=instance_of(str))
+    text: str = field(validator=instance_of(str))
+    kind: Kind = field(validator=in_(get_args(Kind)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 from genai_tools_pages.addresses import Addresses, is_public, is_usable
@@ -149,12 +151,13 @@ class TestBetweenTwoAnswers:
 
     def test_a_name_is_resolved_once(self, site: PageSite, monkeypatch: pytest.MonkeyPatch) -> None:
         """And what is connected to is what was looked at: no name is looked up after it."""
-        import socket
-
         looked_up, real = [], socket.getaddrinfo
-        monkeypatch.setattr(
-            socket, "getaddrinfo", lambda host, *rest: looked_up.append(host) or real(host, *rest)
-        )
+
+        def look_up(host: str, *rest: Any) -> Any:
+            looked_up.append(host)
+            return real(host, *rest)
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
         addresses = self.addresses("127.0.0.1", "127.0.0.2")
         page = read(site.link("/", "turns.example"), reader(addresses), 20)
         assert page.text == "secret"
