@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 from lxml import etree, html
@@ -10,7 +11,12 @@ from lxml import etree, html
 from genai_host.errors import InvalidData
 from genai_tools_pages.tidy import tidy
 
-_LARGE = 2**20  # characters beyond which no second opinion is asked for: they take long
+_LARGE = 20_000
+"""Elements beyond which trafilatura is asked for no second opinion, which takes long."""
+
+_MOST = 60_000
+"""Elements beyond which it is not asked: it would take all the time that there is."""
+
 _UNREAD = re.compile(
     "head|script|style|noscript|template|iframe|object|embed|applet|canvas|svg|math|audio|video"
     "|map|datalist|select|option|textarea|frameset|noframes"
@@ -35,7 +41,7 @@ def read_html(text: str) -> tuple[str, str]:
     tree = _tree(tidy(text))
     title = _title(tree)
     _drop_unseen(tree)
-    said = _main_text(tree, fast=len(text) > _LARGE) or tidy(_all_text(tree))
+    said = _main_text(tree) or tidy(_all_text(tree))
     if not said:
         raise InvalidData("there is no text on the page; scripts may make it, and none are run")
     return title, said
@@ -79,14 +85,18 @@ def _is_unseen(element: Any) -> bool:
     return bool(_HIDING.search(element.get("style", "")))
 
 
-def _main_text(tree: Any, *, fast: bool) -> str:
-    """What the page is about; empty where that is not found."""
+def _main_text(tree: Any) -> str:
+    """What the page is about; empty where that is not found, or takes too long to find."""
     import trafilatura
 
+    size = sum(1 for _ in islice(tree.iter(), _MOST + 1))
+    if size > _MOST:
+        return ""
     try:
-        return tidy(trafilatura.extract(tree, output_format="txt", fast=fast) or "")
+        said = trafilatura.extract(tree, output_format="txt", fast=size > _LARGE)
     except (RecursionError, ValueError, etree.LxmlError):
         return ""
+    return tidy(said or "")
 
 
 def _all_text(tree: Any) -> str:

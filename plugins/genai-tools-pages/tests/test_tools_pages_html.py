@@ -55,6 +55,12 @@ class TestText:
             "Log in\nName\nWord"
         )
 
+    def test_of_a_very_long_page_too(self) -> None:
+        """Which trafilatura would take minutes for."""
+        rows = "".join(f"<tr><td>Town {n}</td><td>{n} m</td></tr>" for n in range(100_000))
+        text = read_html(f"<article><p>{LONG}</p><table>{rows}</table></article>")[1]
+        assert text.endswith("Town 99999\n99999 m")
+
     @pytest.mark.parametrize("content", [LONG, "short"])
     @pytest.mark.parametrize(
         "hidden",
