@@ -127,8 +127,8 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
                 gone.set()
 
     site.answers["/"] = trickle
-    with pytest.raises(DeadlineExceeded, match="more than 1 seconds"):
-        read_apart(site.link(), PagesSettings(private=True, seconds=1), Cancellation())
+    with pytest.raises(DeadlineExceeded, match="more than 2 seconds"):
+        read_apart(site.link(), PagesSettings(private=True, seconds=2), Cancellation())
     assert gone.wait(30)
     assert begun[0].process.returncode is not None
 
