@@ -32,28 +32,8 @@ _BLOCKS = frozenset(
 )
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _UNCLOSED = frozenset(  # tags that need no end, or have none
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "dd",
-        "dt",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "li",
-        "link",
-        "meta",
-        "option",
-        "p",
-        "source",
-        "td",
-        "th",
-        "tr",
-        "wbr",
-    ]
+    {"area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link"}
+    | {"meta", "option", "p", "source", "td", "th", "tr", "wbr"}
 )
 _LEFT_OUT = "script, style, noscript, template, svg, iframe, head link, head meta"
 

@@ -1,0 +1,25 @@
+"""The tool `pages__read`: a web page or a PDF as text.
+
+What it reads comes from strangers, and the link from a model. Each read is done in a process
+of its own, with bounds on its time and its memory, and reaches no address of a private
+network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from genai_host.api import Tool, ToolSet, hookimpl
+from genai_tools_pages.settings import PagesSettings
+
+
+@hookimpl
+def genai_tool_sources() -> Iterable[ToolSet[Any]]:
+    yield ToolSet("pages", PagesSettings, _page_tools)
+
+
+def _page_tools(settings: PagesSettings) -> Sequence[Tool]:
+    from genai_tools_pages.page_tools import PageTools
+
+    return PageTools(settings).tools()

@@ -1,0 +1,93 @@
+"""Which characters bytes are: HTML, 13.2.3 "The input byte stream", without its guesses by
+the language of a user."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+"""Byte order marks; that of UTF-32 begins as one of UTF-16 does, and comes first."""
+
+_IN_TYPE = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I | re.A)
+_IN_PAGE = re.compile(
+    rb"<(?:meta|\?xml)\b[^>]{0,500}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:+-]{1,40})", re.I
+)
+_MEANT = {  # https://encoding.spec.whatwg.org/#names-and-labels: what the names stand for
+    "ascii": "cp1252",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
+_CHARSETS = re.compile(
+    r"utf-(8|16|32)(-[lb]e)?|cp\d+|iso8859-\d+|koi8-[rtu]|big5\w*|gb\w+|euc_\w+|"
+    r"shift_\w+|iso2022_\w+|mac-\w+|hz|johab|ptcp154|tis-620|ascii"
+)
+_HEAD = 4096  # bytes in which a page says it
+_SAMPLE = 65536  # bytes that are guessed from
+
+
+def decoded(data: bytes, given: str, *, is_page: bool) -> str:
+    """As characters; what is none becomes U+FFFD.
+
+    given     the `Content-Type`
+    is_page   whether to look for what a page says of itself
+    """
+    for mark, name in MARKS.items():
+        if data.startswith(mark):
+            return data[len(mark) :].decode(name, "replace")
+    for name in _said(data, given, is_page):
+        if _is_charset(name):
+            return data.decode(name, "replace")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if error.end >= len(data):  # it is cut within a character
+            return data.decode(errors="replace")
+        return data.decode(_guessed(data), "replace")
+
+
+def name_in(given: str) -> str:
+    """The charset that a `Content-Type` names, as Python calls it; empty if none."""
+    found = _IN_TYPE.search(given)
+    return _known(found[1]) if found else ""
+
+
+def _said(data: bytes, given: str, is_page: bool) -> Iterator[str]:
+    yield name_in(given)
+    if is_page and (found := _IN_PAGE.search(data[:_HEAD])):
+        name = _known(found[1].decode())
+        # one that could be read to say so is not of wide characters
+        yield "utf-8" if name.startswith(("utf-16", "utf-32")) else name
+
+
+def _known(label: str) -> str:
+    try:
+        name = codecs.lookup(label).name
+    except LookupError:
+        return ""
+    return _MEANT.get(name, name)
+
+
+def _is_charset(name: str) -> bool:
+    """Python has other codecs by name: of bytes, of escapes, of host names."""
+    return bool(_CHARSETS.fullmatch(name))
+
+
+def _guessed(data: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data[:_SAMPLE]).best()
+    name = _known(best.encoding) if best else ""
+    return name if _is_charset(name) else "utf-8"

@@ -1,0 +1,203 @@
+"""What is at a link, over connections to addresses that were checked.
+
+A name is resolved once for each request, and what is connected to is the address that was
+looked at, not the name again: a second answer could be another one. The name goes into the
+`Host` header, and is what a certificate has to be for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import certifi
+import urllib3
+from attrs import frozen
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    DecodeError,
+    HTTPError,
+    NewConnectionError,
+    ProtocolError,
+    SSLError,
+    TimeoutError,
+)
+
+from genai_host.errors import (
+    DeadlineExceeded,
+    GenaiError,
+    InvalidData,
+    RequestRefused,
+    Unavailable,
+)
+from genai_tools_pages.addresses import Addresses
+from genai_tools_pages.link import Link
+
+MOST_REDIRECTS = 5
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PIECE = 2**16
+_HEADERS = {
+    "Accept": "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.1",
+    "Accept-Encoding": "gzip, deflate",
+    "User-Agent": "genai-tools-pages/0.1 (reads a page for a user)",
+}
+_ENCODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+@frozen
+class Body:
+    """What was found.
+
+    link   where, after redirects
+    type   as the `Content-Type` says; empty if it says nothing
+    """
+
+    link: Link
+    type: str
+    data: bytes
+
+
+@frozen
+class Downloader:
+    """Gets what is at links.
+
+    most      bytes of a body, after it was decompressed
+    seconds   to wait for a connection, or for its next bytes; whoever starts this bounds the
+              time of all of it
+    """
+
+    addresses: Addresses
+    most: int
+    seconds: float
+
+    def body(self, link: Link, takes: Callable[[str], object]) -> Body:
+        """What is at a link, or where that redirects to.
+
+        takes   looks at the `Content-Type` before anything is downloaded; it raises for what
+                is not wanted
+
+        Raises `InvalidData`, `Forbidden`, `Unavailable`, `RequestRefused` and
+        `DeadlineExceeded`.
+        """
+        for _ in range(MOST_REDIRECTS + 1):
+            found = self._requested(link, takes)
+            if isinstance(found, Body):
+                return found
+            link = found
+        raise InvalidData(f"{link.named} redirects more than {MOST_REDIRECTS} times")
+
+    def _requested(self, link: Link, takes: Callable[[str], object]) -> Body | Link:
+        addresses = self.addresses.of(link.host, link.port)
+        for last, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
+            try:
+                return self._asked(link, address, takes)
+            except ConnectTimeoutError as error:  # or it was refused, or there is no way
+                if not last:
+                    raise _told(link, error) from error
+            except HTTPError as error:
+                raise _told(link, error) from error
+        raise AssertionError("a host has an address")
+
+    def _asked(self, link: Link, address: str, takes: Callable[[str], object]) -> Body | Link:
+        with self._pool(link, address) as pool:
+            response = pool.urlopen(
+                "GET",
+                link.target,
+                headers={**_HEADERS, "Host": link.named},
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                assert_same_host=False,
+            )
+            try:
+                return self._read(link, response, takes)
+            finally:
+                response.close()
+
+    def _pool(self, link: Link, address: str) -> urllib3.HTTPConnectionPool:
+        given: dict[str, Any] = {
+            "timeout": urllib3.Timeout(connect=self.seconds / 2, read=self.seconds)
+        }
+        if link.scheme == "http":
+            return urllib3.HTTPConnectionPool(address, link.port, **given)
+        name = link.host.partition("%")[0]
+        given.update(server_hostname=name, assert_hostname=name, **_authorities())
+        return urllib3.HTTPSConnectionPool(address, link.port, **given)
+
+    def _read(
+        self, link: Link, response: urllib3.BaseHTTPResponse, takes: Callable[[str], object]
+    ) -> Body | Link:
+        location = response.headers.get("Location")
+        if response.status in _REDIRECTS and location is not None:
+            try:
+                return link.joined(_as_written(location))
+            except GenaiError as error:
+                raise InvalidData(f"{link.named} redirects: {error.message}") from error
+        if not 200 <= response.status < 300:
+            raise _refused(link, response.status)
+        encodings = response.headers.get("Content-Encoding", "").lower().split(",")
+        for encoding in encodings:
+            if encoding.strip() not in _ENCODINGS:
+                raise InvalidData(f"{link.named} sends it in an encoding that nobody asked for")
+        kind = response.headers.get("Content-Type", "")[:200]
+        takes(kind)
+        return Body(link, kind, self._data(link, response))
+
+    def _data(self, link: Link, response: urllib3.BaseHTTPResponse) -> bytes:
+        """The body, as far as it may go: what is decompressed comes in pieces, too."""
+        data = bytearray()
+        while piece := response.read(_PIECE, decode_content=True):
+            data += piece
+            if len(data) > self.most:
+                raise InvalidData(
+                    f"the page at {link.named} is larger than {self.most / 2**20:g} MiB",
+                    hint="tools.pages.megabytes says how much is read",
+                )
+        return bytes(data)
+
+
+def _authorities() -> dict[str, str]:
+    """Whom certificates are to be from: those that the environment names, as it does for
+    `requests`, else those of certifi."""
+    path = next(filter(None, map(os.environ.get, _AUTHORITIES)), None) or certifi.where()
+    return {"ca_cert_dir" if os.path.isdir(path) else "ca_certs": path}
+
+
+def _as_written(location: str) -> str:
+    """A header comes as Latin-1, whatever its bytes are: here mostly UTF-8."""
+    try:
+        return location.encode("latin-1").decode()
+    except UnicodeError:
+        return location
+
+
+def _refused(link: Link, status: int) -> GenaiError:
+    said = f"{link.named} answers with the status {status}"
+    if status in (404, 410):
+        return RequestRefused(f"{said}: there is no such page", status=status)
+    if status in (401, 402, 403, 407, 451):
+        return RequestRefused(f"{said}: it does not let everybody read it", status=status)
+    if status == 429 or status >= 500:
+        return Unavailable(said, status=status)
+    return RequestRefused(said, status=status)
+
+
+def _told(link: Link, error: HTTPError) -> GenaiError:
+    """What urllib3 raises, without its objects and without the query of the link."""
+    if isinstance(error, NewConnectionError):
+        return Unavailable(f"{link.named} cannot be reached")
+    if isinstance(error, TimeoutError):
+        return DeadlineExceeded(f"{link.named} does not answer", deadline="idle")
+    if isinstance(error, SSLError):
+        reason = getattr(error.args[0], "verify_message", "") if error.args else ""
+        return Unavailable(
+            f"{link.named} has no safe connection: {reason or 'TLS fails'}", retryable=False
+        )
+    if isinstance(error, DecodeError):
+        return InvalidData(f"what {link.named} sends cannot be decompressed")
+    if isinstance(error, ProtocolError):
+        return Unavailable(f"{link.named} ends the connection, or does not speak HTTP")
+    return Unavailable(f"{link.named} cannot be read from")

@@ -1,0 +1,84 @@
+"""Where a page is: a link that was looked at, and nothing odd was in it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urljoin
+
+from attrs import frozen
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
+
+from genai_host.errors import InvalidData
+
+MOST_LINK = 4000
+"""Characters."""
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9._-]{1,253}|\[[0-9a-f:.]+(%[a-z0-9._-]+)?\]")
+_ODD = re.compile("[\x00-\x1f\x7f\\\\]")
+
+
+@frozen
+class Link:
+    """A link to a page.
+
+    host     as it is asked for: lower case, ASCII; IPv6 without its brackets
+    target   path and query, as they are sent
+    """
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def named(self) -> str:
+        """The host and the port as they are sent and told."""
+        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """The whole link."""
+        return f"{self.scheme}://{self.named}{self.target}"
+
+    @property
+    def last(self) -> str:
+        """The last part of its path, else its host."""
+        return self.target.partition("?")[0].rstrip("/").rpartition("/")[2] or self.named
+
+    def joined(self, location: str) -> Link:
+        """Where a redirect from here leads. Raises `InvalidData`."""
+        try:
+            return link_of(urljoin(self.address, location.strip()))
+        except ValueError as error:
+            raise InvalidData("it redirects to what is no link") from error
+
+
+def link_of(given: str) -> Link:
+    """A link from outside.
+
+    Raises `InvalidData` for what is none to a page: another scheme, a user or a password in
+    it, no host.
+    """
+    given = given.strip()
+    if len(given) > MOST_LINK:
+        raise InvalidData(f"the link has {len(given)} characters: at most {MOST_LINK} are read")
+    if _ODD.search(given):
+        raise InvalidData("the link has backslashes or control characters in it")
+    try:
+        url = parse_url(given)
+    except LocationParseError:
+        raise InvalidData("that is no link") from None
+    if url.scheme not in _PORTS:
+        raise InvalidData("the link begins with neither http:// nor https://")
+    if url.auth is not None:
+        raise InvalidData("the link has a user or a password in it")
+    host = (url.host or "").lower()
+    if not _HOST.fullmatch(host):
+        raise InvalidData("the link has no host that can be asked")
+    port = _PORTS[url.scheme] if url.port is None else url.port
+    if not 0 < port < 65536:
+        raise InvalidData("the link has no port that can be asked")
+    return Link(url.scheme, host.strip("[]"), port, url.request_uri)

@@ -1,0 +1,40 @@
+"""The tool, by the suite that strangers' plugins run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import genai_tools_pages
+import pytest
+from page_site import PageSite, reply
+
+from genai_host.testing.suites import ToolSourceSuite, ToolSuite
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[PageSite]:
+    with PageSite({"/a.txt": reply("hello", "text/plain")}) as made:
+        yield made
+
+
+class TestRead(ToolSuite):
+    plugin = genai_tools_pages
+    tool = "pages__read"
+    settings = {"private": True}
+
+    @pytest.fixture(autouse=True)
+    def _served(self, site: PageSite) -> None:
+        link = site.link("/a.txt")
+        form = f'{{"title": "a.txt", "link": "{link}", "text": "hello", "kind": "text"}}'
+        self.samples = [({"link": link}, form)]
+
+
+class TestPages(ToolSourceSuite):
+    plugin = genai_tools_pages
+    source = "pages"
+    settings = {"private": True}
+    unusable = {"megabytes": 0}
+
+    @pytest.fixture(autouse=True)
+    def _served(self, site: PageSite) -> None:
+        self.samples = {"read": [({"link": site.link("/a.txt")},)]}
