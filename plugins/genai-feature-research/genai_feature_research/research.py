@@ -72,6 +72,7 @@ SIMILAR = 4
 """Entries of the history that are shown for being like what the user says."""
 
 _LONGEST_QUERY = 200
+_MOST_QUERY_WORDS = 16  # more are an answer rather than a query
 _QUERY_TOKENS = 100  # enough for a query, and not for a model that rambles
 _SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
 _PENALTIES = ("presence_penalty", "frequency_penalty")
@@ -83,7 +84,7 @@ Steps = Generator[Step[Any], Any, Any]
 def respond(turn: Turn[Settings]) -> Story:
     """Answer, with `Answer.data`:
 
-    sources       those that it refers to: number, title, link
+    sources       findings that it refers to, or else all: number, title, link
     warnings      what went wrong and kept nobody from an answer
     tokens_used   of the calls for the query, the answer and the style pass
 
@@ -232,7 +233,9 @@ class Research:
             completion = yield from self._ask(evolve(prompt, defaults={}))
         lines = [each for each in completion.text.splitlines() if each.strip()]
         text = line(lines[0]).removeprefix("Query:").strip(" \"'`*") if lines else ""
-        return text if 0 < len(text) <= _LONGEST_QUERY else line(self._said)[:_LONGEST_QUERY]
+        if not text or len(text.split()) > _MOST_QUERY_WORDS or len(text) > _LONGEST_QUERY:
+            text = line(self._said)[:_LONGEST_QUERY]
+        return text
 
     def _chosen(self, now: Sequence[Fact]) -> list[Fact]:
         """Of this turn's facts, or of all that are remembered, those that are most like what
@@ -385,6 +388,8 @@ def _text_of(completion: Completion) -> str:
 
 
 def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Those that an answer refers to; all that the model was shown if it refers to none."""
+    numbers = numbers or range(1, len(facts) + 1)
     return [
         {"number": number, "title": facts[number - 1].title, "link": facts[number - 1].link}
         for number in numbers

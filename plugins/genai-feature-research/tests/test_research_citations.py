@@ -55,6 +55,15 @@ def test_no_number_and_no_address_is_left_that_was_not_there(answer: str) -> Non
     assert all(int(each) in (1, 2) for each in re.findall(r"\[(\d{1,4})\](?!\(|\w)", plain))
 
 
+def test_where_an_answer_refers_to_nothing_all_findings_are_its_sources(
+    make_host: MakeHost,
+) -> None:
+    scene = Scene(make_host)
+    conversation = scene.host.open("research", "fake", models=scene.roles, settings=scene.settings)
+    answer = conversation.say("Where do rivers run to?")
+    assert [each["number"] for each in answer.data["sources"]] == [1]
+
+
 def test_an_answer_that_has_nothing_left_says_so(make_host: MakeHost) -> None:
     scene = Scene(make_host)
     scene.says = " [7] "

@@ -138,7 +138,7 @@ def test_item_1_entries_are_kept_and_found_by_id(scene: Scene, address: str) -> 
     second = ask("Do rivers freeze?", first)
     assert second[:4] == first
     assert len(second) == 6
-    assert "User: Do rivers run uphill?" in scene.prompts()[-1]
+    assert "Do rivers run uphill?" in scene.prompts()[-1]
     assert len(scene.words.embedded) == embedded + 2, "vectors are kept as well"
 
 
