@@ -3,17 +3,32 @@ has found; and the Assistant microservice, for callers that keep the state thems
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from genai_feature_research.reactions import KINDS
-from genai_feature_research.research import ROLES, respond
 from genai_feature_research.settings import Settings
-from genai_host.api import Feature, HttpRoute, ReactionType, hookimpl
+from genai_host.api import Feature, HttpRoute, Operation, ReactionType, Story, Turn, hookimpl
 
 __all__ = ["Settings", "respond"]
 
+ROLES: Mapping[str, Operation] = {
+    "main": "chat",
+    "query": "chat",
+    "style": "chat",
+    "embed": "embed",
+    "moderate": "moderate",
+}
+"""`main` writes the answer, and plays `query` and `style` where nobody else does."""
+
 _BODY = 256 * 2**20  # bytes: tables with vectors are large
+
+
+def respond(turn: Turn[Settings]) -> Story:
+    """See `research.respond`, which is imported when somebody converses."""
+    from genai_feature_research import research
+
+    return (yield from research.respond(turn))
 
 
 @hookimpl

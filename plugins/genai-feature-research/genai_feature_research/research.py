@@ -40,7 +40,6 @@ from genai_host.api import (
     Message,
     Moderate,
     Now,
-    Operation,
     Progress,
     Prompt,
     Step,
@@ -55,15 +54,6 @@ from genai_host.errors import (
     NoRoute,
     UnexpectedFinish,
 )
-
-ROLES: Mapping[str, Operation] = {
-    "main": "chat",
-    "query": "chat",
-    "style": "chat",
-    "embed": "embed",
-    "moderate": "moderate",
-}
-"""`main` writes the answer, and plays `query` and `style` where nobody else does."""
 
 KIND = "research"
 """Of the detail that has what an answer was made of."""
