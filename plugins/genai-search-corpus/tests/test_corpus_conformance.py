@@ -11,6 +11,9 @@ import pytest
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
 
+pytestmark = pytest.mark.slow  # each host loads the model anew
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "notes"

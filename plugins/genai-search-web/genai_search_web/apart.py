@@ -1,7 +1,8 @@
 """A search, in a process of its own.
 
 What search engines send is anybody's: it is unpacked and parsed by libraries that set no
-bounds, and cannot be stopped. A process has bounds, and can be killed when the call ends.
+bounds, and cannot be stopped. A process has bounds, and can be killed when the call ends. It
+gets nothing of the environment but what it needs to connect.
 
 The process reads one line of JSON and writes one.
 """
@@ -37,6 +38,16 @@ which each thread takes some of."""
 MOST_SECONDS = 60
 """Of computing."""
 
+_ENVIRONMENT = frozenset(
+    {
+        *("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
+        *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+        *("LANG", "LC_ALL", "LC_CTYPE"),  # how paths are written
+        *("DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT"),  # where Python is
+    }
+)
+"""What the process gets of the environment, in capitals or not: no keys of services."""
+
 _MAIN = "import sys; del sys.path[0]; from genai_search_web.apart import main; main()"
 _ERRORS: Mapping[str, type[GenaiError]] = {
     each.code: each
@@ -69,7 +80,7 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: Limits) -> list[
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=_environment(),
     )
     with process, limits.on_cancel(process.kill):
         try:
@@ -78,6 +89,11 @@ def search_apart(engine: str, asked: Mapping[str, Any], limits: Limits) -> list[
             process.kill()
     limits.check()
     return _read(said)
+
+
+def _environment() -> dict[str, str]:
+    known = {name: value for name, value in os.environ.items() if name.upper() in _ENVIRONMENT}
+    return {**known, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def _read(said: bytes) -> list[Found]:

@@ -14,6 +14,8 @@ from search_engines import MOJEEK, SearchEngines, mojeek_page
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
+pytestmark = pytest.mark.slow  # each search is a process
+
 HENS = {"title": "Hens", "link": "https://hens.example/", "text": "They lay eggs."}
 SAMPLES: Any = [
     ({"query": "hens"}, json.dumps([HENS])),
