@@ -25,7 +25,7 @@ from genai_feature_research.request import AssistantRequest, read_request
 from genai_feature_research.research import KIND
 from genai_feature_research.tables import LENGTH, TEXT, VECTOR
 from genai_host.api import Answer, Detail, Limits
-from genai_host.errors import NotFound
+from genai_host.errors import Cancelled, ConversationClosed, NotFound
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
     from genai_host.events import Event
@@ -99,10 +99,15 @@ class Assistant:
         )
         leaving = nullcontext() if limits is None else limits.on_cancel(conversation.close)
         answer: Answer | None = None
-        with conversation, leaving, closing(conversation.stream(asked.input_text)) as events:
-            for event in events:
-                answer = event.answer or answer
-                yield event
+        try:
+            with conversation, leaving, closing(conversation.stream(asked.input_text)) as events:
+                for event in events:
+                    answer = event.answer or answer
+                    yield event
+        except (Cancelled, ConversationClosed):
+            if limits is not None:
+                limits.check()  # which knows better why
+            raise
         assert answer is not None  # the last event of a turn that does not raise
         return self._result(asked, answer)
 
