@@ -85,7 +85,7 @@ def _environment(folder: Path, requirements: list[str], stamp: str) -> Path:
     made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)])
     if made.returncode:
         sys.exit(_stop("Python's venv module is missing; on Debian: apt install python3-venv"))
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     installed = subprocess.run([*pip, *requirements])
     if installed.returncode:
         sys.exit(_stop("pip could not install what is needed: see its words above"))
