@@ -188,7 +188,7 @@ class Research:
         links = (each.strip() for each in settings.specify_sources.split(","))
         wanted: list[Wanted] = [page(link) for link in links if link]
         wanted += [query(text) for text in settings.additional_searches if text.strip()]
-        now: list[Fact] = yield from self._search.find(list(dict.fromkeys(wanted)))
+        now: list[Fact] = yield from self._search.find(wanted)
         if settings.answer_with_search and self._said.strip():
             now += yield from self._find_an_answer()
         memory = self._memory
@@ -198,6 +198,8 @@ class Research:
             facts=(*memory.facts, *new),
             fact_vectors=memory.fact_vectors.longer(len(new)),
         )
+        if new:
+            yield Progress(f"looking through {len(new)} findings")
         yield from self._complete()
         return self._chosen(now)
 

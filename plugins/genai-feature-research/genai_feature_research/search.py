@@ -10,6 +10,7 @@ A search tool takes `query`, `region` and `limit`, and gives a JSON list of `tit
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from attrs import frozen
@@ -39,6 +40,11 @@ class Wanted:
     kind: Literal["page", "query"]
     what: str
     kept_as: str
+
+    @property
+    def key(self) -> str:
+        """Equal for what is looked for only once."""
+        return plain(self.what) if self.kind == "query" else self.what
 
 
 def page(link: str) -> Wanted:
@@ -70,7 +76,8 @@ class Search:
     def find(self, wanted: Sequence[Wanted]) -> Generator[Step[Any], Any, list[Fact]]:
         """The facts of all that is wanted, in its order; what was not found before is looked
         for at once."""
-        found = {each: self._stored(each) for each in wanted}
+        once = {(each.kind, each.key): each for each in reversed(wanted)}
+        found = {each: self._stored(each) for each in reversed(once.values())}
         missing = [each for each, facts in found.items() if not facts]
         calls: dict[Wanted, ToolCall] = {}
         for each in missing:
@@ -89,18 +96,18 @@ class Search:
         return [fact for facts in found.values() for fact in facts]
 
     def has(self, text: str) -> bool:
-        """Whether something was found with this in an earlier turn."""
+        """Whether something was found with this before."""
         return bool(self._stored(query(text)))
 
     def _stored(self, wanted: Wanted) -> list[Fact]:
         # no index is kept: a table may be long, and a turn looks for little
         if wanted.kind == "query":
-            key = plain(wanted.what)
-            return [fact for fact in self._known if fact.is_found_with(key)]
+            facts = chain(self._known, self.new)
+            return [fact for fact in facts if fact.is_found_with(wanted.key)]
         # what a search gave of a page is not the page
         return [
             fact
-            for fact in self._known
+            for fact in chain(self._known, self.new)
             if fact.link == wanted.what and fact.query in (fact.link, fact.title)
         ]
 

@@ -113,6 +113,12 @@ def test_item_6_repeating_a_search_uses_what_is_stored(scene: Scene) -> None:
     assert "All about water" in again["prompt"]
 
 
+def test_item_6_the_same_query_is_searched_for_once_in_a_turn(scene: Scene) -> None:
+    given = scene.ask(additional_searches=["A query of the  model", "a query of the model"])
+    assert len(scene.engine.queries) == 1
+    assert len(given["search_history"]) == 1
+
+
 @pytest.mark.parametrize("text", ["Where do rivers run to?", "a query of the model"])
 def test_item_6_both_the_original_and_the_generated_query_are_kept(scene: Scene, text: str) -> None:
     known = scene.ask("Where do rivers run to?")["search_history"]
