@@ -10,7 +10,6 @@ import pytest
 
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
-
 pytestmark = pytest.mark.slow  # each host loads the model anew
 
 
