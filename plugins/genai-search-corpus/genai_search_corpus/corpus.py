@@ -21,6 +21,7 @@ from genai_host import paths
 from genai_host.errors import ConfigurationError
 from genai_search_corpus.documents import Unreadable, files_in, read
 from genai_search_corpus.index import Found, Index, Session
+from genai_search_corpus.passages import whole
 from genai_search_corpus.settings import Settings
 
 Check = Callable[[], None]
@@ -69,6 +70,7 @@ class Corpus:
         Raises `ConfigurationError` for a folder that is not there, and what `check` does.
         """
         root = self._root()
+        query = whole(query)
         for is_last in (False, True):
             try:
                 with self._index.opened() as session:

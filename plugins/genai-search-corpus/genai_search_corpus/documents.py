@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from attrs import frozen
@@ -25,6 +26,8 @@ MOST_PDF_PAGES = 1000
 MOST_HTML_DEPTH = 5000
 
 _HEAD = 8192
+_HEADING_NODES = 50
+_HEADING_TEXT = 300
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _BLOCKS = frozenset(
@@ -166,13 +169,21 @@ def _must_be_flat(text: str) -> None:
 
 def _put(node: Any, lines: list[str]) -> None:
     if node.tag in _HEADINGS:
-        lines += ["", "#" * _HEADINGS[node.tag] + " " + " ".join(node.text().split()), ""]
+        lines += ["", "#" * _HEADINGS[node.tag] + " " + _heading(node), ""]
     elif node.tag in _BLOCKS:
         lines.append("")
     elif node.tag == "-text" and not _is_in_heading(node):
         text = " ".join(node.text().split())
         if text:
             lines.append(text)
+
+
+def _heading(node: Any) -> str:
+    """As much of it as a title takes: headings may stand in one another, and each has all the
+    text of those within it."""
+    inner = islice(node.traverse(include_text=True), _HEADING_NODES)
+    texts = (each.text()[:_HEADING_TEXT] for each in inner if each.tag == "-text")
+    return " ".join(" ".join(texts).split())[:_HEADING_TEXT]
 
 
 def _is_in_heading(node: Any) -> bool:

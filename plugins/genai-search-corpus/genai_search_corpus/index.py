@@ -18,7 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_search_corpus.documents import File
-from genai_search_corpus.passages import Passage
+from genai_search_corpus.passages import Passage, whole
 
 SIZE = 384
 """Numbers of a vector."""
@@ -149,14 +149,15 @@ class Session:
     def files(self) -> dict[str, File]:
         """What is in it, by path; documents that are left out, too."""
         rows = self._connection.execute("SELECT path, size, modified FROM files")
-        return {path: File(path, size, modified) for path, size, modified in rows}
+        found = (File(_named(path), size, modified) for path, size, modified in rows)
+        return {file.path: file for file in found}
 
     def left_out(self) -> list[tuple[str, str]]:
         """Documents that could not be read, and why."""
         rows = self._connection.execute(
             "SELECT path, left_out FROM files WHERE left_out != '' ORDER BY path"
         )
-        return [(path, why) for path, why in rows]
+        return [(_named(path), why) for path, why in rows]
 
     def count(self) -> tuple[int, int]:
         """How many passages there are, and how many of them have a vector."""
@@ -172,14 +173,18 @@ class Session:
             self._delete(file.path)
             run(
                 "INSERT INTO files (path, size, modified, left_out) VALUES (?, ?, ?, ?)",
-                (file.path, file.size, file.modified, left_out),
+                (_kept(file.path), file.size, file.modified, left_out),
             )
             id = self._connection.last_insert_rowid()
             for passage in passages:
                 run("INSERT INTO passages (file, is_embedded) VALUES (?, 0)", (id,))
                 run(
                     "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
-                    (self._connection.last_insert_rowid(), passage.title, passage.text),
+                    (
+                        self._connection.last_insert_rowid(),
+                        whole(passage.title),
+                        whole(passage.text),
+                    ),
                 )
 
     def remove(self, path: str) -> None:
@@ -242,7 +247,7 @@ class Session:
                 "JOIN files ON files.id = passages.file WHERE words.rowid = ?",
                 (id,),
             ):
-                found[id] = Found(id, path, title, text)
+                found[id] = Found(id, _named(path), title, text)
         return list(found.values())
 
     @contextmanager
@@ -260,9 +265,23 @@ class Session:
     def _delete(self, path: str) -> None:
         run = self._connection.execute
         of_file = "SELECT passages.id FROM passages JOIN files ON files.id = file WHERE path = ?"
-        ids = [id for (id,) in run(of_file, (path,))]
+        ids = [id for (id,) in run(of_file, (_kept(path),))]
         for id in ids:
             run("DELETE FROM words WHERE rowid = ?", (id,))
             run("DELETE FROM meanings WHERE id = ?", (id,))
             run("DELETE FROM passages WHERE id = ?", (id,))
-        run("DELETE FROM files WHERE path = ?", (path,))
+        run("DELETE FROM files WHERE path = ?", (_kept(path),))
+
+
+def _kept(path: str) -> str | bytes:
+    """A path as it is written: as its bytes where these are no UTF-8, which the names of files
+    need not be."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(path)
+    return path
+
+
+def _named(kept: str | bytes) -> str:
+    return os.fsdecode(kept)

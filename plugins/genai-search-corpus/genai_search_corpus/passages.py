@@ -15,6 +15,7 @@ MOST = 2000
 
 _LONGEST_TITLE = 200
 _HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
+_HALVES = re.compile("[\ud800-\udfff]")
 _FENCE = re.compile(r"\s*(```|~~~)")
 
 
@@ -26,6 +27,12 @@ class Passage:
 
     title: str
     text: str
+
+
+def whole(text: str) -> str:
+    """Without halves of characters, as broken PDFs and names of files have them: no index, and
+    no model, takes these."""
+    return _HALVES.sub("\ufffd", text)
 
 
 def of_text(text: str, name: str) -> list[Passage]:

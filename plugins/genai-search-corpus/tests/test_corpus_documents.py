@@ -198,3 +198,10 @@ def test_no_markdown_is_too_much(text: str) -> None:
     for each in of_markdown(text, "a.md"):
         assert each.title
         assert len(each.text) <= SIZE
+
+
+def test_headings_within_headings_do_not_repeat_all_that_is_in_them(tmp_path: Path) -> None:
+    text = "<h1><div>" * 1000 + "word " * 20_000
+    assert len(documents._html(text)[1]) < 1_000_000
+    found = read(str(tmp_path), put(tmp_path, "a.html", f"<h1>On <b>rivers</b></h1><p>{text}"))
+    assert found[0].title.startswith("On rivers")

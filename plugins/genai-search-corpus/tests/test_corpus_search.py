@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from genai_search_corpus import corpus as module
+from genai_search_corpus import documents
 from genai_search_corpus.corpus import Corpus, State
 from genai_search_corpus.settings import Settings
 from hypothesis import given, settings
@@ -251,3 +254,32 @@ class TestCommand:
         said = capfd.readouterr().out
         assert "whales" in said
         assert all(each.isprintable() or each == "\n" for each in said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names are always Unicode")
+def test_a_document_whose_name_is_no_utf_8_is_found_and_forgotten(
+    folder: Path, corpus: Corpus
+) -> None:
+    odd = os.fsencode(folder) + b"/lakes\xff.md"
+    with open(odd, "w") as stream:
+        stream.write("# Lakes\n\nThey stand still.\n")
+    found = corpus.search("lakes", 1, nothing)
+    assert [(each.title, link.rpartition("/")[2]) for link, each in found] == [
+        ("Lakes", "lakes%FF.md")
+    ]
+    os.unlink(odd)
+    assert all(each.title != "Lakes" for _, each in corpus.search("lakes", 5, nothing))
+
+
+def test_halves_of_characters_in_a_document_are_replaced(
+    folder: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "_pdf_pages", lambda data: ["Deserts \ud835 are dry."])
+    (folder / "deserts.pdf").write_bytes(b"%PDF")
+    ((_, found),) = corpus.search("deserts", 1, nothing)
+    assert found.text == "Deserts \ufffd are dry."
+
+
+def test_halves_of_characters_in_a_query_are_no_error(shared: Corpus) -> None:
+    ((_, found),) = shared.search("rivers \ud800", 1, nothing)
+    assert found.title == "Rivers"
