@@ -12,6 +12,7 @@ Source: Assistant microservice, "Inputs" and "Outputs".
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -23,7 +24,7 @@ from genai_feature_research.embedding import BATCH
 from genai_feature_research.memory import Added, Memory
 from genai_feature_research.request import AssistantRequest, read_request
 from genai_feature_research.research import KIND
-from genai_feature_research.tables import LENGTH, TEXT, VECTOR
+from genai_feature_research.tables import ENTRY_COLUMNS, LENGTH, TEXT, json_value
 from genai_host.api import Answer, Detail, Limits
 from genai_host.errors import Cancelled, ConversationClosed, NotFound
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # handed in: nothing of the host but its public files is impo
     from genai_host.store.documents import Documents
 
 _COLLECTION = "research.entries"
+_ID = re.compile(r"entry_[0-9a-f]{24}")
 
 
 class Assistant:
@@ -149,8 +151,8 @@ class Assistant:
         documents = self._documents()
         for number, id in enumerate(ids):
             try:
-                rows.append(documents.get(id).value)
-            except (NotFound, ValueError) as error:
+                rows.append(documents.get(_id(id)).value)
+            except NotFound as error:
                 raise NotFound(f"there is no entry {id[:60]!r}: {path}[{number}]") from error
         return rows
 
@@ -162,7 +164,7 @@ class Assistant:
         new = []
         for row in rows:
             id = f"entry_{secrets.token_hex(12)}"
-            documents.put(id, {name: row[name] for name in (TEXT, LENGTH, VECTOR)}, expect=0)
+            documents.put(id, {name: json_value(row[name]) for name in ENTRY_COLUMNS}, expect=0)
             new.append(id)
         return [*known, *new]
 
@@ -175,6 +177,13 @@ _BEHIND = ("prompt", "similar_search_results", "tokens_used", "warnings")
 
 def _behind(details: Sequence[Detail]) -> Iterator[Mapping[str, Any]]:
     return (each.data for each in details if each.kind == KIND)
+
+
+def _id(given: str) -> str:
+    """The store is not asked for what is no id of an entry."""
+    if not _ID.fullmatch(given):
+        raise NotFound("it is no id of an entry")
+    return given
 
 
 def _rows(entries: Any) -> list[Mapping[str, Any]]:

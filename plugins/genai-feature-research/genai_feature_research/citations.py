@@ -13,7 +13,9 @@ from attrs import field, frozen
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
 _NUMBERS = re.compile(r"[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)")
-_LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)>?[^)\n]*\)")
+_LINKS = re.compile(  # an address is taken whole, else each of its beginnings would be tried
+    r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
+)
 _ADDRESSES = re.compile(r"<?\b(?:https?|ftp|file)://[^\s<>\"'`\])}]+>?", re.IGNORECASE)
 _ENDS = ".,;:!?*_"
 

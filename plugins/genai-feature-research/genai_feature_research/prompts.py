@@ -91,7 +91,7 @@ class AnswerPrompt:
         """What was found, what was said before, and last what is asked."""
         parts = [self._found]
         if self.similar:
-            said = "\n".join(f"- {textwrap.shorten(each, 2000)}" for each in self.similar)
+            said = "\n".join(f"- {_short(each, 2000)}" for each in self.similar)
             parts.append(f"Said before, and of use here perhaps:\n{said}")
         return "\n\n".join([*parts, self.said])
 
@@ -108,7 +108,7 @@ class AnswerPrompt:
 
 def query_messages(said: str, latest: Sequence[str]) -> list[Message]:
     """What asks for a query."""
-    before = "\n".join(f"- {textwrap.shorten(each, 500)}" for each in latest if each.strip())
+    before = "\n".join(f"- {_short(each, 500)}" for each in latest if each.strip())
     context = f"What was said before:\n{before}\n\n" if before else ""
     return [
         Message(
@@ -143,6 +143,12 @@ def _quoted(number: int, fact: Fact) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _short(text: str, most: int) -> str:
+    """Cut anywhere, as there are languages without blanks between words."""
+    text = _line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _time_of(now: str) -> str:

@@ -12,6 +12,7 @@ Source: Assistant microservice; the host's part, such as who searches, is its ow
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,6 +66,7 @@ _LONGEST_QUERY = 200
 _MOST_QUERY_WORDS = 16  # more are an answer rather than a query
 _QUERY_TOKENS = 100  # enough for a query, and not for a model that rambles
 _SAMPLING = ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty")
+_BETWEEN_LINKS = re.compile(r",(?=\s|https?://|$)")  # a link may have commas of its own
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 
 _Rank = tuple[float, ...]
@@ -185,7 +187,7 @@ class Research:
     def _find(self) -> Steps:
         """The facts that the model is shown."""
         settings = self._settings
-        links = (each.strip() for each in settings.specify_sources.split(","))
+        links = map(str.strip, _BETWEEN_LINKS.split(settings.specify_sources))
         wanted: list[Wanted] = [page(link) for link in links if link]
         wanted += [query(text) for text in settings.additional_searches if text.strip()]
         now: list[Fact] = yield from self._search.find(wanted)
@@ -389,8 +391,12 @@ def _sources(facts: Sequence[Fact], numbers: Sequence[int]) -> list[dict[str, An
 
 
 def _changed(before: VectorColumn, now: VectorColumn) -> tuple[int, VectorColumn]:
-    """From which row on vectors are new, and these."""
-    first = 0 if before.size != now.size else min([len(before), *before.missing()])
+    """From which row on vectors are new, and these. A row that has none still is not new: a
+    text without words may never have one, and all after it would be told again each turn."""
+    first = 0
+    if before.size == now.size:
+        still = set(now.missing())
+        first = next((row for row in before.missing() if row not in still), len(before))
     return first, VectorColumn(now.matrix[first:])
 
 

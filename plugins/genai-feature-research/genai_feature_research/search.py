@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from genai_feature_research.memory import Fact, plain
 from genai_feature_research.passages import passages
@@ -102,14 +102,24 @@ class Search:
     def _stored(self, wanted: Wanted) -> list[Fact]:
         # no index is kept: a table may be long, and a turn looks for little
         if wanted.kind == "query":
-            facts = chain(self._known, self.new)
-            return [fact for fact in facts if fact.is_found_with(wanted.key)]
+            known = [fact for fact in self._known if fact.is_found_with(wanted.key)]
+            return known or self._found_now(wanted)
         # what a search gave of a page is not the page
         return [
             fact
             for fact in chain(self._known, self.new)
             if fact.link == wanted.what and fact.query in (fact.link, fact.title)
         ]
+
+    def _found_now(self, wanted: Wanted) -> list[Fact]:
+        """What this turn has searched for already, which is kept under further texts then."""
+        found: list[Fact] = []
+        for place, fact in enumerate(self.new):
+            if fact.is_found_with(wanted.key):
+                lines = dict.fromkeys(f"{wanted.kept_as}\n{fact.query}".split("\n"))
+                self.new[place] = evolve(fact, query="\n".join(lines))
+                found.append(self.new[place])
+        return found
 
     def _call_for(self, wanted: Wanted, id: str) -> Generator[Step[Any], Any, ToolCall | None]:
         if self._offered is None:

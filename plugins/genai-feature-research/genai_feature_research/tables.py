@@ -105,6 +105,8 @@ class Table:
             for name, values in self.columns.items()
         }
         columns[VECTOR] = [*old, *(vectors.row(row) for row in new)]
+        if self.form != "frame":  # which is written as JSON
+            columns = {name: list(map(json_value, values)) for name, values in columns.items()}
         return _WRITERS[self.form](columns, self.rows + len(rows))
 
 
@@ -189,6 +191,18 @@ _WRITERS: Mapping[Form, Callable[[Mapping[str, Sequence[Any]], int], Any]] = {
     "indexed": _indexed,
     "frame": _frame,
 }
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON has it: callers who have made a table of a frame, or of vectors, have
+    numpy's numbers and arrays in it, and NaN where there is nothing."""
+    if hasattr(value, "dtype"):
+        value = value.tolist()
+    if isinstance(value, float) and value != value:
+        return None
+    if isinstance(value, (list, tuple)) and value and hasattr(value[0], "dtype"):
+        return [json_value(each) for each in value]
+    return value
 
 
 def _is(value: Any, length: int) -> bool:

@@ -120,11 +120,13 @@ class VectorColumn:
         wanted = np.asarray(vector, dtype=np.float32)
         if not len(self) or self.size != wanted.shape[0]:
             return [-2.0] * len(self)
-        lengths = np.sqrt(np.einsum("ij,ij->i", self.matrix, self.matrix))
+        with np.errstate(over="ignore"):
+            lengths = np.sqrt(np.einsum("ij,ij->i", self.matrix, self.matrix))
         length = float(np.linalg.norm(wanted)) or 1.0
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             cosines = (self.matrix @ wanted) / (lengths * length)
-        cosines = np.where(lengths > 0, cosines, -2.0)
+        # numbers may be too large to be squared
+        cosines = np.where((lengths > 0) & np.isfinite(cosines), cosines, -2.0)
         found: list[float] = np.round(cosines, _ALIKE).tolist()
         return found
 
@@ -142,7 +144,8 @@ class UnfitVector(ValueError):
 def _length(row: Any, number: int) -> int:
     if isinstance(row, float) and row != row:  # how pandas says that there is none
         return 0
-    if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+    is_array = getattr(row, "ndim", 0) > 0 if hasattr(row, "dtype") else hasattr(row, "__len__")
+    if isinstance(row, (str, bytes)) or not is_array:
         raise UnfitVector("it is no list of numbers", number)
     return len(row)
 

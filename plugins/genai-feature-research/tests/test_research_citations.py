@@ -91,3 +91,8 @@ def test_an_answer_refers_to_what_the_model_was_shown(make_host: MakeHost) -> No
     warned = [*text_views.warnings(answer.reactions[1], 30)]
     assert " ".join(warned).startswith("! left out of the answer")
     assert len(warned) > 1
+
+
+def test_many_links_that_do_not_end_take_no_time() -> None:
+    text = "[x](" * 2000
+    assert cited(text, "", 0).text == text

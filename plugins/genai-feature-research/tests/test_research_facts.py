@@ -113,6 +113,24 @@ def test_item_6_repeating_a_search_uses_what_is_stored(scene: Scene) -> None:
     assert "All about water" in again["prompt"]
 
 
+def test_item_6_what_the_user_said_is_kept_where_the_query_was_searched_for_before(
+    scene: Scene,
+) -> None:
+    known = scene.ask("Whither?", additional_searches=["a query of the model"])["search_history"]
+    assert len(scene.engine.queries) == 1
+    calls = len(scene.model.prompts)
+    scene.ask("Whither?", search_history=known)
+    assert len(scene.engine.queries) == 1
+    assert len(scene.model.prompts) == calls + 1
+
+
+def test_item_5_a_link_may_have_commas(scene: Scene) -> None:
+    links = "https://example.org/a,b"
+    scene.engine.pages[links] = "With a comma."
+    scene.ask(specify_sources=f"{links},{A}, {B}", answer_with_search=False)
+    assert sorted(scene.engine.read) == [A, links, B]
+
+
 def test_item_6_the_same_query_is_searched_for_once_in_a_turn(scene: Scene) -> None:
     given = scene.ask(additional_searches=["A query of the  model", "a query of the model"])
     assert len(scene.engine.queries) == 1

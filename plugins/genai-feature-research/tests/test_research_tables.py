@@ -257,3 +257,37 @@ def test_item_8_there_are_68_regions_and_an_unknown_one_lists_them(scene: Scene)
 def test_item_8_the_search_is_told_the_region(scene: Scene, given: Any, sent: str) -> None:
     scene.ask(**given)
     assert [region for _, region, _ in scene.engine.queries] == [sent]
+
+
+@pytest.mark.parametrize("form", [lambda rows: rows, columns, indexed])
+def test_item_2_what_numpy_has_made_comes_back_as_json(scene: Scene, form: Any) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            **SAID[0],
+            "text_length": np.int64(SAID[0]["text_length"]),
+            "ada_search": np.array(SAID[0]["ada_search"]),
+            "mine": float("nan"),
+        },
+        {**SAID[1], "ada_search": list(np.array(SAID[1]["ada_search"], "f4")), "mine": 1.5},
+    ]
+    table = scene.ask(conversation_history=form(rows))["conversation_history"]
+    back = json.loads(json.dumps(table, allow_nan=False))
+    first = (
+        {name: back[name][0 if form is columns else "0"] for name in back}
+        if form(rows) is not rows
+        else back[0]
+    )
+    assert first == {**SAID[0], "mine": None}
+
+
+def test_item_1_a_number_is_no_vector_even_of_numpy(scene: Scene) -> None:
+    with pytest.raises(InvalidData) as caught:
+        scene.ask(conversation_history=[{**SAID[0], "ada_search": np.array(5.0)}])
+    assert caught.value.path == "$.conversation_history[0].ada_search"
+
+
+def test_vectors_too_large_to_be_compared_are_the_least_alike(scene: Scene) -> None:
+    huge = {**facts("Huge.")[0], "ada_search": [3e38] * 64}
+    for known in ([huge, *KNOWN], [*KNOWN, huge]):
+        result = scene.ask(search_history=known, answer_with_search=False)
+        assert result["similar_search_results"].rstrip().endswith("Huge.")
