@@ -43,6 +43,7 @@ class Account:
     round_trips   how often models may be called
     steps         how many steps there may be, of any kind
     dollars       how much calls of models may have cost before another one; None for any
+    unpriced      whether calls may follow one whose cost is not known, where dollars are bound
     usage         tokens used, also by calls that failed, as far as they said so
     """
 
@@ -53,11 +54,13 @@ class Account:
         steps: int,
         dollars: float | None,
         codec: Codec,
+        unpriced: bool = False,
     ) -> None:
         self.usage = Usage()
         self._max_round_trips = round_trips
         self._max_steps = steps
         self._max_dollars = dollars
+        self._may_be_unpriced = unpriced
         self._codec = codec
         self._lock = threading.Lock()
         self._round_trips = 0
@@ -154,7 +157,7 @@ class Account:
                 limit="cost",
                 hint="ask for less at once, or let it cost more",
             )
-        if self._unpriced:
+        if self._unpriced and not self._may_be_unpriced:
             raise LimitExceeded(
                 f"the turn may cost {most:g} US dollars, and what a call cost is not known",
                 limit="cost",

@@ -32,7 +32,7 @@ from genai_host.api import (
     schema_of,
 )
 from genai_host.api.calls import Draft
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, NoRoute
 from genai_host.observers import CallReport
 from genai_host.rates import Rates
@@ -40,6 +40,7 @@ from genai_host.raw_replies import RawReplies
 from genai_host.retry import Retry
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
+from genai_host.tolls import Toll, tolled, tolled_stream
 from genai_host.tries import Trace
 
 _NOTHING: frozenset[str] = frozenset()
@@ -53,6 +54,7 @@ class Agent:
     parameters   for all its prompts
     retry        what calls the routes; none if there are none
     rates        what holds them to the rates that prompts name; none if there is none
+    tolls        stand before and after each call
     counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
 
     Raises `InvalidParameter` if the best route does not take the parameters.
@@ -67,12 +69,14 @@ class Agent:
         retry: Retry | None = None,
         rates: Rates | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,
+        tolls: Sequence[Toll] = (),
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
         self._retry = retry
         self._rates = rates
         self._counters = counters
+        self._tolls = tolls
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
         self._checkers: dict[str, Checker] = {}
@@ -127,9 +131,10 @@ class Agent:
             completion = yield from route.stream(call, cancellation, report, raw)
             return self._checked(completion, asked)
 
+        asking = tolled_stream(act, self._tolls) if self._tolls else act
         try:
             completion = yield from self._with_retries().stream(
-                self._routes_for(prompt), cancellation, act, trace
+                self._routes_for(prompt), cancellation, asking, trace
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -193,10 +198,13 @@ class Agent:
         trace: Trace | None,
         routes: Sequence[Route] | None = None,
     ) -> Any:
+        def act(route: Route, report: CallReport) -> Any:
+            return route.call(call(route), cancellation, report)
+
         return self._with_retries().call(
             self.routes if routes is None else routes,
             cancellation,
-            lambda route, report: route.call(call(route), cancellation, report),
+            tolled(act, self._tolls) if self._tolls else act,
             trace,
         )
 

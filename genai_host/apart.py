@@ -3,11 +3,12 @@ waits for it is not kept."""
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 
 T = TypeVar("T")
 
@@ -15,7 +16,7 @@ T = TypeVar("T")
 def apart(
     name: str, work: Callable[[], T], failed: Callable[[BaseException], T], until: Cancellation
 ) -> T:
-    """Do it and wait for what comes of it.
+    """Do it and wait for what comes of it, in the context (`contextvars`) of who waits.
 
     name     of the thread
     failed   what comes of whatever the work raises, `SystemExit` too
@@ -35,7 +36,8 @@ def apart(
             done.set()
 
     until.check()
-    threading.Thread(target=run, name=name, daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
     with until.on_cancel(done.set):
         done.wait()
     until.check()

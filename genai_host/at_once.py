@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import Step
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError
 from genai_host.events import Event
 from genai_host.record import Path

@@ -31,6 +31,7 @@ from genai_host.config.keys import (
     hint_for,
     names_in,
     read_value,
+    wrong_with,
 )
 from genai_host.errors import ConfigurationError, InvalidData
 from genai_host.names import PLAIN_NAME, what_there_is
@@ -115,6 +116,9 @@ def set_keys(
             _table(document, where[0])[where[1]] = text
         else:
             value = read_value(f"the value of {key}", text, KEYS[key].kind)
+            wrong = wrong_with(key, value)
+            if wrong:
+                raise ConfigurationError(f"the value of {key} {wrong}")
             inner = _table(document, *where[:-1])
             inner[where[-1]] = list(value) if isinstance(value, tuple) else value
     for name in instances:

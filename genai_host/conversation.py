@@ -12,8 +12,8 @@ from typing import Any
 
 from genai_host.answers import Answers
 from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Turn, Wait, schema_of
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.schema import tells_dialects_apart
-from genai_host.cancellation import Cancellation
 from genai_host.cast import Cast, MakeAgent
 from genai_host.driver import Caps, Driver
 from genai_host.errors import (
@@ -30,6 +30,7 @@ from genai_host.errors import (
     TurnWaiting,
 )
 from genai_host.events import Event
+from genai_host.observers import Observers
 from genai_host.record import Changed, Entry, Recorder, Rewound, TurnEnded, TurnStarted, plain
 from genai_host.recording import Recording
 from genai_host.replay import Journal
@@ -62,6 +63,7 @@ class Conversation:
         make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
+        observers: Observers,
         caps: Caps,
         changed: Changed | None = None,
         returns: Any = None,
@@ -72,6 +74,7 @@ class Conversation:
         self._toolbox = toolbox
         self._clock = clock
         self._codec = codec
+        self._observers = observers
         self._caps = caps
         self._told = began
         self._cast = self._casting(cast.models, cast.parameters, cast.settings)
@@ -107,6 +110,11 @@ class Conversation:
         """What was said and answered, oldest first. The agent owns it; only turns
         that succeed add to it."""
         return self._cast.main.history
+
+    @property
+    def state(self) -> Any:
+        """The feature's own state, as the last answer left it."""
+        return self._told.state
 
     @property
     def turns(self) -> int:
@@ -345,10 +353,8 @@ class Conversation:
         with Cancellation() as self._cancellation:
             if self._closed:
                 self._cancellation.cancel(self._reason)
-            driver = self._driver(started, journal, self._cancellation, heard, form)
             try:
-                answer = yield from driver.run()
-                result = self._answers.built(answer, started.schema, form, driver.completion)
+                result, answer = yield from self._driven(started, journal, heard, form)
             except TurnWaiting as pause:
                 if isinstance(pause.__cause__, InvalidData):
                     raise pause.__cause__ from None
@@ -367,6 +373,22 @@ class Conversation:
             raise
         yield Event("answer", result)
 
+    def _driven(
+        self, started: TurnStarted, journal: Journal, heard: bool, form: Any
+    ) -> Generator[Event, None, tuple[Answer, Answer]]:
+        """The answer as it is given, and as it is put on record."""
+        assert self._cancellation is not None  # that of this turn
+        turn = self._turn_of(started)
+        routes = self._cast.main.routes
+        model = routes[0].candidate.name if routes else ""
+        watching = self._observers.turn(self.feature.name, turn, self.id, model, self._clock)
+        with watching as watched:
+            driver = self._driver(turn, journal, self._cancellation, heard, form, watched.id)
+            answer = yield from driver.run()
+            result = self._answers.built(answer, started.schema, form, driver.completion)
+            watched.answer = result
+        return result, answer
+
     def _schema_of(self, form: Any) -> dict[str, Any]:
         """What is asked for, as it stands on record: in the dialect of the first route."""
         agents = [self._cast.main, *self._cast.agents.values()]
@@ -380,16 +402,9 @@ class Conversation:
             return self._returns
         return started.schema
 
-    def _driver(
-        self,
-        started: TurnStarted,
-        journal: Journal,
-        cancellation: Cancellation,
-        heard: bool,
-        form: Any,
-    ) -> Driver:
+    def _turn_of(self, started: TurnStarted) -> Turn[Any]:
         history, state = self._told.before(started.again)
-        turn: Turn[Any] = Turn(
+        return Turn(
             message=started.message,
             history=history,
             settings=self._cast.settings,
@@ -400,6 +415,16 @@ class Conversation:
             began=self._told.opened.began,
             tag=self._told.opened.tag,
         )
+
+    def _driver(
+        self,
+        turn: Turn[Any],
+        journal: Journal,
+        cancellation: Cancellation,
+        heard: bool,
+        form: Any,
+        id: str,
+    ) -> Driver:
         return Driver(
             self.feature,
             turn,
@@ -412,6 +437,7 @@ class Conversation:
             self._caps,
             heard,
             form if tells_dialects_apart(form) else None,
+            id,
         )
 
     def _plain(self, context: Mapping[str, Any]) -> Any:

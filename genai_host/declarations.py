@@ -16,6 +16,7 @@ from genai_host.api import (
     Codec,
     Command,
     Dialect,
+    ExecutorType,
     Feature,
     HttpRoute,
     Model,
@@ -49,6 +50,7 @@ class Declarations:
     tool_sources: tuple[ToolSource | ToolSet[Any], ...] = ()
     reactions: tuple[ReactionType, ...] = ()
     parts: tuple[type[Part], ...] = ()
+    executors: tuple[ExecutorType[Any], ...] = ()
     http_routes: tuple[HttpRoute, ...] = ()
     commands: tuple[Command, ...] = ()
 
@@ -64,6 +66,7 @@ class Declarations:
             "tool_sources": [source.name for source in self.tool_sources],
             "reactions": [reaction.name for reaction in self.reactions],
             "parts": [part.type for part in self.parts],
+            "executors": [executor.name for executor in self.executors],
             "http_routes": [f"{route.method} {route.path}" for route in self.http_routes],
             "commands": [command.name for command in self.commands],
         }
@@ -91,6 +94,7 @@ def ask(hook: Any) -> Declarations:
         tool_sources=_tool_sources(hook.genai_tool_sources),
         reactions=_instances(hook.genai_reactions, ReactionType),
         parts=_part_classes(hook.genai_parts),
+        executors=_instances(hook.genai_executors, ExecutorType),
         http_routes=_instances(hook.genai_http_routes, HttpRoute),
         commands=_instances(hook.genai_commands, Command),
     )

@@ -44,8 +44,8 @@ from genai_host.api import (
     Turn,
     Wait,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.at_once import AtOnce, Performing, raise_first
-from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     Cancelled,
     GenaiError,
@@ -83,6 +83,7 @@ class Caps:
     cost          US dollars, by list price; None for no bound. It is looked at before a call
                   of a model, so that the last one may go beyond. What a call cost that was
                   answered, and whose cost is not known, could be anything: none comes after it
+    unpriced      unless this is so, and they count as nothing
     """
 
     round_trips: int = 50
@@ -90,6 +91,7 @@ class Caps:
     seconds: float | None = 600.0
     parallel: int = 8
     cost: float | None = None
+    unpriced: bool = False
 
 
 class Driver:
@@ -103,6 +105,7 @@ class Driver:
                    for pieces only then
     form           the class of the data that is asked for, if it has a schema for each
                    dialect: prompts that ask for it do so in that of their route
+    id             of the turn, as observers are told it; empty if there are none
     """
 
     def __init__(
@@ -118,7 +121,9 @@ class Driver:
         caps: Caps,
         heard: bool,
         form: Any = None,
+        id: str = "",
     ) -> None:
+        self._id = id
         self._feature = feature
         self._turn = turn
         self._agents = agents
@@ -130,7 +135,9 @@ class Driver:
         self._caps = caps
         self._heard = heard
         self._form = form
-        self._account = Account(turn.history, caps.round_trips, caps.steps, caps.cost, codec)
+        self._account = Account(
+            turn.history, caps.round_trips, caps.steps, caps.cost, codec, caps.unpriced
+        )
         self._traces: dict[Path, Trace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
@@ -334,7 +341,7 @@ class Driver:
         return self._agent(step.role).moderate(step, cancellation, self._trace(path))
 
     def _trace(self, path: Path) -> Trace:
-        return self._traces.setdefault(path, Trace())
+        return self._traces.setdefault(path, Trace(self._id))
 
     def _agent(self, role: str) -> Agent:
         try:
@@ -387,7 +394,7 @@ class Driver:
         yield from ()
         interrupted = self._toolbox.interrupted(step.call) if self._journal.is_cut(path) else None
         return interrupted or self._toolbox.call(
-            step.call, step.context, cancellation, approved=step.approved
+            step.call, step.context, cancellation, approved=step.approved, parent=self._id
         )
 
     def _offered_tools(

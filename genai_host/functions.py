@@ -7,7 +7,7 @@ from typing import Any
 
 from genai_host.apart import apart
 from genai_host.api import CallFunction
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import FunctionFailed, GenaiError, InvalidData, TurnWaiting
 from genai_host.telling import told
 

@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
+from attrs import evolve
+
 from genai_host.agent import Agent
 from genai_host.api import (
     Clock,
@@ -35,9 +37,10 @@ from genai_host.api import (
     Vectors,
     Verdict,
 )
+from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
-from genai_host.cancellation import Cancellation, ended_with
+from genai_host.budgets import Budgets, user_of
 from genai_host.clock import SystemClock
 from genai_host.config import Config, read_config
 from genai_host.conversation import Conversation, MakeRecord
@@ -47,6 +50,7 @@ from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
 from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keys import Keys
+from genai_host.meter import Meter
 from genai_host.names import what_there_is
 from genai_host.observers import Observers
 from genai_host.once import once
@@ -60,6 +64,7 @@ from genai_host.resolution import Catalog
 from genai_host.retelling import Retold, retell
 from genai_host.retry import Patience, Retry
 from genai_host.routing import Routing
+from genai_host.tolls import Toll
 from genai_host.toolbox import Toolbox
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -174,6 +179,7 @@ class Host:
             lambda: self._recorder(record, opened, owner),
             caps,
             returns=returns,
+            tolls=self._tolls(owner, chosen.name, is_kept=record is True),
         )
 
     def reopen(
@@ -191,6 +197,7 @@ class Host:
             lambda: (record, None),
             caps,
             returns=returns,
+            tolls=self._tolls(None, began.opened.feature),
         )
 
     def conversation(
@@ -233,7 +240,10 @@ class Host:
                 now.tools if tools is None else self._tools.names(tools),
             )
         recorder: Recorder = kept if record else Record(entries)
-        return self._converse(feature, began, lambda: (recorder, None), caps, changed, returns)
+        tolls = self._tolls(owner, feature.name, is_kept=record)
+        return self._converse(
+            feature, began, lambda: (recorder, None), caps, changed, returns, tolls
+        )
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
         """What the store has, the last that was gone on with first; see
@@ -270,7 +280,9 @@ class Host:
 
     @once
     def _tools(self) -> PluginTools:
-        return PluginTools(self.registry, self.config, self.keys, self.clock, self.codec)
+        return PluginTools(
+            self.registry, self.config, self.keys, self.clock, self.codec, self.observers
+        )
 
     @property
     def toolbox(self) -> Toolbox:
@@ -321,7 +333,7 @@ class Host:
             self.registry.providers,
             self.config.providers,
             self.clock,
-            self._observers,
+            self.observers,
             self.keys,
             self.config.file,
         )
@@ -382,6 +394,8 @@ class Host:
         provider: str | None = None,
         in_pieces: bool = True,
         limits: Limits | None = None,
+        owner: str | None = None,
+        is_kept: bool = False,
     ) -> Generator[Delta, None, Completion]:
         """Ask a model once: the pieces of its answer as they come, then the whole. There is
         neither a feature nor a record, and tools that it asks for are the caller's to run.
@@ -389,10 +403,13 @@ class Host:
         model, provider   as for `open`
         in_pieces         whether the service is asked for pieces at all
         limits            end the call when they end, with `Cancelled`
+        owner             for whom: whose budget it is on
+        is_kept           whether the caller puts it into the store, which counts it there
 
         Closing the generator ends the call. Raises what went wrong, as `GenaiError`.
         """
-        agent = self._agent("main", "chat", model, {}, provider)
+        tolls = self._tolls(owner, is_kept=is_kept)
+        agent = self._agent("main", "chat", model, {}, provider, tolls)
         with self._until(limits) as until:
             return (yield from agent.stream(prompt, until, in_pieces=in_pieces))
 
@@ -405,9 +422,11 @@ class Host:
         parameters: Mapping[str, Any] | None = None,
         purpose: Literal["query", "document"] = "document",
         limits: Limits | None = None,
+        owner: str | None = None,
     ) -> Vectors:
         """Turn texts into vectors, one each, in order; see `prompt`."""
-        agent = self._agent("embed", "embed", model, parameters or {}, provider)
+        tolls = self._tolls(owner)
+        agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
         with self._until(limits) as until:
             return agent.embed(Embed(texts, purpose=purpose), until)
 
@@ -418,11 +437,21 @@ class Host:
         model: str | None = None,
         provider: str | None = None,
         limits: Limits | None = None,
+        owner: str | None = None,
     ) -> Verdict:
         """Have a text judged by the rules of a service; see `prompt`."""
-        agent = self._agent("moderate", "moderate", model, {}, provider)
+        agent = self._agent("moderate", "moderate", model, {}, provider, self._tolls(owner))
         with self._until(limits) as until:
             return agent.moderate(Moderate(text), until)
+
+    @once
+    def budgets(self) -> Budgets:
+        """What users may spend, and what they have."""
+        return Budgets(
+            self.config.budgets,
+            lambda: None if self.store is None else self.store.ledger,
+            self.clock,
+        )
 
     @contextmanager
     def _until(self, limits: Limits | None) -> Iterator[Cancellation]:
@@ -438,15 +467,19 @@ class Host:
     def close(self) -> None:
         """Close all conversations and providers. What is under way is cancelled."""
         with self._lock:
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             conversations = list(self._conversations)
         self._closing.cancel(ConversationClosed("the host is closed"))
         for conversation in conversations:
             conversation.close()
         if "instances" in vars(self):
             self.instances.close()
+        if "_meter" in vars(self):
+            self._meter.close()
         if "_tools" in vars(self):
             self.toolbox.close()
+        if "observers" in vars(self) and not was_closed:
+            self.observers.tell("genai_on_close")
         if self._own_clock is not None:
             self._own_clock.close()
 
@@ -460,12 +493,17 @@ class Host:
     def _routing(self) -> Routing:
         prices = installed_prices() if self._prices is None else self._prices
         return Routing(
-            self.registry, self.instances, self.config, self._observers, self.clock, prices
+            self.registry, self.instances, self.config, self.observers, self.clock, prices
         )
 
     @once
-    def _observers(self) -> Observers:
+    def observers(self) -> Observers:
+        """Who is told of what happens: the plugins that want to be."""
         return Observers(self.plugins.hooks)
+
+    @once
+    def _meter(self) -> Meter:
+        return Meter(lambda counted: self.kept().add_usage(counted), self.clock)
 
     def feature(self, name: str) -> Feature[Any]:
         """A feature by its name. Raises `ConfigurationError` if there is none."""
@@ -502,9 +540,10 @@ class Host:
         caps: Caps | None,
         changed: Changed | None = None,
         returns: Any = None,
+        tolls: Sequence[Toll] = (),
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
-            return self._agent(role, feature.roles[role], name, parameters)
+            return self._agent(role, feature.roles[role], name, parameters, tolls=tolls)
 
         conversation = Conversation(
             feature,
@@ -514,7 +553,8 @@ class Host:
             make_record,
             self.clock,
             self.codec,
-            caps or Caps(),
+            self.observers,
+            self._capped(caps or Caps()),
             changed,
             returns,
         )
@@ -531,6 +571,7 @@ class Host:
         name: str | None,
         parameters: Mapping[str, Any],
         provider: str | None = None,
+        tolls: Sequence[Toll] = (),
     ) -> Agent:
         return Agent(
             role,
@@ -539,4 +580,29 @@ class Host:
             retry=self._retry,
             rates=self._rates,
             counters=lambda: self._routing.routes(name, "count", provider),
+            tolls=tolls,
         )
+
+    def _capped(self, caps: Caps) -> Caps:
+        """With the budget of a turn, unless less is wanted."""
+        budgets = self.config.budgets
+        if budgets.run is None or (caps.cost is not None and caps.cost <= budgets.run):
+            return caps
+        return evolve(caps, cost=budgets.run, unpriced=budgets.unknown == "allow")
+
+    def _tolls(
+        self, owner: str | None, feature: str = "", *, is_kept: bool = False
+    ) -> Sequence[Toll]:
+        """What stands before and after calls of models; nothing, as a rule.
+
+        owner     whose conversation it is, as the store has it
+        is_kept   whether the store counts them anyway, as they are on its record
+        """
+        tolls: list[Toll] = []
+        user = user_of(owner or "")
+        budget = self.budgets.toll(user) if self.config.budgets.are_kept else None
+        if budget is not None:
+            tolls.append(budget)
+        if self.store is not None and not is_kept:
+            tolls.append(self._meter.toll(user, feature))
+        return tolls

@@ -68,6 +68,18 @@ class HttpRoutes:
         self._lock = threading.Lock()
         self._made: dict[type, Any] = {}
 
+    def start(self) -> None:
+        """Load those that are to be loaded before anybody asks. One that cannot be keeps no
+        other from it: whoever asks is told."""
+        for route in self._host.registry.http_routes.values():
+            if route.starts:
+                try:
+                    self._handler(route)
+                except GenaiError as error:  # as where nothing is kept: expected
+                    _log.info("the route %s has nothing to go on with: %s", route.key, error)
+                except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+                    _log.exception("the route %s cannot be loaded", route.key)
+
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""
         found = self.find(method, path)

@@ -14,12 +14,12 @@ from attrs import frozen
 
 from genai_host import paths
 from genai_host.api import Clock, Provider, ProviderType, Secret, Services
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_provider import SHORTEST_KEY
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import Setting, read_settings
 from genai_host.bounds import Bounds
 from genai_host.breaker import Breaker
-from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.config.reading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved

@@ -40,13 +40,23 @@ HTTP_PATHS = (
     "/health",
     "/page",
     "/ready",
-    "/v1",
+    "/v1/chat",
+    "/v1/completions",
+    "/v1/conversations",
+    "/v1/embeddings",
+    "/v1/messages",
+    "/v1/models",
+    "/v1/moderations",
+    "/v1/responses",
     "/v1beta",
 )
-"""What the host answers over HTTP itself, with all that is below: no plugin may."""
+"""What the host answers over HTTP itself, with all that is below: no plugin may. What else
+there is under `/v1` of the services whose APIs it speaks is for whoever brings it."""
 
 COMMANDS = (
     "ask",
+    "batch",
+    "budgets",
     "chat",
     "completion",
     "conversations",
@@ -61,6 +71,7 @@ COMMANDS = (
     "providers",
     "routes",
     "serve",
+    "stats",
     "templates",
     "tools",
     "uninstall",

@@ -5,14 +5,68 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from genai_host.api import Clock, Completion, RouteInfo, TokenCount, Vectors, Verdict
+from genai_host.api import (
+    Answer,
+    Call,
+    Clock,
+    Completion,
+    Operation,
+    RouteInfo,
+    RouteRequest,
+    TokenCount,
+    ToolCall,
+    ToolOutput,
+    Turn,
+    Vectors,
+    Verdict,
+)
 from genai_host.errors import Cancelled
 
 _log = logging.getLogger(__name__)
+
+
+class CallReport:
+    """What a call has come to, filled in by who makes it.
+
+    parent      the id of the turn that it is for, as observers are told it; empty for none
+    id          its own, as they are told it; empty if there are none
+    sent        when the service was called, by `Clock.monotonic`; None if it was not
+    first       seconds from then to the first piece of the answer; None for one in no pieces
+    refused     whether it answered that it would not do it, for which none charges
+    result      what it answered
+    raw_reply   the file that this is kept in as it came; empty if it is not
+    """
+
+    id: str = ""
+    sent: float | None = None
+    first: float | None = None
+    refused: bool = False
+    result: Completion | Vectors | Verdict | TokenCount | None = None
+    raw_reply: str = ""
+
+    def __init__(self, parent: str = "") -> None:
+        self.parent = parent
+
+
+class Watched:
+    """What is under way, and what it has come to, filled in by who does it.
+
+    id   as observers are told it; empty if there are none
+    """
+
+    answer: Answer | None = None
+    output: ToolOutput | None = None
+    status: int = 500
+
+    def __init__(self, id: str = "") -> None:
+        self.id = id
+
+
+Watching = AbstractContextManager[Watched]
 
 
 class Observers:
@@ -29,44 +83,100 @@ class Observers:
 
     def tell(self, hook: str, **news: Any) -> None:
         """Call a hook of each plugin that has it."""
-        for implementation in self._implementations(hook):
-            wanted = {name: news[name] for name in implementation.argnames}
-            try:
-                implementation.function(**wanted)
-            except Exception:  # noqa: BLE001 - an observer must not break what it observes
-                _log.warning(
-                    "plugin %s raised in %s", implementation.plugin_name, hook, exc_info=True
-                )
+        self._each(hook, news, lambda _: None)
+
+    def headers(self, id: str, route: RouteInfo) -> dict[str, str]:
+        """What plugins add to the headers of a call."""
+        headers: dict[str, str] = {}
+        self._each(
+            "genai_call_headers",
+            {"id": id, "route": route},
+            lambda given: headers.update({str(name): str(given[name]) for name in given or ()}),
+        )
+        return headers
+
+    def call(
+        self,
+        operation: Operation,
+        route: RouteInfo,
+        call: Call,
+        clock: Clock,
+        report: CallReport,
+    ) -> Watching:
+        """Tell of the start and the end of one call of a model."""
+        if not self._is_watched("call"):
+            return nullcontext(Watched())
+        about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
+        return self._watching(
+            "call", clock, about, lambda _: {"result": report.result, "first": report.first}
+        )
+
+    def turn(
+        self, feature: str, turn: Turn[Any], conversation: str, model: str, clock: Clock
+    ) -> Watching:
+        """The same of a turn of a feature."""
+        if not self._is_watched("turn"):
+            return nullcontext(Watched())
+        about = {"feature": feature, "turn": turn, "conversation": conversation, "model": model}
+        return self._watching("turn", clock, about, lambda watched: {"answer": watched.answer})
+
+    def tool(self, parent: str, call: ToolCall, clock: Clock) -> Watching:
+        """The same of a tool that runs."""
+        if not self._is_watched("tool"):
+            return nullcontext(Watched())
+        about = {"parent": parent, "call": call}
+        return self._watching("tool", clock, about, lambda watched: {"output": watched.output})
+
+    def request(self, request: RouteRequest, route: str, clock: Clock) -> Watching:
+        """The same of a request over HTTP."""
+        if not self._is_watched("request"):
+            return nullcontext(Watched())
+        about = {"request": request, "route": route}
+        return self._watching("request", clock, about, lambda watched: {"status": watched.status})
 
     @contextmanager
-    def call(self, route: RouteInfo, clock: Clock, report: CallReport) -> Iterator[None]:
-        """Tell of the start and the end of one call of a model."""
-        watched = self._implementations("genai_on_call_start") or self._implementations(
-            "genai_on_call_end"
-        )
-        if not watched:
-            yield
-            return
-        id = f"{self._origin}-{next(self._numbers)}"
+    def _watching(
+        self,
+        what: str,
+        clock: Clock,
+        about: Mapping[str, Any],
+        outcome: Callable[[Watched], Mapping[str, Any]],
+    ) -> Generator[Watched, None, None]:
+        watched = Watched(f"{self._origin}-{next(self._numbers)}")
         started = clock.monotonic()
-        self.tell("genai_on_call_start", id=id, route=route)
+        self.tell(f"genai_on_{what}_start", id=watched.id, **about)
         error: BaseException | None = None
         try:
-            yield
+            yield watched
         except BaseException as raised:
             error = raised
             raise
         finally:
             if isinstance(error, GeneratorExit):
                 error = Cancelled("abandoned")
+            seconds = clock.monotonic() - started
             self.tell(
-                "genai_on_call_end",
-                id=id,
-                route=route,
-                result=report.result,
+                f"genai_on_{what}_end",
+                id=watched.id,
+                **about,
+                **outcome(watched),
                 error=error,
-                seconds=clock.monotonic() - started,
+                seconds=seconds,
             )
+
+    def _each(self, hook: str, news: Mapping[str, Any], take: Callable[[Any], None]) -> None:
+        for implementation in self._implementations(hook):
+            wanted = {name: news[name] for name in implementation.argnames}
+            try:
+                take(implementation.function(**wanted))
+            except Exception:  # noqa: BLE001 - an observer must not break what it observes
+                _log.warning(
+                    "plugin %s raised in %s", implementation.plugin_name, hook, exc_info=True
+                )
+
+    def _is_watched(self, what: str) -> bool:
+        start, end = f"genai_on_{what}_start", f"genai_on_{what}_end"
+        return bool(self._implementations(start) or self._implementations(end))
 
     def _implementations(self, hook: str) -> list[Any]:
         """Plugins come before the first call, and stay: each hook is looked up once."""
@@ -75,18 +185,3 @@ class Observers:
             caller = getattr(self._hooks, hook, None)
             found = self._found[hook] = caller.get_hookimpls() if caller is not None else []
         return found
-
-
-class CallReport:
-    """What a call has come to, filled in by who makes it.
-
-    sent        when the service was called, by `Clock.monotonic`; None if it was not
-    refused     whether it answered that it would not do it, for which none charges
-    result      what it answered
-    raw_reply   the file that this is kept in as it came; empty if it is not
-    """
-
-    sent: float | None = None
-    refused: bool = False
-    result: Completion | Vectors | Verdict | TokenCount | None = None
-    raw_reply: str = ""

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from genai_host.api import Approval, Clock, Codec, Tool, ToolSet, ToolSource
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.config.keys import hint_for
 from genai_host.errors import ConfigurationError
 from genai_host.keys import Keys
+from genai_host.observers import Observers
 from genai_host.registry import Registry
 from genai_host.telling import nearest, said
 from genai_host.tool_sets import OpenedSet, warn_unknown
@@ -25,7 +26,13 @@ class PluginTools:
     """
 
     def __init__(
-        self, registry: Registry, config: Config, keys: Keys, clock: Clock, codec: Codec
+        self,
+        registry: Registry,
+        config: Config,
+        keys: Keys,
+        clock: Clock,
+        codec: Codec,
+        observers: Observers,
     ) -> None:
         self._registry = registry
         self._config = config
@@ -38,6 +45,7 @@ class PluginTools:
             [self._source(each) for each in registry.tool_sources.values()],
             {name: cast(Approval, approval) for name, approval in config.approvals.items()},
             registry.reactions,
+            observers,
         )
 
     def named(self, name: str, until: Cancellation) -> Tool:

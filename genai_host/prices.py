@@ -55,6 +55,13 @@ def cost_of(
     return None
 
 
+class NoPrices:
+    """A table that knows nothing."""
+
+    def price(self, seller: str, model: str, usage: Usage, at: datetime) -> float | None:
+        return None
+
+
 class PackagedPrices:
     """The table that genai-prices brings. It is imported when it is first asked, which takes
     some tenths of a second, and asks nobody for newer prices, unless the program that it

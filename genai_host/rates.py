@@ -7,7 +7,7 @@ import threading
 from collections import deque
 
 from genai_host.api import Clock, Rate, RouteInfo
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from genai_host.apart import apart
 from genai_host.api import Clock, Image, ReactionType
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
 
 MOST_LINES = 1000

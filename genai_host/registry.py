@@ -11,6 +11,7 @@ from attrs import field, frozen
 from genai_host.api import (
     Command,
     Dialect,
+    ExecutorType,
     Feature,
     HttpRoute,
     Model,
@@ -35,6 +36,7 @@ _PLAIN_KINDS: Mapping[str, Callable[[Declarations], Iterable[str]]] = {
     "provider": lambda declared: (provider.name for provider in declared.providers),
     "dialect": lambda declared: (dialect.name for dialect in declared.dialects),
     "feature": lambda declared: (feature.name for feature in declared.features),
+    "executor": lambda declared: (executor.name for executor in declared.executors),
     "source of tools": lambda declared: (source.name for source in declared.tool_sources),
     "command": lambda declared: (command.name for command in declared.commands),
 }
@@ -54,6 +56,7 @@ class Registry:
     tool_sources: dict[str, ToolSource | ToolSet[Any]] = field(factory=dict)
     reactions: dict[str, ReactionType] = field(factory=dict)
     parts: list[type[Part]] = field(factory=lambda: list(PARTS))
+    executors: dict[str, ExecutorType[Any]] = field(factory=dict)
     http_routes: dict[str, HttpRoute] = field(factory=dict)
     commands: dict[str, Command] = field(factory=dict)
     _owners: dict[tuple[str, str], str] = field(factory=dict)
@@ -92,6 +95,7 @@ class Registry:
         self.tool_sources.update((each.name, each) for each in declared.tool_sources)
         self.reactions.update((each.name, each) for each in declared.reactions)
         self.parts.extend(declared.parts)
+        self.executors.update((each.name, each) for each in declared.executors)
         self.http_routes.update((each.key, each) for each in declared.http_routes)
         self.commands.update((each.name, each) for each in declared.commands)
 
@@ -142,10 +146,10 @@ def _claims(declared: Declarations) -> Iterator[tuple[str, str]]:
 
 
 def _must_not_be_the_hosts(route: HttpRoute) -> None:
-    if route.path.startswith("/{"):
+    if route.path.startswith(("/{", "/v1/{")):
         raise PluginError(f"{shown(route.path)} fits any path: it must begin with a word")
-    if route.path == "/":
-        raise PluginError("/ is the host's own: its page is there")
+    if route.path in ("/", "/v1"):
+        raise PluginError(f"{route.path} is the host's own")
     for path in HTTP_PATHS:
         if f"{route.path}/".startswith(f"{path}/"):
             raise PluginError(f"{shown(route.path)} is the host's own: all of {path} is")

@@ -12,7 +12,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from genai_host.api import Clock, Delta
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     CircuitOpen,
@@ -84,7 +84,7 @@ class Retry:
         """
         tries = _Tries(routes, self._patience)
         while True:
-            report = CallReport()
+            report = CallReport("" if trace is None else trace.parent)
             try:
                 return act(tries.route, report)
             except GenaiError as error:
@@ -101,7 +101,7 @@ class Retry:
         """The same for an answer in pieces: once there is one, there is no other try."""
         tries = _Tries(routes, self._patience)
         while True:
-            report = CallReport()
+            report = CallReport("" if trace is None else trace.parent)
             with closing(act(tries.route, report)) as pieces:
                 try:
                     first = next(pieces)

@@ -32,10 +32,11 @@ from genai_host.api import (
     ProviderRequest,
     ReplyStream,
     TokenCount,
+    Usage,
     Vectors,
     Verdict,
 )
-from genai_host.cancellation import Cancellation, ended_with
+from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.errors import (
     DeadlineExceeded,
     GenaiError,
@@ -52,13 +53,14 @@ from genai_host.instances import Instances
 from genai_host.join import Candidate
 from genai_host.keyless import without_keys
 from genai_host.observers import CallReport, Observers
-from genai_host.prices import Prices, cost_of
+from genai_host.prices import NoPrices, Prices, cost_of
 from genai_host.raw_replies import RawReplies
 from genai_host.telling import nearest, told
 
 _log = logging.getLogger(__name__)
 _GIVEN_UP = frozenset({408, 499, 504})
 """Statuses of who waits no longer: whether the work was done, they do not say."""
+_NO_PRICES = NoPrices()
 _GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
 
 
@@ -102,6 +104,17 @@ class Route:
         usual = {key: v for key, v in self.candidate.model.defaults.items() if key in valid}
         return {**usual, **given}
 
+    def is_priced(self) -> bool:
+        """Whether it is known what calls cost, as far as that can be told before one."""
+        operation = self.candidate.operation
+        if operation == "count":
+            return True
+        usage = None if operation == "moderate" else Usage(1, int(operation == "chat"))
+        provider = self._instances[self.info.provider].provider
+        id, name = provider.wire_id(self.candidate.id), self.candidate.model.name
+        prices = self._prices or _NO_PRICES
+        return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
+
     def call(self, call: Call, cancellation: Cancellation, report: CallReport | None = None) -> Any:
         """Send a call, wait, and give what the dialect reads from the reply.
 
@@ -109,8 +122,7 @@ class Route:
         """
         started = self._clock.monotonic()
         report = report or CallReport()
-        with self._guarded(cancellation, report) as attempt:
-            call = self._fitted(call, attempt)
+        with self._guarded(call, cancellation, report) as (attempt, call):
             result = self._send(call, attempt, report)
             report.result = self._finished(call, result, started, attempt)
         return report.result
@@ -131,10 +143,9 @@ class Route:
         started = self._clock.monotonic()
         report = report or CallReport()
         with (
-            self._guarded(cancellation, report) as bounded,
+            self._guarded(call, cancellation, report) as (bounded, call),
             self._kept(bounded, raw, report) as attempt,
         ):
-            call = self._fitted(call, attempt)
             decoder = self._dialect.decoder(call) if call.stream else None
             if decoder is None:
                 whole = evolve(call, stream=False) if call.stream else call
@@ -172,7 +183,7 @@ class Route:
         )
 
     def _send(self, call: Call, attempt: Attempt, report: CallReport) -> Any:
-        request = self._request(call)
+        request = self._request(call, report)
         attempt.watch.wait()
         report.sent = self._clock.monotonic()
         reply = attempt.provider.send(request, attempt.limits)
@@ -183,7 +194,7 @@ class Route:
     def _stream(
         self, call: Call, decoder: Decoder[Any], attempt: Attempt, report: CallReport
     ) -> Generator[Delta, None, Any]:
-        request = self._request(call)
+        request = self._request(call, report)
         attempt.watch.listen_first()
         report.sent = self._clock.monotonic()
         events = attempt.provider.stream(request, attempt.limits)
@@ -195,7 +206,12 @@ class Route:
             return result
         with attempt.limits.on_cancel(events.close):
             try:
-                yield from _decoded(events, decoder, attempt)
+                pieces = _decoded(events, decoder, attempt)
+                for first in pieces:
+                    report.first = self._clock.monotonic() - report.sent
+                    yield first
+                    break
+                yield from pieces
             except Exception as error:  # noqa: BLE001 - what comes after the end is no matter
                 if not decoder.done:
                     raise _with_what_came(error, decoder, attempt) from error.__cause__
@@ -233,21 +249,28 @@ class Route:
             ) from error
 
     @contextmanager
-    def _guarded(self, cancellation: Cancellation, report: CallReport) -> Iterator[Attempt]:
-        """One attempt in its bounds; whatever is raised inside leaves as one of ours."""
+    def _guarded(
+        self, call: Call, cancellation: Cancellation, report: CallReport
+    ) -> Iterator[tuple[Attempt, Call]]:
+        """One attempt in its bounds, and the call as it is made there; whatever is raised
+        inside leaves as one of ours."""
         try:
             instance = self._instances[self.info.provider]
-            with (
-                instance.attempt(cancellation) as attempt,
-                self._observers.call(self.info, self._clock, report),
-            ):
-                attempt.limits.check()
-                _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
+            with instance.attempt(cancellation) as attempt:
                 try:
-                    yield attempt
+                    call = self._fitted(call, attempt)
                 except Exception as error:  # noqa: BLE001 - it is raised again
-                    why = without_keys(_why(error, attempt.limits), attempt.without_keys)
-                    raise why from error.__cause__
+                    raise _told_without_keys(error, attempt) from error.__cause__
+                operation = self._dialect.operation
+                watching = self._observers.call(operation, self.info, call, self._clock, report)
+                with watching as watched:
+                    report.id = watched.id
+                    attempt.limits.check()
+                    _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
+                    try:
+                        yield attempt, call
+                    except Exception as error:  # noqa: BLE001 - it is raised again
+                        raise _told_without_keys(error, attempt) from error.__cause__
         except GenaiError as error:
             raise error.located(provider=self.info.provider, model=self.info.model) from (
                 error.__cause__
@@ -264,9 +287,12 @@ class Route:
     def _place(self) -> dict[str, Any]:
         return {"provider": self.info.provider, "model": self.info.model}
 
-    def _request(self, call: Call) -> ProviderRequest:
+    def _request(self, call: Call, report: CallReport) -> ProviderRequest:
         """The dialect's request, with the provider's differences applied."""
         request = self._dialect.prepare_request(call)
+        further = self._observers.headers(report.id, self.info) if report.id else None
+        if further:
+            request = evolve(request, headers={**further, **request.headers})
         serve = self.candidate.serve
         path = (request.stream and serve.stream_path) or serve.path
         request = evolve(request, path=path, query=serve.query)
@@ -350,6 +376,10 @@ def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -
         except IncompleteReply as cut:
             error.text = cut.text
     return error
+
+
+def _told_without_keys(error: Exception, attempt: Attempt) -> Exception:
+    return without_keys(_why(error, attempt.limits), attempt.without_keys)
 
 
 def _why(error: Exception, limits: Cancellation) -> Exception:

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from genai_host.apart import apart
 from genai_host.api import Clock, Tool, ToolSource
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
 from genai_host.telling import shown, told_with_hint
 

@@ -34,10 +34,11 @@ from genai_host.api import (
     ToolSchema,
     ToolSource,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
 from genai_host.api.tools import always, output_of
-from genai_host.cancellation import Cancellation
 from genai_host.errors import GenaiError, InvalidData, LimitExceeded
+from genai_host.observers import Observers
 from genai_host.record import plain
 from genai_host.telling import one_line, said, shown, told
 from genai_host.tool_sources import ToolSources, fits, of_source
@@ -86,6 +87,7 @@ class Toolbox:
     sources     of further ones
     approvals   what the user says of some, by name or by what names begin with (`git__*`)
     reactions   types of reactions, by name; those of other types pass
+    observers   are told of what runs
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class Toolbox:
         sources: Collection[ToolSource] = (),
         approvals: Mapping[str, Approval] | None = None,
         reactions: Mapping[str, ReactionType] | None = None,
+        observers: Observers | None = None,
     ) -> None:
+        self._observers = observers or Observers()
         self._approvals = dict(approvals or {})
         self._only: Sequence[str] | None = None
         self._tools = {name: self._approved(tool) for name, tool in tools.items()}
@@ -168,11 +172,13 @@ class Toolbox:
         until: Cancellation,
         *,
         approved: bool = False,
+        parent: str = "",
     ) -> ToolOutput:
         """Call a tool, and wait for its output, or for one that tells the model what is
         wrong.
 
         approved   whether a human has said that it may run
+        parent     the id of the turn that it is for, as observers are told it
 
         Raises what it was cancelled with, and nothing else.
         """
@@ -180,6 +186,13 @@ class Toolbox:
         refusal = self._refusal(tool, call, context, until, approved)
         if tool is None or refusal:
             return _failed(refusal)
+        with self._observers.tool(parent, call, self._clock) as watched:
+            watched.output = output = self._run(tool, call, context, until)
+        return output
+
+    def _run(
+        self, tool: Tool, call: ToolCall, context: Mapping[str, Any], until: Cancellation
+    ) -> ToolOutput:
         try:
             return self._within(tool.seconds, tool.name, until, self._work(tool, call, context))
         except LimitExceeded:

@@ -34,26 +34,36 @@ class Try:
 class Trace:
     """Filled in while a step is done.
 
+    parent   the id of the turn, as observers are told it; empty if there are none
     failed   the calls for it that failed, in their order
     pieces   text of the answer that was shown as it came
     """
 
+    parent: str = ""
     failed: list[Try] = field(factory=list)
     pieces: list[str] = field(factory=list)
 
     def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallReport) -> None:
         """A call has failed; it is none if nothing was sent."""
-        if report.sent is None:
-            return
-        seconds = clock.monotonic() - report.sent
-        began = clock.now().timestamp() - seconds
-        result = report.result
-        usage = result.usage if isinstance(result, (Completion, Vectors)) else Usage()
-        cost = 0.0 if report.refused else result.cost if result is not None else None
-        self.failed.append(
-            Try(route, began, seconds, error.code, error.status, usage=usage, cost=cost)
-        )
+        call = called(route, clock, error, report)
+        if call is not None:
+            self.failed.append(call)
 
     def text_before(self, error: GenaiError | None) -> str:
         """What had been shown when it failed, unless the error has it."""
         return "" if error is None or vars(error).get("text") else "".join(self.pieces)
+
+
+def called(
+    route: RouteInfo, clock: Clock, error: GenaiError | None, report: CallReport
+) -> Try | None:
+    """A call that has just ended; None if nothing was sent. One that succeeded has no code."""
+    if report.sent is None:
+        return None
+    seconds = clock.monotonic() - report.sent
+    began = clock.now().timestamp() - seconds
+    result = report.result
+    usage = result.usage if isinstance(result, (Completion, Vectors)) else Usage()
+    cost = 0.0 if report.refused else result.cost if result is not None else None
+    code, status = ("", None) if error is None else (error.code, error.status)
+    return Try(route, began, seconds, code, status, usage=usage, cost=cost)

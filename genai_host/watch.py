@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from genai_host.api import Clock, Registration
+from genai_host.api.cancellation import Cancellation
 from genai_host.bounds import Bounds
-from genai_host.cancellation import Cancellation
 from genai_host.errors import DeadlineExceeded
 
 

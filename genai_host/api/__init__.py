@@ -16,11 +16,14 @@ http_provider   providers over HTTP, in a few lines
 models      models and offerings, as data
 parameters  the model parameters that all dialects call by the same name
 steps       what a feature asks of the host
+executors   where the rows of batches are done
 features    what a user converses with
 tools       what a model may ask for
 tool_functions   tools made from typed functions
 reactions   what tools may tell a front end to do
 http_routes   what plugins answer over HTTP
+cancellation  limits that whoever holds them can end
+given       what clients of these send, read with care
 commands    commands that plugins add
 hookspecs   the hooks
 settings    settings classes, secrets
@@ -64,6 +67,7 @@ from genai_host.api.exchange import (
     ReplyStream,
     StreamEvent,
 )
+from genai_host.api.executors import ExecutorType
 from genai_host.api.features import Answer, Detail, Feature, Story, Turn
 from genai_host.api.hookspecs import hookimpl
 from genai_host.api.http import Framing, Http, HttpRequest
@@ -152,6 +156,7 @@ __all__ = [
     "Embed",
     "EmbedCall",
     "Encoded",
+    "ExecutorType",
     "Feature",
     "File",
     "Finish",

@@ -14,22 +14,24 @@ Hooks are called when the host starts, so they import nothing heavy and open not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pluggy
 
-from genai_host.api.calls import Completion, RouteInfo, TokenCount, Vectors, Verdict
+from genai_host.api.calls import Call, Completion, RouteInfo, TokenCount, Vectors, Verdict
 from genai_host.api.commands import Command
 from genai_host.api.dialects import Dialect
-from genai_host.api.features import Feature
-from genai_host.api.http_routes import HttpRoute
-from genai_host.api.messages import Part
+from genai_host.api.exchange import Operation
+from genai_host.api.executors import ExecutorType
+from genai_host.api.features import Answer, Feature, Turn
+from genai_host.api.http_routes import HttpRoute, RouteRequest
+from genai_host.api.messages import Part, ToolCall
 from genai_host.api.models import Model, Offering
 from genai_host.api.providers import ProviderType
 from genai_host.api.reactions import ReactionType
 from genai_host.api.tool_sources import ToolSet, ToolSource
-from genai_host.api.tools import Tool
+from genai_host.api.tools import Tool, ToolOutput
 from genai_host.names import GROUP
 
 hookspec = pluggy.HookspecMarker(GROUP)
@@ -90,6 +92,11 @@ def genai_parts() -> Iterable[type[Part]]:
 
 
 @hookspec
+def genai_executors() -> Iterable[ExecutorType[Any]]:
+    """Where the plugin can have the rows of batches done."""
+
+
+@hookspec
 def genai_http_routes() -> Iterable[HttpRoute]:
     """What the plugin answers over HTTP, under paths of its own."""
 
@@ -109,16 +116,110 @@ def genai_on_change(kind: str, name: str, added: bool) -> None:
 
 
 @hookspec
-def genai_on_call_start(id: str, route: RouteInfo) -> None:
-    """A model is about to be called; `id` pairs the start with its end."""
+def genai_on_turn_start(
+    id: str, feature: str, turn: Turn[Any], conversation: str, model: str
+) -> None:
+    """A turn of a feature begins, or goes on after a pause; `id` pairs the start with its
+    end, and is the `parent` of the calls that are made for it, in whatever thread that is.
+    What happens is told in the thread where it happens, and waits for whoever is told.
+
+    turn           what was said, and what it is to be answered with
+    conversation   where it is kept; empty if it is not
+    model          that plays the main role, as `name@provider`; empty if none does
+    """
+
+
+@hookspec
+def genai_on_turn_end(
+    id: str,
+    feature: str,
+    turn: Turn[Any],
+    conversation: str,
+    model: str,
+    answer: Answer | None,
+    error: Exception | None,
+    seconds: float,
+) -> None:
+    """A turn has ended, with an answer or with an error: `TurnWaiting` if it pauses."""
+
+
+@hookspec
+def genai_on_call_start(
+    id: str, parent: str, operation: Operation, route: RouteInfo, call: Call
+) -> None:
+    """A model is about to be called; `id` pairs the start with its end. Each try is a call.
+
+    parent      the id of the turn that it is for; empty if it is for none
+    operation   what the model is called for: to `count` is asked as to `chat`
+    call        what is asked
+    """
+
+
+@hookspec
+def genai_call_headers(id: str, route: RouteInfo) -> Mapping[str, str]:
+    """Headers for the request of a call that was told of, as `traceparent`: a service may
+    go on with a trace. Those that the dialect has come before them."""
 
 
 @hookspec
 def genai_on_call_end(
     id: str,
+    parent: str,
+    operation: Operation,
     route: RouteInfo,
+    call: Call,
     result: Completion | Vectors | Verdict | TokenCount | None,
+    first: float | None,
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A call has ended, with a result or with an error."""
+    """A call has ended, with a result or with an error.
+
+    first   seconds until the first piece of the answer came; None if it came in no pieces
+    """
+
+
+@hookspec
+def genai_on_tool_start(id: str, parent: str, call: ToolCall) -> None:
+    """A tool is about to run: there is one of that name, and it may; `parent` is as for
+    calls of models. What the tool does itself inherits the context (`contextvars`) that is
+    current when all have been told."""
+
+
+@hookspec
+def genai_on_tool_end(
+    id: str,
+    parent: str,
+    call: ToolCall,
+    output: ToolOutput | None,
+    error: Exception | None,
+    seconds: float,
+) -> None:
+    """A tool has ended, with an output, which may tell of a failure, or with what ended the
+    turn."""
+
+
+@hookspec
+def genai_on_request_start(id: str, request: RouteRequest, route: str) -> None:
+    """The server is about to answer a request that it has let in. All that is done for the
+    reply in the thread that is told, up to the end, is done for this request.
+
+    route   the path of its route, as `/api/shop/orders/{id}`; empty if there is none
+    """
+
+
+@hookspec
+def genai_on_request_end(
+    id: str,
+    request: RouteRequest,
+    route: str,
+    status: int,
+    error: Exception | None,
+    seconds: float,
+) -> None:
+    """A request has been answered, its reply written to the end, as far as it was wanted."""
+
+
+@hookspec
+def genai_on_close() -> None:
+    """The host is closed: nothing more is told."""

@@ -22,6 +22,7 @@ from genai_host.api.exchange import Limits
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT_BY_NAME, Must
 from genai_host.errors import (
+    BudgetExceeded,
     Cancelled,
     ConfigurationError,
     Conflict,
@@ -67,6 +68,7 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (ConversationClosed, 503),
     (StoreError, 503),
     (ConfigurationError, 400),
+    (BudgetExceeded, 429),
     (LimitExceeded, 422),
     (RateLimited, 429),
     (Interrupted, 503),
@@ -120,7 +122,9 @@ class Problem:
             error.message,
             error.hint,
             error.path if isinstance(error, InvalidData) else "",
-            error.retry_after if isinstance(error, ProviderError) else None,
+            error.retry_after if isinstance(error, (ProviderError, BudgetExceeded)) else None,
+            # what clients of OpenAI and Anthropic heed: to ask again soon is no use
+            {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
         )
 
 
@@ -203,6 +207,8 @@ class HttpRoute:
     size     bytes of a body that it takes
     counts   whether it counts towards the requests that a user may send in a minute: not if
              it is small, and a page asks for it again and again
+    starts   whether it is loaded as soon as the server has started, and not when it is first
+             asked: for an object that goes on with what was left unfinished
     """
 
     method: Method = field(
@@ -219,6 +225,7 @@ class HttpRoute:
         kw_only=True,
     )
     counts: bool = field(default=True, validator=BOOLEAN, kw_only=True)
+    starts: bool = field(default=False, validator=BOOLEAN, kw_only=True)
 
     @property
     def key(self) -> str:

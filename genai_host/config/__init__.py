@@ -38,6 +38,10 @@ environment, which comes before it.
     [server.users.ann]               # whoever has this token sees her conversations alone
     token = { file = "/run/secrets/ann" }
 
+    [budgets]
+    run = 0.5                        # US dollars of a turn
+    user = { day = 2, month = 30 }   # of each user; users.ann is hers, total that of all
+
     [providers.my-llama]             # a named instance
     type = "local"
     enabled = true
@@ -53,12 +57,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genai_host.config.reading import read_config
-from genai_host.config.values import Config, InstanceConfig, ServerConfig, SetConfig
+from genai_host.config.values import (
+    BudgetConfig,
+    BudgetsConfig,
+    Config,
+    InstanceConfig,
+    ServerConfig,
+    SetConfig,
+)
 
 if TYPE_CHECKING:
     from genai_host.config.editing import edit_config, must_be_writable
 
 __all__ = [
+    "BudgetConfig",
+    "BudgetsConfig",
     "Config",
     "InstanceConfig",
     "ServerConfig",

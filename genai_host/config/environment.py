@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from genai_host.config.keys import KEYS, MODELS, hint_for, read_value, wrong_with_store
+from genai_host.config.keys import KEYS, MODELS, hint_for, read_value, wrong_with, wrong_with_store
 from genai_host.config.values import Config, InstanceConfig, SetConfig
 from genai_host.errors import ConfigurationError
 from genai_host.names import PLAIN_NAME, VARIABLES
@@ -76,6 +76,10 @@ def overridden(config: Config, environ: Mapping[str, str]) -> Config:
         for key, variable in found.items()
         if key in KEYS
     }
+    for key, value in values.items():
+        wrong = wrong_with(key, value)
+        if wrong:
+            raise ConfigurationError(f"the environment variable {found[key]} {wrong}")
     what, hint = wrong_with_store(values.get("conversations.store", ""))
     if what:
         variable = found["conversations.store"]

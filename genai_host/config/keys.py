@@ -14,6 +14,7 @@ TABLES = (
     "plugins",
     "conversations",
     "server",
+    "budgets",
     "aliases",
     "approvals",
     "tools",
@@ -30,9 +31,15 @@ OF_INSTANCES = ("type", "enabled", "models", "calls")
 OF_SERVER = ("token", "users")
 """What the table of the server has that is no value by itself."""
 
+OF_BUDGETS = ("total", "user", "users")
+"""What the table of budgets has that is no value by itself."""
+
+_CHOICES = {"budgets.unknown": ("allow", "refuse")}
+
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
+_MOST = 1e15  # that may be spent, of dollars or of tokens: what a database counts exactly
 _NUMBERS = {int: "whole number", float: "number"}
 
 
@@ -68,10 +75,17 @@ KEYS: dict[str, Key] = {
     "server.at_once": Key(int, 64, "requests that are answered at once"),
     "server.waiting": Key(int, None, "requests that wait; twice as many if it is not set"),
     "server.rate": Key(int, None, "requests a minute of one user; any if it is not set"),
+    "server.workers": Key(int, 1, "processes that serve"),
+    "server.pin": Key(bool, False, "whether each of them is kept on a core"),
     "server.drain": Key(float, 10.0, "seconds that requests may go on once it is to end"),
     "server.log": Key(bool, False, "whether each request is logged"),
+    "server.log_json": Key(bool, False, "whether the log is lines of JSON"),
     "server.certfile": Key(str, "", "certificates in PEM, for https"),
     "server.keyfile": Key(str, "", "the key of the certificate in PEM"),
+    "budgets.run": Key(float, None, "US dollars that a turn may cost; any if it is not set"),
+    "budgets.unknown": Key(
+        str, "allow", "calls whose cost is not known, where there is a budget: allow or refuse"
+    ),
 }
 """By their place in the file, with a dot between table and name."""
 
@@ -84,7 +98,7 @@ def names_in(table: str) -> list[str]:
     if not table:
         return ["version", *(key for key in KEYS if "." not in key), *TABLES]
     names = [key.removeprefix(f"{table}.") for key in KEYS if key.startswith(f"{table}.")]
-    return [*names, *OF_SERVER] if table == "server" else names
+    return [*names, *{"server": OF_SERVER, "budgets": OF_BUDGETS}.get(table, ())]
 
 
 def hint_for(name: str, known: Iterable[str]) -> str:
@@ -92,6 +106,19 @@ def hint_for(name: str, known: Iterable[str]) -> str:
     known = list(known)
     near = nearest(name, known)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def wrong_with(key: str, value: Any) -> str:
+    """What is wrong with the value of a key, which is of its kind; empty if it may be."""
+    choices = _CHOICES.get(key)
+    if choices is not None and value not in choices:
+        return f"is none of {', '.join(choices)}"
+    return wrong_with_amount(value) if key == "budgets.run" and value is not None else ""
+
+
+def wrong_with_amount(value: float) -> str:
+    """The same for what may be spent."""
+    return "" if 0 <= value <= _MOST else "is no amount"
 
 
 def wrong_with_store(place: str) -> tuple[str, str]:

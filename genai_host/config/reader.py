@@ -13,9 +13,18 @@ from genai_host.config.keys import (
     OF_INSTANCES,
     hint_for,
     names_in,
+    wrong_with,
+    wrong_with_amount,
     wrong_with_store,
 )
-from genai_host.config.values import Config, InstanceConfig, ServerConfig, SetConfig
+from genai_host.config.values import (
+    BudgetConfig,
+    BudgetsConfig,
+    Config,
+    InstanceConfig,
+    ServerConfig,
+    SetConfig,
+)
 from genai_host.errors import ConfigurationError
 from genai_host.names import ALIAS, PLAIN_NAME
 
@@ -32,7 +41,7 @@ class Reader:
     def config(self, data: dict[str, Any]) -> Config:
         self._must_be_ours(data)
         self._only(data, "")
-        for table in ("defaults", "plugins", "conversations", "server"):
+        for table in ("defaults", "plugins", "conversations", "server", "budgets"):
             self._only(self._table(data, table), table)
         found = {key: self._of_key(data, key) for key in KEYS}
         chosen = {operation: found[f"defaults.{name}"] for name, operation in MODELS.items()}
@@ -54,6 +63,7 @@ class Reader:
             store=self._store(found["conversations.store"]),
             record_served=found["server.record"],
             server=self._server(data, found),
+            budgets=self._budgets(data, found),
             file=self._path,
         )
 
@@ -110,6 +120,34 @@ class Reader:
             raise self._wrong((*where, "token"), "must not stand here", _SECRETS)
         return token
 
+    def _budgets(self, data: dict[str, Any], found: dict[str, Any]) -> BudgetsConfig:
+        table = self._table(data, "budgets")
+        users = self._table(table, "users", "budgets", "users")
+        for name in users:
+            where = ("budgets", "users", name)
+            if not re.fullmatch(PLAIN_NAME, name):
+                raise self._wrong(where, "is no name for a user", f"it must match {PLAIN_NAME}")
+        return BudgetsConfig(
+            found["budgets.run"],
+            found["budgets.unknown"],
+            self._budget(table, "total", "budgets", "total"),
+            self._budget(table, "user", "budgets", "user"),
+            {name: self._budget(users, name, "budgets", "users", name) for name in users},
+        )
+
+    def _budget(self, data: dict[str, Any], key: str, *where: str) -> BudgetConfig:
+        values = {}
+        for name, value in self._table(data, key, *where).items():
+            if name not in BudgetConfig._fields:
+                hint = hint_for(name, BudgetConfig._fields)
+                raise self._wrong((*where, name), "is not known", hint)
+            kind = int if name.endswith("_tokens") else float
+            values[name] = self._of(kind, value, *where, name)
+            wrong = wrong_with_amount(values[name])
+            if wrong:
+                raise self._wrong((*where, name), wrong)
+        return BudgetConfig(**values)
+
     def _aliases(self, data: dict[str, Any]) -> dict[str, str]:
         aliases = self._table(data, "aliases")
         for name, model in aliases.items():
@@ -152,7 +190,11 @@ class Reader:
         where = (table, name) if table else (name,)
         if known.kind is list:
             return self._strings(values[name], *where)
-        return self._of(known.kind, values[name], *where)
+        value = self._of(known.kind, values[name], *where)
+        wrong = wrong_with(key, value)
+        if wrong:
+            raise self._wrong(where, wrong)
+        return value
 
     def _table(self, data: dict[str, Any], key: str, *where: str) -> dict[str, Any]:
         value = data.get(key, {})

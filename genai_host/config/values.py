@@ -54,12 +54,54 @@ class ServerConfig(NamedTuple):
     at_once: int = 64
     waiting: int | None = None
     rate: int | None = None
+    workers: int = 1
+    pin: bool = False
     drain: float = 10.0
     log: bool = False
+    log_json: bool = False
     certfile: str = ""
     keyfile: str = ""
     token: Mapping[str, Any] | None = None
     users: Mapping[str, Mapping[str, Any]] = {}
+
+
+class BudgetConfig(NamedTuple):
+    """What may be spent, in US dollars and in tokens; None for any."""
+
+    day: float | None = None
+    month: float | None = None
+    day_tokens: int | None = None
+    month_tokens: int | None = None
+
+
+class BudgetsConfig(NamedTuple):
+    """What calls of models may cost.
+
+    run       US dollars of a turn; None for any
+    unknown   whether calls whose cost is not known may be made: `allow` or `refuse`
+    total     of all users together
+    user      of each of them
+    users     of one of them: what is said here comes before `user`
+    """
+
+    run: float | None = None
+    unknown: str = "allow"
+    total: BudgetConfig = BudgetConfig()
+    user: BudgetConfig = BudgetConfig()
+    users: Mapping[str, BudgetConfig] = {}
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether there are any for which has to be kept what was spent."""
+        return any(value is not None for each in self._all() for value in each)
+
+    def of(self, user: str) -> BudgetConfig:
+        """What a user may spend: what is said of her, and else of each."""
+        own = self.users.get(user, BudgetConfig())._asdict()
+        return self.user._replace(**{name: each for name, each in own.items() if each is not None})
+
+    def _all(self) -> list[BudgetConfig]:
+        return [self.total, self.user, *self.users.values()]
 
 
 class Config(NamedTuple):
@@ -82,6 +124,7 @@ class Config(NamedTuple):
     store       where: a file, or the address of a database; empty for the usual file
     record_served   whether what programs ask of models through the server is kept as well
     server      how the host is served
+    budgets     what calls of models may cost
     file        where it stands, for errors; empty if in no file
     """
 
@@ -101,6 +144,7 @@ class Config(NamedTuple):
     store: str = ""
     record_served: bool = False
     server: ServerConfig = ServerConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
     file: str = ""
 
     def value(self, key: str) -> Any:
@@ -108,19 +152,26 @@ class Config(NamedTuple):
         table, _, name = key.rpartition(".")
         if key == "server.record":
             return self.record_served
-        return getattr(self.server if table == "server" else self, name)
+        tables = {"server": self.server, "budgets": self.budgets}
+        return getattr(tables.get(table, self), name)
 
     def replaced(self, values: Mapping[str, Any]) -> Config:
         """The same with other values for some of these keys."""
         own: dict[str, Any] = {}
         of_server: dict[str, Any] = {}
+        of_budgets: dict[str, Any] = {}
+        tables = {"server": of_server, "budgets": of_budgets}
         for key, value in values.items():
             table, _, name = key.rpartition(".")
             if key == "server.record":
                 own["record_served"] = value
             else:
-                (of_server if table == "server" else own)[name] = value
-        return self._replace(server=self.server._replace(**of_server), **own)
+                tables.get(table, own)[name] = value
+        return self._replace(
+            server=self.server._replace(**of_server),
+            budgets=self.budgets._replace(**of_budgets),
+            **own,
+        )
 
     def blocks(self, plugin: str, distribution: str) -> str:
         """Why a plugin is not to be loaded; empty if it is. Our own cannot be missed

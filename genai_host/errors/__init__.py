@@ -24,6 +24,7 @@ GenaiError
 │   └── DeserializationError    its answer is not the JSON that was asked for
 ├── FunctionFailed              a function called by a feature raised
 ├── LimitExceeded               round trips, steps, time or cost of a turn
+│   └── BudgetExceeded          what a user may spend is spent
 ├── Cancelled                   somebody cancelled it
 │   └── Interrupted             the process that did it was ended
 ├── ConversationBusy            a turn is under way already
@@ -48,6 +49,7 @@ from genai_host.errors.base import (
     GenaiError,
 )
 from genai_host.errors.conversation import (
+    BudgetExceeded,
     Cancelled,
     Conflict,
     ConversationBusy,
@@ -91,6 +93,7 @@ from genai_host.errors.service import (
 
 __all__ = [
     "AuthenticationFailed",
+    "BudgetExceeded",
     "Cancelled",
     "CircuitOpen",
     "ConfigurationError",

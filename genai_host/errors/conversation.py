@@ -40,6 +40,38 @@ class LimitExceeded(GenaiError):
         self.limit = limit
 
 
+class BudgetExceeded(LimitExceeded):
+    """What may be spent is spent: no call was made.
+
+    budget        which one, as `users.ann.day`; empty if it is that the cost of the call is
+                  not known
+    spent, most   US dollars, or tokens
+    renews        when it begins anew (ISO 8601)
+    retry_after   seconds until then
+    """
+
+    code = "budget_exceeded"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        budget: str = "",
+        spent: float | None = None,
+        most: float | None = None,
+        renews: str = "",
+        retry_after: float | None = None,
+        limit: str = "",
+        **context: Unpack[ErrorContext],
+    ) -> None:
+        super().__init__(message, limit=limit, **context)
+        self.budget = budget
+        self.spent = spent
+        self.most = most
+        self.renews = renews
+        self.retry_after = retry_after
+
+
 class Cancelled(GenaiError):
     """Somebody cancelled it."""
 

@@ -6,6 +6,8 @@
     Attached         attached.py        bytes of images and files, which are kept as blobs
     Library          library.py         looks up and changes what is there
     Indexer          indexer.py         what is derived from entries: lists, messages, tries
+    UsageRow         usage.py           what calls come to, day by day
+    Ledger           ledger.py          what was spent of budgets
     Database         database.py        connections, and errors as `StoreError`
     migrations.py    tables.py          its schema
     Health           health.py          how it is, looked at without changing it

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # see `engines`
     from sqlalchemy import Connection, Engine
     from sqlalchemy.engine import URL
 
-VERSION = 1
+VERSION = 2
 """Of the schema in `tables`."""
 
 # beginnings of what SQLite says, and what can be done about it

@@ -100,6 +100,11 @@ class Documents:
         with self._database.writing() as connection:
             return connection.execute(delete(documents).where(self._is(id))).rowcount > 0
 
+    def clear(self) -> int:
+        """Delete them all; how many there were."""
+        with self._database.writing() as connection:
+            return connection.execute(delete(documents).where(self._mine())).rowcount
+
     def list(
         self,
         *,

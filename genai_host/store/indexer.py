@@ -1,5 +1,5 @@
 """What is derived from entries: the list of conversations, the messages to be searched,
-and the tries of calls.
+the tries of calls, and what these come to.
 
 It is brought up to date when somebody asks, conversation by conversation, from where it
 ended: adding an entry stays one statement, and a crash leaves nothing half done.
@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
+from genai_host.budgets import user_of
 from genai_host.store.database import Database
 from genai_host.store.tables import conversations, entries, messages, tries
+from genai_host.store.usage import Sums, add_usage
 from genai_host.store.words import words_of
 
 _log = logging.getLogger(__name__)
@@ -37,14 +39,17 @@ class Indexer:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def catch_up(self) -> None:
-        """Derive what is missing, of all conversations."""
+    def catch_up(self, which: ColumnElement[bool] | None = None) -> None:
+        """Derive what is missing, of all conversations, or of some: to look at all takes its
+        time where there are many."""
         last = (
             select(func.max(entries.c.number))
             .where(entries.c.conversation == conversations.c.id)
             .scalar_subquery()
         )
         behind = select(conversations.c.id).where(last >= conversations.c.entries)
+        if which is not None:
+            behind = behind.where(which)
         with self._database.reading() as connection:
             found = connection.execute(behind).scalars().all()
         for id in found:
@@ -54,26 +59,36 @@ class Indexer:
     def _go_on(self, id: str) -> bool:
         """Whether there may be more."""
         with self._database.writing() as connection:
-            mine = conversations.c.id == id
-            before = connection.execute(
-                select(conversations).where(mine).with_for_update()
-            ).one_or_none()
-            if before is None:
-                return False
-            rows = connection.execute(
-                select(entries)
-                .where(entries.c.conversation == id, entries.c.number >= before.entries)
-                .order_by(entries.c.number)
-                .limit(_AT_ONCE)
-            ).all()
-            if not rows:
-                return False
-            derived = _Derived(before, connection)
-            for row in rows:
-                derived.add(row)
-            derived.write()
-            connection.execute(update(conversations).where(mine).values(**derived.summary))
-            return len(rows) == _AT_ONCE
+            return _derive_more(id, connection)
+
+
+def derive_all(id: str, connection: Connection) -> None:
+    """Derive what is missing of one conversation, to which nothing is added until the
+    transaction ends."""
+    while _derive_more(id, connection):
+        pass
+
+
+def _derive_more(id: str, connection: Connection) -> bool:
+    """Whether there may be more."""
+    mine = conversations.c.id == id
+    before = connection.execute(select(conversations).where(mine).with_for_update()).one_or_none()
+    if before is None:
+        return False
+    rows = connection.execute(
+        select(entries)
+        .where(entries.c.conversation == id, entries.c.number >= before.entries)
+        .order_by(entries.c.number)
+        .limit(_AT_ONCE)
+    ).all()
+    if not rows:
+        return False
+    derived = _Derived(before, connection)
+    for row in rows:
+        derived.add(row)
+    derived.write()
+    connection.execute(update(conversations).where(mine).values(**derived.summary))
+    return len(rows) == _AT_ONCE
 
 
 class _Derived:
@@ -84,7 +99,11 @@ class _Derived:
 
     def __init__(self, before: Row[Any], connection: Connection) -> None:
         self._id = before.id
+        self._copied = before.copied
         self._connection = connection
+        self._feature = before.feature
+        self._user = user_of(before.owner)
+        self._sums = Sums()
         self.summary: dict[str, Any] = {"title": before.title, "turns": before.turns}
         self._messages: list[dict[str, Any]] = []
         self._tries: list[dict[str, Any]] = []
@@ -107,6 +126,7 @@ class _Derived:
             self._connection.execute(insert(messages), self._messages)
         if self._tries:
             self._connection.execute(insert(tries), self._tries)
+            add_usage(self._connection, self._sums)
         if self._takes_back:
             self._remove_what_was_taken_back()
 
@@ -131,7 +151,7 @@ class _Derived:
         self._connection.execute(delete(messages).where(mine, gone))
 
     def _opened(self, form: Mapping[str, Any], row: Row[Any]) -> None:
-        self.summary["feature"] = form["feature"]
+        self.summary["feature"] = self._feature = form["feature"]
         self._changed(form, row)
         for message in form.get("history", ()):
             self._said(None, message)
@@ -161,6 +181,9 @@ class _Derived:
             {"conversation": self._id, "turn": row.turn, "path": path, "number": number, **call}
             for number, call in enumerate(calls)
         ]
+        if row.number >= self._copied:
+            for call in calls:
+                self._sums.add(self._user, self._feature, call)
 
     def _turn_ended(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         answer = form.get("answer")

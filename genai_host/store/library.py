@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, tuple_, update
@@ -14,6 +14,7 @@ from sqlalchemy.engine import Row
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
+from genai_host.meter import Counted
 from genai_host.record import Entry, Record, new_tag
 from genai_host.retelling import retell
 from genai_host.store.attached import Attached
@@ -22,12 +23,13 @@ from genai_host.store.database import Database
 from genai_host.store.documents import Documents
 from genai_host.store.exporting import exported, imported
 from genai_host.store.ids import new_id
-from genai_host.store.indexer import Indexer
+from genai_host.store.indexer import Indexer, derive_all
 from genai_host.store.presence import Presence
 from genai_host.store.search import having
 from genai_host.store.stored_record import Written, read
 from genai_host.store.summary import Found, Status, StoredTry, Summary
 from genai_host.store.tables import conversations, entries, messages, tries
+from genai_host.store.usage import UsageRow, add_usage, read_usage, sums_of
 from genai_host.telling import shown
 from genai_host.transcript import as_markdown
 
@@ -73,15 +75,17 @@ class Library:
         id = self.find(id)
         mine = entries.c.conversation == id
         last = select(func.max(entries.c.turn)).where(mine).scalar_subquery()
+        # of the same moment as the entries, which is that of one statement: else what another
+        # process adds in between would be counted, and not known
+        number = select(func.max(entries.c.number)).where(mine).scalar_subquery()
         with self._database.reading() as connection:
             rows = connection.execute(
-                select(entries.c.body)
+                select(entries.c.body, number)
                 .where(mine, or_(entries.c.kind.not_in(_STEPS), entries.c.turn == last))
                 .order_by(entries.c.number)
-            )
-            bodies = list(rows.scalars())
-            number = connection.execute(select(func.max(entries.c.number)).where(mine)).scalar()
-        return id, 0 if number is None else number + 1, self._read(bodies, codec)
+            ).all()
+        bodies = [body for body, _ in rows]
+        return id, rows[-1][1] + 1 if rows else 0, self._read(bodies, codec)
 
     def entries(self, id: str, codec: Codec) -> tuple[Entry, ...]:
         id = self.find(id)
@@ -126,7 +130,7 @@ class Library:
         return str(found[0])
 
     def conversations(self, *, limit: int | None = 20, after: str | None = None) -> list[Summary]:
-        self._indexer.catch_up()
+        self._indexer.catch_up(self._mine())
         chosen = select(conversations, *_COSTS).where(self._mine())
         if after is not None:
             chosen = chosen.where(_comes_after(self.find(after)))
@@ -136,15 +140,26 @@ class Library:
 
     def summary(self, id: str) -> Summary:
         id = self.find(id)
-        self._indexer.catch_up()
+        self._indexer.catch_up(conversations.c.id == id)
         found = self._summaries(select(conversations, *_COSTS).where(conversations.c.id == id))
         if not found:
             raise NotFound(f"there is no conversation {id}")
         return found[0]
 
+    def runs_elsewhere(self, id: str) -> bool:
+        id = self.find(id)
+        self._indexer.catch_up(conversations.c.id == id)
+        columns = conversations.c
+        chosen = select(columns.status, columns.writer).where(columns.id == id)
+        with self._database.reading() as connection:
+            row = connection.execute(chosen).one_or_none()
+        if row is None or row.status != "open" or row.writer == self._presence.token:
+            return False
+        return row.writer in self._presence.there()
+
     def tries(self, id: str) -> list[StoredTry]:
         id = self.find(id)
-        self._indexer.catch_up()
+        self._indexer.catch_up(conversations.c.id == id)
         wanted = [column for column in tries.c if column is not tries.c.conversation]
         chosen = select(*wanted).where(tries.c.conversation == id)
         with self._database.reading() as connection:
@@ -152,7 +167,7 @@ class Library:
             return [StoredTry(**row._mapping) for row in rows]
 
     def search(self, words: str, *, limit: int = 20) -> list[Found]:
-        self._indexer.catch_up()
+        self._indexer.catch_up(self._mine())
         columns = (messages.c.conversation, messages.c.turn, messages.c.role, messages.c.text)
         chosen = (
             select(*columns, conversations.c.name, conversations.c.title)
@@ -167,6 +182,18 @@ class Library:
                 for row in connection.execute(chosen)
             ]
 
+    def usage(
+        self, by: Sequence[str], since: str, until: str, user: str | None, most: int
+    ) -> list[UsageRow]:
+        self._indexer.catch_up()
+        with self._database.reading() as connection:
+            return read_usage(connection, by, since, until, user, most)
+
+    def add_usage(self, counted: Iterable[Counted]) -> None:
+        sums = sums_of(counted)
+        with self._database.writing() as connection:
+            add_usage(connection, sums)
+
     def rename(self, id: str, name: str) -> None:
         id = self.find(id)
         with self._database.writing() as connection:
@@ -177,6 +204,7 @@ class Library:
     def delete(self, id: str) -> None:
         id = self.find(id)
         with self._database.writing() as connection:
+            derive_all(id, connection)  # what its calls come to stays
             connection.execute(delete(conversations).where(conversations.c.id == id))
             self.blobs().forget(id, connection, lost=new_id(max(0.0, self._now() - _DAY)))
 
@@ -203,7 +231,8 @@ class Library:
         elif turn is not None:
             rows = rows[: ended[turn] + 1]
         rows[0] = _with_another_tag(rows[0])
-        return self._create(rows, {"forked_from": id, "name": self._name(id)})
+        known = {"forked_from": id, "name": self._name(id), "copied": len(rows)}
+        return self._create(rows, known)
 
     def export(self, id: str) -> dict[str, Any]:
         id = self.find(id)
@@ -215,7 +244,7 @@ class Library:
             retell(Record.from_json((read_json(row.body) for row in rows), codec).entries)
         except ReplayError as error:
             raise InvalidData(f"this makes no conversation: {error}") from error
-        return self._create(rows, {"name": name})
+        return self._create(rows, {"name": name, "copied": len(rows)})
 
     def markdown(self, id: str, codec: Codec) -> str:
         summary = self.summary(id)

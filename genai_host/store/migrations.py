@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from genai_host.errors import StoreError
-from genai_host.store import search
+from genai_host.store import search, version_2
 from genai_host.store.database import VERSION, Database
 from genai_host.store.locks import lock_beside
 from genai_host.store.tables import meta, metadata
 
 Step = Callable[[Connection], None]
 
-STEPS: Mapping[int, Step] = {}
+STEPS: Mapping[int, Step] = {1: version_2.step}
 """From the version that is the key to the next one. What a step does stays as it was
 written, whatever becomes of `tables`."""
 

@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host import paths
@@ -27,11 +27,14 @@ from genai_host.store.stored_record import StoredRecord, Written, written
 from genai_host.store.writer import Addition, Row, Writer
 
 if TYPE_CHECKING:  # see `engines`
+    from genai_host.meter import Counted
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
     from genai_host.store.health import Health
+    from genai_host.store.ledger import Ledger
     from genai_host.store.library import Library
     from genai_host.store.summary import Found, StoredTry, Summary
+    from genai_host.store.usage import UsageRow
 
 
 class Store:
@@ -57,6 +60,7 @@ class Store:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._lock = threading.RLock()
+        self._counting = threading.Lock()  # in the background: it is not to be closed amid that
         self._opened = Database(_place_of(where), patience)
         self._presence = Presence(self._opened)
         self._owner = owner
@@ -72,7 +76,9 @@ class Store:
             if owner not in self._others:
                 database, writer = self._database, self._writer  # one for all of them
                 theirs = copy.copy(self)
-                vars(theirs).update(_owner=owner, _database=database, _writer=writer)
+                vars(theirs).update(
+                    _owner=owner, _database=database, _writer=writer, ledger=self.ledger
+                )
                 vars(theirs).pop("_library", None)
                 self._others[owner] = theirs
             return self._others[owner]
@@ -94,6 +100,13 @@ class Store:
     @once
     def _writer(self) -> Writer:
         return Writer(self._database, self._presence)
+
+    @once
+    def ledger(self) -> Ledger:
+        """What was spent of budgets, by all who use this store."""
+        from genai_host.store.ledger import Ledger
+
+        return Ledger(self._database)
 
     @once
     def _library(self) -> Library:
@@ -156,6 +169,10 @@ class Store:
         """Raises `NotFound`."""
         return self._library.summary(id)
 
+    def runs_elsewhere(self, id: str) -> bool:
+        """Whether another store, as that of another process, is at a turn of it."""
+        return self._library.runs_elsewhere(id)
+
     def tries(self, id: str) -> list[StoredTry]:
         """All calls of models for a conversation, failed ones as well. Raises `NotFound`."""
         return self._library.tries(id)
@@ -165,6 +182,34 @@ class Store:
         taken back. `wor*` stands for words that begin so; what is in a script without
         spaces, as in Chinese, Japanese or Thai, is found by any part."""
         return self._library.search(words, limit=limit)
+
+    def usage(
+        self,
+        *,
+        by: Sequence[str] = (),
+        since: str = "",
+        until: str = "",
+        user: str | None = None,
+        most: int = 1000,
+    ) -> list[UsageRow]:
+        """What calls of models come to, of all owners, in the order of what they are told
+        apart by. What belongs to conversations that were deleted is in it; what is said
+        of a fork is not twice.
+
+        by             any of `day`, `feature`, `model`, `provider` and `user`, in any order;
+                       nothing for one row in all
+        since, until   the first day and the last, in UTC, as `2030-01-31`; empty for any
+        user           whose calls; None for everybody's
+        most           rows
+
+        Raises `InvalidData` for what nothing can be told by.
+        """
+        return self._library.usage(by, since, until, user, most)
+
+    def add_usage(self, counted: Iterable[Counted]) -> None:
+        """Have calls counted that are on no record."""
+        with self._counting:
+            self._library.add_usage(counted)
 
     def rename(self, id: str, name: str) -> None:
         """Give a conversation a name; an empty one takes it away. Raises `NotFound`."""
@@ -217,9 +262,11 @@ class Store:
         return entry._replace(body=kept(entry.body, self.blobs(), conversation))
 
     def close(self) -> None:
-        with self._lock:
+        with self._counting, self._lock:
             if "_writer" in vars(self):
                 self._writer.close()
+            if "ledger" in vars(self):
+                self.ledger.close()
             self._presence.end()
             self._opened.close()
 

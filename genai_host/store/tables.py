@@ -38,7 +38,8 @@ meta = Table(
 
 # What is derived from the entries stands behind `entries`, which says how far that goes;
 # `status` is `idle`, `failed`, `waiting`, or `open` while a turn has not ended, and
-# `writer` is who wrote last.
+# `writer` is who wrote last. The first `copied` entries are those of another conversation,
+# where what they cost was counted.
 conversations = Table(
     "conversations",
     metadata,
@@ -47,6 +48,7 @@ conversations = Table(
     Column("created", Double, nullable=False),
     Column("name", Text),
     Column("forked_from", Text),
+    Column("copied", Integer, nullable=False, server_default="0"),
     Column("entries", Integer, nullable=False, server_default="0"),
     Column("updated", Double, nullable=False),
     Column("title", Text, nullable=False, server_default=""),
@@ -148,4 +150,41 @@ blob_pieces = Table(
     Column("digest", Text, primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+# What calls of models come to, day by day, without a word of what was said: it stays when
+# conversations are deleted. `day` is that of UTC, `code` that of the error, empty where there
+# is none, and `bucket` how long a call took; see `usage`. `unknown` counts the calls whose
+# cost is not known, `slowest` is of one call.
+usage = Table(
+    "usage",
+    metadata,
+    Column("day", Text, primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("feature", Text, primary_key=True),
+    Column("provider", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("code", Text, primary_key=True),
+    Column("bucket", Integer, primary_key=True, autoincrement=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("dollars", Double, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("slowest", Double, nullable=False),
+)
+
+# What was spent of budgets; see `ledger`. `name` is that of a user, or `*` for all of them
+# together; `period` is a day or a month, as `2030-01-31` or `2030-01`.
+spent = Table(
+    "spent",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("period", Text, primary_key=True),
+    Column("dollars", Double, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from genai_host.api import (
     Command,
     Dialect,
+    ExecutorType,
     Feature,
     HttpRoute,
     Model,
@@ -42,6 +43,7 @@ class MadePlugin:
         tool_sources: Iterable[ToolSource | ToolSet[Any]] = (),
         reactions: Iterable[ReactionType] = (),
         parts: Iterable[type[Part]] = (),
+        executors: Iterable[ExecutorType[Any]] = (),
         http_routes: Iterable[HttpRoute] = (),
         commands: Iterable[Command] = (),
     ) -> None:
@@ -54,6 +56,7 @@ class MadePlugin:
         self._tool_sources = tool_sources
         self._reactions = reactions
         self._parts = parts
+        self._executors = executors
         self._http_routes = http_routes
         self._commands = commands
 
@@ -92,6 +95,10 @@ class MadePlugin:
     @hookimpl
     def genai_parts(self) -> Iterable[type[Part]]:
         return self._parts
+
+    @hookimpl
+    def genai_executors(self) -> Iterable[ExecutorType[Any]]:
+        return self._executors
 
     @hookimpl
     def genai_http_routes(self) -> Iterable[HttpRoute]:

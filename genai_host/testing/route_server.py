@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from typing_extensions import Self
 
 from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
 from genai_host.http_routes import Form, HttpRoutes, problem_reply
 

@@ -11,6 +11,7 @@ ModelSuite             models and offerings
 FeatureSuite           a feature
 ToolSuite              a tool
 ToolSourceSuite        a source of tools, or a set of them
+ExecutorSuite          where the rows of batches are done
 
 All tests of a suite are mandatory unless they are marked as `recommended`: a class that
 leaves one out, or has another in its place, says why in its `departures`.
@@ -19,8 +20,8 @@ leaves one out, or has another in its place, says why in its `departures`.
 import pytest
 
 _REWRITTEN = """
-    base codec count_dialect dialect embed_dialect feature http_provider http_replies http_stage
-    http_streams model moderate_dialect provider tool tool_checks
+    base codec count_dialect dialect embed_dialect executor feature http_provider http_replies
+    http_stage http_streams model moderate_dialect provider tool tool_checks
     tool_source
 """
 # before they are imported, so that their assertions tell what was compared
@@ -30,6 +31,7 @@ from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # no
 from genai_host.testing.suites.count_dialect import CountDialectSuite  # noqa: E402
 from genai_host.testing.suites.dialect import DialectSuite  # noqa: E402
 from genai_host.testing.suites.embed_dialect import EmbedDialectSuite  # noqa: E402
+from genai_host.testing.suites.executor import ExecutorSuite  # noqa: E402
 from genai_host.testing.suites.feature import FeatureSuite  # noqa: E402
 from genai_host.testing.suites.http_provider import HttpProviderSuite  # noqa: E402
 from genai_host.testing.suites.model import ModelSuite  # noqa: E402
@@ -46,6 +48,7 @@ __all__ = [
     "CountDialectSuite",
     "DialectSuite",
     "EmbedDialectSuite",
+    "ExecutorSuite",
     "FeatureSuite",
     "HttpProviderSuite",
     "ModelSuite",

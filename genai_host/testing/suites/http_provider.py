@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError
 from genai_host.host import Host
 from genai_host.testing.fake_service import CUT, HANG, RESET, Act, Reply

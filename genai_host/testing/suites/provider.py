@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from genai_host.api import Clock, Listed, Model, Offering, RouteInfo, Serve, hookimpl
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.settings import describe, read_settings
 from genai_host.bounds import Bounds
-from genai_host.cancellation import Cancellation
 from genai_host.config import Config, InstanceConfig
 from genai_host.conversation import Conversation
 from genai_host.driver import Caps

@@ -31,9 +31,9 @@ from genai_host.api import (
     Turn,
     tool_message,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
 from genai_host.api.tools import output_of
-from genai_host.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from genai_host.api import Checker, Limits, Tool, ToolSet, ToolSource
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
-from genai_host.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.host import Host
 from genai_host.keys import Keys

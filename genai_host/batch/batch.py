@@ -1,0 +1,258 @@
+"""A batch, from its file of rows to its file of answers.
+
+Batch.run → Journal (what is done already) → _do_rest: _submit … _take → _write (in order)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from genai_host.api.json_text import write_json
+from genai_host.batch.elsewhere import do_row
+from genai_host.batch.journal import Journal
+from genai_host.batch.rows import Row, rows_in, survey
+from genai_host.batch.task import Task
+from genai_host.batch.work import Result, Worker, problem_of
+from genai_host.errors import (
+    Cancelled,
+    ConfigurationError,
+    GenaiError,
+    LimitExceeded,
+    StoreError,
+    Unavailable,
+)
+from genai_host.host import Host
+from genai_host.telling import said
+
+_SEEN = 0.2  # seconds between looks whether somebody wants it ended
+
+
+@frozen
+class Progress:
+    """How far a batch is.
+
+    rows     all that there are
+    done     how many have a result, errors among them
+    failed   how many of these are errors
+    before   how many were done before this run began
+    cost     US dollars, of all runs, as far as it is known
+    unknown  how many calls there were whose cost is not
+    seconds  since this run began
+    """
+
+    rows: int
+    done: int = 0
+    failed: int = 0
+    before: int = 0
+    cost: float = 0.0
+    unknown: int = 0
+    seconds: float = 0.0
+
+
+class Batch:
+    """
+    source        the file of rows; see `genai_host.batch.rows`
+    output        the file of results: a line for each row, in order, once all are there; until
+                  then they are in `OUTPUT.journal`, and what was broken off goes on from there
+    task          what holds for all rows
+    at_once       rows that are under way at the same time
+    max_cost      US dollars, of all runs: none is asked once that is reached, nor together with
+                  others if they would surpass it at what rows have cost so far; None for no
+                  bound
+    executor      does the rows, in processes elsewhere; None for threads of this one. It is
+                  not closed here
+    retry_failed  whether rows that failed before are asked again
+    tell          is told how far it is, after each row
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        source: str | os.PathLike[str],
+        output: str | os.PathLike[str],
+        task: Task | None = None,
+        *,
+        at_once: int = 8,
+        max_cost: float | None = None,
+        executor: Executor | None = None,
+        retry_failed: bool = False,
+        tell: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._host = host
+        self._source, self._output = Path(source), Path(output)
+        self._task = Task() if task is None else task
+        self._at_once = at_once
+        self._max_cost = max_cost
+        self._executor = executor
+        self._retry_failed = retry_failed
+        self._tell = tell
+
+    @property
+    def journal_path(self) -> Path:
+        return self._output.with_name(f"{self._output.name}.journal")
+
+    def run(self) -> Progress:
+        """All rows that have no result yet; how it ended. Where rows failed, the journal stays,
+        so that they can be asked again.
+
+        Raises `InvalidData` and `OSError` if the rows cannot be read; what `Journal` does;
+        `LimitExceeded` once the bound on cost is reached; `Unavailable` if the executor is
+        gone. What was done until then is kept: the same again goes on.
+        """
+        found = survey(self._source)
+        head = {"rows": found.digest, "task": self._task.to_json()}
+        name = hashlib.sha256(write_json(head)).hexdigest()
+        self._must_be_new()
+        with Journal(self.journal_path, head) as journal:
+            if self._retry_failed:
+                journal.forget(set(journal.failed))
+            self._began = time.monotonic()
+            self._progress = Progress(found.rows, before=len(journal.done))
+            self._told(journal)
+            self._do_rest(journal, name)
+            self._write(journal)
+            if not journal.failed:
+                journal.remove()
+        return self._progress
+
+    def _must_be_new(self) -> None:
+        if self._output.exists() and not self.journal_path.exists():
+            raise ConfigurationError(
+                f"{self._output} is there already", hint="give another --output, or delete it"
+            )
+
+    def _do_rest(self, journal: Journal, name: str) -> None:
+        with self._doing(name) as submit:
+            under_way: dict[Future[Result], Row] = {}
+            try:
+                for row in rows_in(self._source):
+                    if row.number in journal.done:
+                        continue
+                    while len(under_way) >= self._at_once:
+                        self._take(journal, under_way)
+                    while under_way and not self._fits(journal, len(under_way) + 1):
+                        self._take(journal, under_way)
+                    self._must_be_affordable(journal)
+                    if row.wrong:
+                        self._add(journal, row, _wrong(row))
+                    else:
+                        under_way[submit(row)] = row
+                while under_way:
+                    self._take(journal, under_way)
+            except LimitExceeded:
+                while under_way:  # what was begun is paid for
+                    self._take(journal, under_way)
+                raise
+            finally:
+                for future in under_way:
+                    future.cancel()
+
+    @contextlib.contextmanager
+    def _doing(self, name: str) -> Iterator[Callable[[Row], Future[Result]]]:
+        """What submits a row; in the end what is still under way is ended."""
+        if self._executor is not None:
+            elsewhere, task = self._executor, self._task.to_json()
+            yield lambda row: elsewhere.submit(do_row, task, name, row)
+            return
+        worker = Worker(self._host, self._task, name)
+        threads = ThreadPoolExecutor(self._at_once, "genai-batch")
+        try:
+            yield lambda row: threads.submit(worker.do, row)
+        finally:
+            worker.end()
+            threads.shutdown(cancel_futures=True)
+            worker.close()
+
+    def _take(self, journal: Journal, under_way: dict[Future[Result], Row]) -> None:
+        """Results that have come since, one at least."""
+        ended, _ = wait(under_way, timeout=_SEEN, return_when=FIRST_COMPLETED)
+        for future in ended:
+            row = under_way.pop(future)
+            self._add(journal, row, _result_of(row, future))
+
+    def _add(self, journal: Journal, row: Row, result: Result) -> None:
+        journal.add(row.number, result)
+        self._told(journal)
+
+    def _told(self, journal: Journal) -> None:
+        self._progress = evolve(
+            self._progress,
+            done=len(journal.done),
+            failed=len(journal.failed),
+            cost=journal.spent,
+            unknown=journal.unknown,
+            seconds=time.monotonic() - self._began,
+        )
+        self._tell(self._progress)
+
+    def _fits(self, journal: Journal, rows: int) -> bool:
+        """Whether so many more rows may be paid for, if they cost what those before did. The
+        first is asked alone, as it tells."""
+        if self._max_cost is None:
+            return True
+        if not journal.done:
+            return rows == 1
+        usual = journal.spent / len(journal.done)
+        return journal.spent + usual * rows <= self._max_cost
+
+    def _must_be_affordable(self, journal: Journal) -> None:
+        if self._max_cost is not None and journal.spent >= self._max_cost:
+            raise LimitExceeded(
+                f"the rows so far cost ${journal.spent:.4f}, and may cost ${self._max_cost:g}: "
+                f"{len(journal.done)} of {self._progress.rows} are done",
+                hint="the same command with a larger --max-cost goes on",
+            )
+
+    def _write(self, journal: Journal) -> None:
+        """All results, in order; whoever looks sees all of them or none."""
+        part = self._output.with_name(f"{self._output.name}.part")
+        try:
+            with part.open("wb") as stream:
+                for number, result in journal.results():
+                    stream.write(write_json({"row": number, **result}) + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            part.replace(self._output)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise StoreError(
+                f"{self._output} cannot be written: {error.strerror or error}",
+                file=str(self._output),
+                hint=f"the results are in {self.journal_path}: the same command goes on",
+            ) from error
+
+
+def _wrong(row: Row) -> Result:
+    problem = {"code": "invalid_data", "message": row.wrong, "hint": ""}
+    return {**row.names, "error": problem}
+
+
+def _result_of(row: Row, future: Future[Result]) -> Result:
+    """What has come of a row. A plugin's fault, or that of the process that it was done in, is
+    a failure of this row alone."""
+    try:
+        return future.result()
+    except (Cancelled, CancelledError):
+        raise Unavailable(
+            "rows were cancelled where they were done", hint="the same command goes on"
+        ) from None
+    except GenaiError as error:
+        return {**row.names, "error": problem_of(error)}
+    except Exception as error:  # noqa: BLE001 - see above
+        problem = {"code": "internal", "message": said(error), "hint": ""}
+        return {**row.names, "error": problem}

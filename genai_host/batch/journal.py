@@ -1,0 +1,183 @@
+"""Results of a batch as they come, in a file beside the output, until all are there.
+
+Its first line says which batch it is of; each further one is a result, in the order in which
+they came. A line that was being written as the process was killed is taken away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import Self
+
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import ConfigurationError, Conflict, StoreError
+
+_SYNC = 1.0  # seconds, after which results are safe from the machine's end as well
+
+
+class Journal:
+    """It is this process's alone while it is open.
+
+    done     where the result of each row begins, by the row's number
+    failed   numbers of those whose result is an error
+    spent    US dollars, as far as costs are known
+    unknown  how many calls there were whose cost is not
+
+    Raises `Conflict` if another process has it, `ConfigurationError` if it is of another batch,
+    `StoreError` if it cannot be written.
+    """
+
+    def __init__(self, path: Path, batch: Mapping[str, Any]) -> None:
+        self.path = path
+        self.done: dict[int, int] = {}
+        self.failed: set[int] = set()
+        self.spent = 0.0
+        self.unknown = 0
+        self._synced = time.monotonic()
+        self._lock = _locked(path)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        except OSError as error:
+            self._lock.release()
+            raise _failed(path, error) from error
+        try:
+            self._end = self._read(batch)
+        except OSError as error:
+            self.close()
+            raise _failed(path, error) from error
+        except ConfigurationError:
+            self.close()
+            raise
+
+    def add(self, number: int, result: Mapping[str, Any]) -> None:
+        """It survives the end of this process at once, that of the machine in a second."""
+        line = write_json({"row": number, "result": result}) + b"\n"
+        try:
+            self._write(line)
+            if time.monotonic() - self._synced > _SYNC:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise _failed(self.path, error) from error
+        self._take(number, self._end - len(line), result)
+
+    def forget(self, numbers: set[int]) -> None:
+        """These are to be asked again: the last result of a row counts."""
+        for number in numbers:
+            self.done.pop(number, None)
+        self.failed -= numbers
+
+    def results(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """All of them, in the order of the rows."""
+        with self.path.open("rb") as stream:
+            for number in sorted(self.done):
+                stream.seek(self.done[number])
+                yield number, read_json(stream.readline())["result"]
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where an open file cannot be
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        try:
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _read(self, batch: Mapping[str, Any]) -> int:
+        """What is there; where it ends."""
+        end = 0
+        with self.path.open("rb") as stream:
+            for line in stream:
+                value = _value_of(line)
+                if value is None:
+                    break
+                if not end and value.get("batch") != batch:
+                    raise ConfigurationError(
+                        f"{self.path} is of another batch: the rows, or what holds for all of "
+                        "them, were others",
+                        hint="give the same as before, another --output, or --restart",
+                    )
+                if end:
+                    self._take(value["row"], end, value["result"])
+                end += len(line)
+        os.ftruncate(self._file, end)
+        os.lseek(self._file, end, os.SEEK_SET)
+        self._end = end
+        if not end:
+            self._write(write_json({"batch": batch}) + b"\n")
+        return self._end
+
+    def _write(self, line: bytes) -> None:
+        begun = self._end
+        left = memoryview(line)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:  # a disk that is full: half a line would spoil what comes after it
+            os.ftruncate(self._file, begun)
+            os.lseek(self._file, begun, os.SEEK_SET)
+            raise
+        self._end = begun + len(line)
+
+    def _take(self, number: int, place: int, result: Mapping[str, Any]) -> None:
+        self.done[number] = place
+        self.failed.discard(number)
+        if result.get("error") is not None:
+            self.failed.add(number)
+        cost = result.get("cost") or {}
+        self.spent += cost.get("dollars", 0.0)
+        self.unknown += cost.get("unknown", 0)
+
+
+def _locked(path: Path) -> Any:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(f"{path}.lock", timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise Conflict(
+            f"another process is at {path}", hint="wait until it is done, or give another --output"
+        ) from error
+    except OSError as error:
+        raise _failed(path, error) from error
+    return lock
+
+
+def _value_of(line: bytes) -> Any:
+    """None for a line that is not whole."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        value = read_json(line)
+    except ValueError:
+        return None
+    is_result = isinstance(value, dict) and isinstance(value.get("result"), dict)
+    return value if (is_result and isinstance(value.get("row"), int)) or _begins(value) else None
+
+
+def _begins(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("batch"), dict)
+
+
+def _failed(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be written: {error.strerror or error}",
+        file=str(path),
+        hint="what is in it stays: the same command goes on",
+    )

@@ -1,0 +1,135 @@
+"""The rows of a batch: a file of JSON values, one on each line.
+
+    "What is the capital of France?"
+    {"id": "a", "prompt": "And of Spain?", "model": "smollm2", "parameters": {"temperature": 0}}
+    {"custom_id": "b", "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+
+The last is a line of OpenAI's Batch API, whose result is a line as that API has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from attrs import frozen
+
+from genai_host.api.given import Given, is_deep
+from genai_host.api.json_text import read_json
+from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.telling import shown
+
+MOST_BYTES = 8 * 2**20
+"""Of a line."""
+
+_URLS = ("/v1/chat/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses")
+
+
+@frozen
+class Row:
+    """
+    number   of its line, from 1
+    id       that it was given; empty if it has none
+    asked    its fields, checked; those of OpenAI's form have `url`
+    wrong    why it cannot be asked; empty if it can
+    """
+
+    number: int
+    id: str
+    asked: Mapping[str, Any]
+    wrong: str = ""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What tells its result from others."""
+        return {"custom_id" if self.is_openai else "id": self.id}
+
+    @property
+    def is_openai(self) -> bool:
+        return "url" in self.asked
+
+
+@frozen
+class Survey:
+    """Of a file: how many rows it has, and what tells it from others."""
+
+    rows: int
+    digest: str
+
+
+def survey(path: Path) -> Survey:
+    """Raises `InvalidData` if the file is none of rows at all, and `OSError`."""
+    digest, rows = hashlib.sha256(), 0
+    with path.open("rb") as stream:
+        for _, line in _lines(stream):
+            if not rows and line[:1] not in (b'"', b"{"):
+                raise InvalidData(
+                    f"{path} has no rows: its first line is no string and no object of JSON",
+                    hint='each line is "what is asked", or {"prompt": "what is asked"}',
+                )
+            rows += 1
+            digest.update(line + b"\n")
+    return Survey(rows, digest.hexdigest())
+
+
+def rows_in(path: Path) -> Iterator[Row]:
+    """All of them; those that are wrong say why."""
+    with path.open("rb") as stream:
+        for number, line in _lines(stream):
+            yield _row(number, line)
+
+
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Those that are not empty, with their numbers. One that is too long is cut, and so no
+    JSON."""
+    number = 0
+    while line := stream.readline(MOST_BYTES + 1):
+        number += 1
+        rest = line
+        while rest and not rest.endswith(b"\n") and len(line) > MOST_BYTES:
+            rest = stream.readline(MOST_BYTES)
+        line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        if line.strip():
+            yield number, line.strip()
+
+
+def _row(number: int, line: bytes) -> Row:
+    if len(line) > MOST_BYTES:
+        return Row(number, "", {}, f"the line is longer than {MOST_BYTES >> 20} MiB")
+    try:
+        value = read_json(line)
+    except ValueError as error:
+        return Row(number, "", {}, f"this is no JSON: {error}")
+    id = ""
+    try:
+        given = Given({"prompt": value} if isinstance(value, str) else value, "$")
+        if is_deep(value):
+            raise InvalidData("it is nested too deeply", path="$")
+        id = given.text("custom_id" if "custom_id" in given else "id")
+        return Row(number, id, _openai(given) if "custom_id" in given else _own(given))
+    except (InvalidData, ConfigurationError) as error:
+        return Row(number, id, {}, str(error))
+
+
+def _own(given: Given) -> dict[str, Any]:
+    prompt = given.text("prompt")
+    if not prompt:
+        raise InvalidData("there is no prompt", path="$.prompt")
+    asked = {name: given.text(name) for name in ("system", "model", "provider")}
+    parameters = dict(given.mapping("parameters") or {})
+    given.nothing_else()
+    return {"prompt": prompt, **asked, "parameters": parameters}
+
+
+def _openai(given: Given) -> dict[str, Any]:
+    url, body = given.text("url"), given.object("body")
+    if given.text("method", "POST") != "POST" or url not in _URLS:
+        raise InvalidData(
+            f"{shown(url)} is not answered in batches: {', '.join(_URLS)}", path="$.url"
+        )
+    if body is None or body.raw("stream"):
+        raise InvalidData("the body is an object, and asks for no stream", path="$.body")
+    given.nothing_else()
+    return {"url": url, "body": dict(body.value)}

@@ -1,0 +1,179 @@
+"""Does rows of a batch, by a host of this process.
+
+Worker.do → _ask (a conversation of its own) or _serve (as the server does OpenAI's requests)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from genai_host.api import Problem, RouteRequest
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.json_text import read_json, write_json
+from genai_host.batch.rows import Row
+from genai_host.batch.task import Task
+from genai_host.conversation import Conversation
+from genai_host.errors import GenaiError, NotFound, ProviderError
+from genai_host.host import Host
+from genai_host.rows.costs import cost_row
+
+_TRIES = 4  # of a row, where it may succeed later
+_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before the next, twice as long each time
+_LOOK = 0.5  # seconds between looks whether a process that seems to do a row is still there
+
+Result = dict[str, Any]
+
+
+class Worker:
+    """May be used from many threads.
+
+    batch   tells it from others: conversations are found again by it
+    """
+
+    def __init__(self, host: Host, task: Task, batch: str) -> None:
+        self._host = host
+        self._task = task
+        self._batch = batch
+        self._ending = Cancellation()
+        self._routes: Any = None
+        self._lock = threading.Lock()
+
+    def do(self, row: Row) -> Result:
+        """Its result; what went wrong is one, too. Raises `Cancelled` once this is ended."""
+        for number in range(_TRIES):
+            try:
+                return self._serve(row) if row.is_openai else self._ask(row)
+            except GenaiError as error:
+                self._ending.check()
+                if not error.retryable or number == _TRIES - 1:
+                    return _failure(row, error)
+                asked = error.retry_after if isinstance(error, ProviderError) else None
+                self._sleep(min(asked or _PAUSE * 2**number, _LONGEST_PAUSE))
+        raise AssertionError("a row is tried once at least")
+
+    def end(self) -> None:
+        """What is under way is cancelled."""
+        self._ending.cancel()
+
+    def close(self) -> None:
+        self.end()
+        if self._routes is not None:
+            self._routes.close()
+
+    def _ask(self, row: Row) -> Result:
+        conversation = self._conversation(row)
+        with conversation, self._ending.on_cancel(conversation.cancel):
+            self._ending.check()
+            if conversation.status == "pending":
+                answer = conversation.resume()
+            elif self._is_answered(conversation):
+                return self._known(row, conversation)
+            else:
+                answer = conversation.say(row.asked["prompt"], returns=self._task.schema)
+            return {
+                **row.names,
+                "text": answer.text,
+                "data": self._host.codec.to_json(answer.data),
+                "usage": {"input": answer.usage.input, "output": answer.usage.output},
+                "cost": cost_row(answer.cost) or {"dollars": 0.0, "unknown": answer.cost.unknown},
+                "conversation": conversation.id if self._task.record else None,
+                "error": None,
+            }
+
+    def _is_answered(self, conversation: Conversation) -> bool:
+        """Already, before this process had it."""
+        if not self._task.record or not conversation.turns:
+            return False
+        return self._host.kept().summary(conversation.id).status == "idle"
+
+    def _known(self, row: Row, conversation: Conversation) -> Result:
+        """It was answered already, and whoever did that could not say so any more."""
+        cost = self._host.kept().summary(conversation.id).cost
+        return {
+            **row.names,
+            "text": conversation.history[-1].text,
+            "data": None,
+            "usage": None,
+            "cost": cost_row(cost) or {"dollars": 0.0, "unknown": cost.unknown},
+            "conversation": conversation.id,
+            "error": None,
+        }
+
+    def _conversation(self, row: Row) -> Conversation:
+        """A new one, or that which was begun for this row before."""
+        if not self._task.record:
+            return self._open(row, record=False)
+        begun = self._host.kept().documents("batches")
+        name = hashlib.sha256(f"{self._batch}/{row.number}".encode()).hexdigest()
+        try:
+            id = begun.get(name).value["conversation"]
+            self._await(id)
+            return self._host.conversation(id)
+        except NotFound:
+            conversation = self._open(row, record=True)
+            begun.put(name, {"conversation": conversation.id})
+            return conversation
+
+    def _await(self, id: str) -> None:
+        """Until no other process is at it: the one that was may have been killed just now."""
+        while self._host.kept().runs_elsewhere(id):
+            self._sleep(_LOOK)
+
+    def _open(self, row: Row, *, record: bool) -> Conversation:
+        task, asked = self._task, row.asked
+        system = {"system_prompt": asked["system"]} if asked["system"] else {}
+        return self._host.open(
+            task.feature or None,
+            asked["model"] or task.model or None,
+            provider=asked["provider"] or (None if asked["model"] else task.provider or None),
+            parameters={**task.parameters, **asked["parameters"]},
+            settings={**task.settings, **system},
+            tools=task.tools,
+            record=record,
+        )
+
+    def _serve(self, row: Row) -> Result:
+        """As the server answers it. What it cost is not told there."""
+        body = {"model": self._task.model, **row.asked["body"]}
+        request = RouteRequest(
+            "POST", row.asked["url"], body=write_json(body), limits=Cancellation(self._ending)
+        )
+        reply = self._served(request)
+        return {
+            **row.names,
+            "response": {"status_code": reply.status, "body": read_json(reply.body)},
+            "cost": {"dollars": 0.0, "unknown": 1},
+            "error": None,
+        }
+
+    @property
+    def _served(self) -> Callable[[RouteRequest], Any]:
+        with self._lock:
+            if self._routes is None:
+                from genai_host.http_routes import HttpRoutes
+                from genai_host.server.forms import form
+                from genai_host.server.routes import own_routes
+
+                self._routes = HttpRoutes(self._host, own_routes(), form)
+        answer: Callable[[RouteRequest], Any] = self._routes.answer
+        return answer
+
+    def _sleep(self, seconds: float) -> None:
+        """By the host's clock. Raises `Cancelled` once this is ended."""
+        awake = threading.Event()
+        with self._ending.on_cancel(awake.set), self._host.clock.call_later(seconds, awake.set):
+            awake.wait()
+        self._ending.check()
+
+
+def _failure(row: Row, error: GenaiError) -> Result:
+    return {**row.names, "error": problem_of(error)}
+
+
+def problem_of(error: GenaiError) -> Mapping[str, Any]:
+    """What a result says of an error."""
+    problem = Problem.of(error)
+    return {"code": problem.code, "message": problem.message, "hint": problem.hint}

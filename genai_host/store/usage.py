@@ -1,0 +1,244 @@
+"""What calls of models come to, day by day.
+
+Calls are summed up when they are derived from entries (`indexer`), or told of by who makes
+some that are on no record; the sums have no word of what was said, and stay when
+conversations are deleted.
+
+How long a call took is kept as one of four buckets for each doubling, so that percentiles
+can be told of any sum of days: they are right to a tenth.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+from sqlalchemy import Connection, case, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from genai_host.api import Cost
+from genai_host.errors import InvalidData
+from genai_host.meter import Counted
+from genai_host.store.tables import usage
+
+GROUPS = {
+    "day": usage.c.day,
+    "feature": usage.c.feature,
+    "model": usage.c.model,
+    "provider": usage.c.provider,
+    "user": usage.c.owner,
+}
+"""What rows can be told apart by."""
+
+_KEY = tuple(column.name for column in usage.primary_key.columns)
+_COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_SUMMED = ("calls", *_COUNTED, "dollars", "unknown", "seconds")
+_DOUBLING = 4  # buckets
+_SHORTEST = 0.001  # seconds: what takes less is in the first bucket
+_AT_ONCE = 500  # rows of a statement: SQLite takes 32,766 values
+
+
+@frozen
+class UsageRow:
+    """What some calls come to.
+
+    of         what they have in common: by `day`, `feature`, `model`, `provider` or `user`
+    calls      all of them, with those that failed
+    failed     how many failed, by the code of the error
+    cost       in US dollars
+    mean, p50, p95, slowest   seconds that those took which were answered; None if none was
+    """
+
+    of: Mapping[str, str]
+    calls: int = 0
+    failed: Mapping[str, int] = field(factory=dict)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: Cost = field(factory=Cost)
+    mean: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    slowest: float | None = None
+
+
+class Sums:
+    """Sums of calls on their way to the table, by its key."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
+    def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
+        """
+        call   as `tables.tries` has it
+        """
+        seconds = _amount(call["seconds"])
+        day = day_of(_amount(call["started"]))
+        code = call["code"] or ""
+        key = (day, user, feature, call["provider"], call["model"], code, bucket_of(seconds))
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = dict.fromkeys((*_SUMMED, "slowest"), 0)
+        sums["calls"] += 1
+        for name in _COUNTED:
+            sums[name] += call[name] or 0
+        sums["dollars"] += call["cost"] or 0.0
+        sums["unknown"] += call["cost"] is None
+        sums["seconds"] += seconds
+        sums["slowest"] = max(sums["slowest"], seconds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """In the order of their keys, so that of two who write none waits for the other."""
+        return [dict(zip(_KEY, key, strict=True)) | self._sums[key] for key in sorted(self._sums)]
+
+
+def sums_of(counted: Iterable[Counted]) -> Sums:
+    """Of calls that are on no record."""
+    sums = Sums()
+    for user, feature, call in counted:
+        form = {
+            "provider": call.route.provider,
+            "model": call.route.model,
+            "code": call.code,
+            "started": call.started,
+            "seconds": call.seconds,
+            "input_tokens": call.usage.input,
+            "output_tokens": call.usage.output,
+            "cached_tokens": call.usage.cached_input,
+            "reasoning_tokens": call.usage.reasoning,
+            "cost": call.cost,
+        }
+        sums.add(user, feature, form)
+    return sums
+
+
+def day_of(moment: float) -> str:
+    """The day in UTC, as `2030-01-31`.
+
+    moment   seconds since 1970
+    """
+    try:
+        return time.strftime("%Y-%m-%d", time.gmtime(moment))
+    except (OverflowError, ValueError, OSError):  # a record from elsewhere may say anything
+        return "1970-01-01"
+
+
+def bucket_of(seconds: float) -> int:
+    """Bucket n has what took longer than n - 1 quarters of a doubling from a millisecond on,
+    and at most n."""
+    if seconds <= _SHORTEST:
+        return 0
+    return math.ceil(_DOUBLING * math.log2(seconds / _SHORTEST))
+
+
+def add_usage(connection: Connection, sums: Sums) -> None:
+    """Each row is added by one statement, whoever else adds to it."""
+    rows = sums.rows()
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    for start in range(0, len(rows), _AT_ONCE):
+        statement = make(usage).values(rows[start : start + _AT_ONCE])
+        new = statement.excluded
+        changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
+        is_slower = new.slowest > usage.c.slowest
+        changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
+        connection.execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=changed))
+
+
+def read_usage(
+    connection: Connection,
+    by: Sequence[str],
+    since: str = "",
+    until: str = "",
+    user: str | None = None,
+    most: int = 1000,
+) -> list[UsageRow]:
+    """See `Store.usage`."""
+    for name in by:
+        if name not in GROUPS:
+            raise InvalidData(f"usage is told by {', '.join(GROUPS)}", path="?by")
+    groups = [GROUPS[name].label(name) for name in by]
+    sums = [func.sum(usage.c[name]).label(name) for name in _SUMMED]
+    chosen = select(
+        *groups, usage.c.code, usage.c.bucket, *sums, func.max(usage.c.slowest).label("slowest")
+    ).group_by(*groups, usage.c.code, usage.c.bucket)
+    if since:
+        chosen = chosen.where(usage.c.day >= since)
+    if until:
+        chosen = chosen.where(usage.c.day <= until)
+    if user is not None:
+        chosen = chosen.where(usage.c.owner == user)
+    found: dict[tuple[str, ...], _Group] = {}
+    for row in connection.execute(chosen.order_by(*groups)):
+        key = tuple(row[: len(by)])
+        if key not in found and len(found) == most:
+            break
+        found.setdefault(key, _Group(dict(zip(by, key, strict=True)))).add(row)
+    return [group.row() for group in found.values()]
+
+
+@define
+class _Group:
+    of: dict[str, str]
+    sums: dict[str, Any] = field(factory=lambda: dict.fromkeys(_SUMMED, 0))
+    failed: dict[str, int] = field(factory=dict)
+    buckets: dict[int, int] = field(factory=dict)
+    seconds: float = 0.0
+    slowest: float = 0.0
+
+    def add(self, row: Any) -> None:
+        """A sum of calls with one code and in one bucket."""
+        for name in _SUMMED:
+            value = getattr(row, name)
+            self.sums[name] += float(value) if name in ("dollars", "seconds") else int(value)
+        calls = int(row.calls)
+        if row.code:
+            self.failed[row.code] = self.failed.get(row.code, 0) + calls
+            return
+        self.buckets[row.bucket] = self.buckets.get(row.bucket, 0) + calls
+        self.seconds += float(row.seconds)
+        self.slowest = max(self.slowest, float(row.slowest))
+
+    def row(self) -> UsageRow:
+        sums = self.sums
+        answered = sum(self.buckets.values())
+        known = sums["calls"] - sums["unknown"]
+        return UsageRow(
+            of=self.of,
+            calls=sums["calls"],
+            failed=dict(sorted(self.failed.items())),
+            **{name: sums[name] for name in _COUNTED},
+            cost=Cost(sums["dollars"], known, sums["unknown"]),
+            mean=self.seconds / answered if answered else None,
+            p50=self._percentile(0.50),
+            p95=self._percentile(0.95),
+            slowest=self.slowest if answered else None,
+        )
+
+    def _percentile(self, share: float) -> float | None:
+        """The middle of the bucket that it is in; no more than the slowest."""
+        answered = sum(self.buckets.values())
+        if not answered:
+            return None
+        rank, passed = math.ceil(share * answered), 0
+        for bucket in sorted(self.buckets):
+            passed += self.buckets[bucket]
+            if passed >= rank:
+                break
+        return min(_middle_of(bucket), self.slowest)
+
+
+def _middle_of(bucket: int) -> float:
+    return _SHORTEST * float(2.0 ** ((bucket - 0.5) / _DOUBLING)) if bucket else _SHORTEST
+
+
+def _amount(value: Any) -> float:
+    """A number as it is on record, which may come from elsewhere; 0 for what is none."""
+    is_amount = type(value) in (int, float) and 0 <= value <= 1e12
+    return float(value) if is_amount else 0.0
