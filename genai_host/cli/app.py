@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from genai_host.host import Host
     from genai_host.instance import Instance
+    from genai_host.server.worker_process import WorkerProcess
     from genai_host.store import Store
 
 PATIENCE = 5.0
@@ -26,9 +27,15 @@ PATIENCE = 5.0
 
 class App:
     """The state of one run of the command line: as a context, it closes its host and its
-    store."""
+    store.
 
-    def __init__(self) -> None:
+    arguments   of this run
+    worker      what the process has of its supervisor, if it is one of several that serve
+    """
+
+    def __init__(self, arguments: Sequence[str] = (), worker: WorkerProcess | None = None) -> None:
+        self.arguments = arguments
+        self.worker = worker
         self._verbose = 0
         self._is_entered = False
         self._host: Host | None = None
@@ -84,6 +91,13 @@ class App:
         self._verbose = verbose
         self._end_log = show_log(verbose)
 
+    def show_log_as_json(self) -> None:
+        """From now on, in lines of JSON."""
+        from genai_host.cli.log import show_log
+
+        self.end_log()
+        self._end_log = show_log(self._verbose, as_json=True)
+
     def _begin_log(self) -> None:
         if self._is_entered and self._end_log is None:
             self.show_log(0)
@@ -102,6 +116,8 @@ class App:
             self._host.close()
         if self._store is not None:
             self._store.close()
+        if self.worker is not None:
+            self.worker.close()
         if not self._verbose:  # else errors are explained in it yet
             self.end_log()
 

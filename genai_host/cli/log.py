@@ -14,15 +14,15 @@ from genai_host.telling import one_line
 _log = logging.getLogger(__name__)
 
 
-def show_log(verbose: int) -> Callable[[], None]:
+def show_log(verbose: int, *, as_json: bool = False) -> Callable[[], None]:
     """Show the host's log from now on, and give what ends that.
 
     verbose   0 for warnings alone, 1 for what happens, 2 or more for all
+    as_json   in lines of JSON
     """
     logger = logging.getLogger("genai_host")
     level = logger.level
-    notes = _Notes() if verbose else _Warnings()
-    notes.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    notes = _handler(verbose, as_json=as_json)
     logger.addHandler(notes)
     logger.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
@@ -31,6 +31,16 @@ def show_log(verbose: int) -> Callable[[], None]:
         logger.setLevel(level)
 
     return end
+
+
+def _handler(verbose: int, *, as_json: bool) -> logging.Handler:
+    if as_json:
+        from genai_host.cli.json_log import JsonLines
+
+        return JsonLines(traces=verbose > 0)
+    notes = _Notes() if verbose else _Warnings()
+    notes.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    return notes
 
 
 class _Notes(logging.Handler):

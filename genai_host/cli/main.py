@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _WAITING = 3
 _COMMANDS = {
     "ask": "Ask one question and print the answer.",
+    "batch": "Ask thousands of prompts of a file.",
+    "budgets": "Show what may be spent, and what was.",
     "chat": "Converse, turn by turn.",
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show, search, go on with and delete what was said.",
@@ -40,6 +42,7 @@ _COMMANDS = {
     "providers": "List the providers and their settings.",
     "routes": "Show which model runs on which provider, and why not.",
     "serve": "Serve it all over HTTP, for programs and for browsers.",
+    "stats": "Show what calls of models came to.",
     "templates": "List, show and remove your templates.",
     "tools": "List the tools that models may ask for, and call them.",
     "uninstall": "Uninstall plugins.",
@@ -153,14 +156,33 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     from genai_host.cli.app import App
 
-    app = App()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    return _ended(App(arguments), arguments)
+
+
+def run_worker(arguments: Sequence[str]) -> int:
+    """Run the command line as one of several processes that serve; the exit code.
+
+    arguments   what its supervisor hands on: descriptors of listener and channel and the core,
+                with commas between them, and then those of the command line
+    """
+    from genai_host.cli.app import App
+    from genai_host.server.worker_process import WorkerProcess
+
+    handed, *arguments = arguments
+    listener, channel, core = handed.split(",")
+    worker = WorkerProcess(int(listener), int(channel), int(core) if core else None)
+    return _ended(App(arguments, worker), arguments)
+
+
+def _ended(app: App, arguments: Sequence[str]) -> int:
     try:
         return _run(app, arguments)
     finally:
         app.end_log()
 
 
-def _run(app: App, arguments: Sequence[str] | None) -> int:
+def _run(app: App, arguments: Sequence[str]) -> int:
     try:
         with app:
             code = cli.main(arguments, prog_name=APP, standalone_mode=False, obj=app)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
 from genai_host.errors import GenaiError, PluginError

@@ -153,14 +153,16 @@ def attach_option(sources: str, help: str) -> Callable[[F], F]:
     return click.option("--attach", "-a", "attach", multiple=True, metavar=sources, help=help)
 
 
-def open_conversation(app: App, **chosen: Any) -> Conversation:
+def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conversation:
     """The conversation that the options ask for, as `changes` takes them; then what was used
     last, if the configuration asks for that."""
+    from genai_host.record import Record
+
     host = app.host
     wanted = changes(**chosen)
 
     def open_with(names: Chosen) -> Conversation:
-        return host.open(**{**wanted, **names._asdict()})
+        return host.open(**{**wanted, **names._asdict()}, record=record or Record())
 
     given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
     return with_last_used(app, given, open_with)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json_line, note
+from genai_host.errors import GenaiError
+
+if TYPE_CHECKING:
+    from genai_host.server.answered import Answered
+    from genai_host.server.listener import SharedListener
+    from genai_host.server.server import Server
+    from genai_host.server.worker_process import WorkerProcess
+
+Listening = Callable[[str, str], None]
+"""Told the address, and what stands before all paths there, once it is listened at."""
 
 _FILES = 65536
+
+
+class Log(NamedTuple):
+    """What shows a request that was answered, and what shows a warning."""
+
+    answered: Callable[[Answered], None]
+    warning: Callable[[str], None]
 
 
 @click.command(name="serve")
@@ -42,6 +61,10 @@ _FILES = 65536
     help="Take so many requests a minute of one user, or address.",
 )
 @click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Serve in so many processes.  [1]"
+)
+@click.option("--pin/--no-pin", default=None, help="Keep each of them on a core of its own.")
+@click.option(
     "--drain",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
@@ -50,6 +73,9 @@ _FILES = 65536
 @click.option("--certfile", type=click.Path(exists=True, dir_okay=False), help="For https: PEM.")
 @click.option("--keyfile", type=click.Path(exists=True, dir_okay=False), help="Its key: PEM.")
 @click.option("--log", is_flag=True, default=None, help="Print a line for each request.")
+@click.option(
+    "--log-json", is_flag=True, default=None, help="Print what is logged as lines of JSON."
+)
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @pass_app
@@ -66,34 +92,113 @@ def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
     OPENAI_BASE_URL=http://127.0.0.1:8642/v1 OPENAI_API_KEY=- my-program
 
     It ends with Ctrl-C or SIGTERM: what is under way may go on for a while, then it is ended
-    and can be resumed. The second time, it ends at once.
+    and can be resumed. The second time, it ends at once. Of several processes, SIGHUP replaces
+    one after another.
     """
+    from genai_host.config import read_config
+
+    def listening(url: str, root_path: str) -> None:
+        if as_json:
+            echo_json_line({"url": url})
+        else:
+            echo(f"listening on {url}")
+        if opens:
+            _open_page(url + root_path)
+
+    chosen = {name: value for name, value in given.items() if value not in (None, ())}
+    if app.worker is not None:
+        _work(app, app.worker, chosen)
+        return
+    server = read_config().server
+    log = _log(app, chosen.pop("log_json", server.log_json))
+    workers = chosen.pop("workers", server.workers)
+    pins = chosen.pop("pin", server.pin)
+    if workers > 1:
+        chosen = {**server._asdict(), "bind": server.host, **chosen}
+        _supervise(app, chosen, workers, pins, listening, log)
+    else:
+        _serve(app, chosen, pins, listening, log)
+
+
+def _log(app: App, as_json: bool) -> Log:
+    """Have the log shown, and give what shows a request that was answered, or a warning."""
+    if not as_json:
+        return Log(lambda answered: note(str(answered)), lambda line: note(line, fg="yellow"))
+    from genai_host.cli.json_log import write_answered, write_note
+
+    app.show_log_as_json()
+    return Log(write_answered, write_note)
+
+
+def _serve(app: App, chosen: dict[str, Any], pins: bool, listening: Listening, log: Log) -> None:
+    """In this process alone."""
+    if pins:
+        from genai_host.server.supervisor import cores_for
+
+        os.sched_setaffinity(0, {cores_for(1)[0]})
+    server = _server(app, chosen, log)
+    server.run(lambda: listening(server.url, server.settings.root_path))
+
+
+def _supervise(
+    app: App,
+    chosen: dict[str, Any],
+    workers: int,
+    pins: bool,
+    listening: Listening,
+    log: Log,
+) -> None:
+    """In processes of their own, which this one looks after."""
+    from genai_host.server.child import Child
+    from genai_host.server.listener import listen, url_of
+    from genai_host.server.supervisor import Supervisor, cores_for, must_share
+
+    must_share()
+    cores = cores_for(workers) if pins else [None] * workers
+    listener = listen(chosen["bind"], chosen["port"])
+    scheme = "https" if chosen["certfile"] else "http"
+    url = url_of(chosen["bind"], listener.getsockname()[1], scheme)
+
+    def start(number: int) -> Child:
+        return Child(listener, cores[number], app.arguments, number)
+
+    supervisor = Supervisor(listener, workers, start, log.warning)
+    supervisor.run(lambda: listening(url, chosen["root_path"].rstrip("/")))
+
+
+def _work(app: App, worker: WorkerProcess, chosen: dict[str, Any]) -> None:
+    """As one of several processes: how many and where, the supervisor has chosen."""
+    several = max(2, chosen.pop("workers", 2))
+    chosen.pop("pin", None)
+    try:
+        # what a client asks for next may be asked of another of them
+        app.host.config = app.host.config.replaced({"server.workers": several})
+        log = _log(app, chosen.pop("log_json", app.host.config.server.log_json))
+        worker.run(_server(app, chosen, log, worker.listener))
+    except GenaiError as error:
+        worker.fail(error)
+        raise click.exceptions.Exit(1) from error
+
+
+def _server(
+    app: App, chosen: dict[str, Any], log: Log, listener: SharedListener | None = None
+) -> Server:
     from genai_host.server.server import Server
 
     if app.host.config.record:
         app.host.store = app.store
-    server = Server(app.host, **_settings(app, given))
-
-    def listening() -> None:
-        if as_json:
-            echo_json_line({"url": server.url})
-        else:
-            echo(f"listening on {server.url}")
-        if opens:
-            _open_page(server.url + server.settings.root_path)
-
+    server = Server(app.host, listener, **_settings(app, chosen, log))
     _take_files()
     _collect_seldom()
-    server.run(listening)
+    return server
 
 
-def _settings(app: App, given: dict[str, Any]) -> dict[str, Any]:
+def _settings(app: App, chosen: dict[str, Any], log: Log) -> dict[str, Any]:
     """What is given here comes before what is configured."""
     from genai_host.server.configured import settings_of
 
-    chosen = {name: value for name, value in given.items() if value not in (None, ())}
     wants_log = chosen.pop("log", app.host.config.server.log) or app.is_verbose
-    chosen["log"] = note if wants_log else None
+    chosen["log"] = log.answered if wants_log else None
     return {**settings_of(app.host.config, app.host.keys), **chosen}
 
 

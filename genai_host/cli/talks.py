@@ -80,9 +80,9 @@ def talk(app: App, *, last: bool, cid: str | None, no_record: bool, **chosen: An
     record = app.host.config.record and not no_record
     if last or cid is not None:
         return reopened(app, LAST if cid is None else cid, record=record, **changes(**chosen))
-    if record:
+    if record or app.host.config.budgets.are_kept:
         app.host.store = app.store
-    return open_conversation(app, **chosen)
+    return open_conversation(app, record=record, **chosen)
 
 
 def reopened(

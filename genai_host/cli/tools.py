@@ -127,7 +127,7 @@ def _plugin(app: App, tool: Tool) -> str:
 
 def _why_not(app: App, tool: Tool) -> str:
     """Why it is not offered; empty if it is."""
-    from genai_host.cancellation import Cancellation
+    from genai_host.api.cancellation import Cancellation
 
     try:
         app.host.toolbox.schema(tool)

@@ -166,10 +166,16 @@ def _of_model(
         schema=asked.schema,
         parameters=asked.parameters,
     )
+    is_kept = host.config.record_served and host.store is not None
     completion = yield from host.prompt(
-        prompt, model=asked.model, in_pieces=asked.in_pieces, limits=request.limits
+        prompt,
+        model=asked.model,
+        in_pieces=asked.in_pieces,
+        limits=request.limits,
+        owner=request.user,
+        is_kept=is_kept,
     )
-    if host.config.record_served and host.store is not None:
+    if is_kept:
         try:
             _keep(host, asked, completion, request.user)
         except StoreError as error:  # which keeps nobody from an answer

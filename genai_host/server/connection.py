@@ -36,9 +36,14 @@ class _TooLarge(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """One of them. `settings` is set in a class of each server."""
+    """One of them. These are set in a class of each server:
+
+    settings   its bounds
+    is_last    whether the next request on any of them is the last: the server is to end
+    """
 
     settings: ServerSettings
+    is_last = False
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -126,6 +131,8 @@ class Connection(HttpToolsProtocol):
         self._came = 0
         self._stop_awaiting_head()
         super().on_headers_complete()
+        if self.is_last:
+            self.cycle.keep_alive = False
         wire: Any = _Wire(self.transport, self.loop, self._part, self._watch)
         self.cycle.transport = wire
         extensions: Any = {WIRE: wire}
@@ -141,6 +148,16 @@ class Connection(HttpToolsProtocol):
         if not self._is_busy():  # it was answered before it was there
             self._await_head()
         super().on_message_complete()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way on it."""
+        return not self._is_busy()
+
+    def end_after_this(self) -> None:
+        """Take no request after the one that is under way, if one is."""
+        if self._is_busy():
+            self.shutdown()
 
     def _watch(self, has_gone: Callable[[], None]) -> None:
         if self.cycle.disconnected:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from genai_host.api import Limits
-from genai_host.cancellation import ended_with
+from genai_host.api.cancellation import ended_with
 from genai_host.conversation import Conversation
 from genai_host.errors import Cancelled, ConversationClosed
 

@@ -13,9 +13,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.http_routes import Found
+from genai_host.observers import Watched
+from genai_host.server.answered import Answered
 from genai_host.server.deadline import Deadline
 from genai_host.server.forms import form
 from genai_host.server.heads import Head, Refused, read_head
@@ -87,7 +89,7 @@ class Exchange:
             self._is_over = True
             self._outbox.close()
             self._shared.bodies.give_back(self._held)
-            self._shared.log(self._line)
+            self._shared.log(self._answered)
 
     def interrupt(self, error: GenaiError) -> None:
         """End it with an error, as far as it heeds its limits."""
@@ -96,12 +98,10 @@ class Exchange:
             self._turn.set_exception(Refused(problem))
         self._shared.cancel(self._limits, error)
 
-    def _line(self) -> str:
-        """For a log: no query, in which keys may stand, and nothing that drives a terminal."""
+    def _answered(self) -> Answered:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
         seconds = time.monotonic() - self._began
-        said = f"{method} {path[:200]} {self._status} {seconds:.3f} s {self._user or '-'}"
-        return ascii(said)[1:-1]
+        return Answered(method, path[:200], self._status, seconds, self._user)
 
     async def _ask(self) -> None:
         shared = self._shared
@@ -212,13 +212,18 @@ class Exchange:
     def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
         """In a thread: make the reply, put it into the outbox, and leave the place."""
         try:
-            reply = self._sendable(self._shared.answer(request, found), request)
-            wanted = self._outbox.put_reply(reply)
-            if not isinstance(reply.body, bytes):
-                self._write(reply, wanted=wanted and self._wants_body())
+            with self._shared.watching(request, found) as watched:
+                self._reply(request, found, watched)
         finally:
             self._outbox.end(is_broken=True)  # unless it has ended before
             self._shared.errands.put(self._leave)
+
+    def _reply(self, request: RouteRequest, found: Found | Problem, watched: Watched) -> None:
+        reply = self._sendable(self._shared.answer(request, found), request)
+        watched.status = reply.status
+        wanted = self._outbox.put_reply(reply)
+        if not isinstance(reply.body, bytes):
+            self._write(reply, wanted=wanted and self._wants_body())
 
     def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
         if is_sendable(reply):

@@ -22,7 +22,8 @@ _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 _OPEN = ("/", "/page", "/health", "/ready")
 _OPEN_BELOW = "/page/assets/"
-_OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
+_OF_FILES = "multipart/form-data"
+_OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", _OF_FILES)
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 
@@ -136,10 +137,13 @@ class Guard:
 
 
 def _check_media_type(head: Head) -> None:
-    """A page can send these to any server, without being asked whether it may."""
+    """A page can send these to any server, without being asked whether it may. Files come so
+    as well, from clients that say who they are, which no form can."""
     if head.is_reading or head.length == 0:
         return
     media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == _OF_FILES and _token(head.headers):
+        return
     if media_type in _OF_FORMS or "/" not in media_type:
         raise Refused(
             Problem(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import ssl
@@ -25,15 +24,18 @@ from genai_host.errors import ConfigurationError
 from genai_host.host import Host
 from genai_host.http_routes import HttpRoutes
 from genai_host.server.application import Application
+from genai_host.server.changed_outside import ChangedOutside
 from genai_host.server.connection import Connection
 from genai_host.server.forms import form
+from genai_host.server.listener import BACKLOG, SharedListener, listen, url_of
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
 from genai_host.server.shared import Shared
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_BACKLOG = 2048
 _IDLE = 30  # seconds that a connection without a request is kept
+_LINGER = 0.2  # seconds in which a request may come yet on a connection, once this is to end
+_HAND_OVER = 5.0  # the same, where another process goes on: nobody is to notice
 _FLUSH = 1.0  # seconds for what is still to be sent in the end
 
 
@@ -41,15 +43,19 @@ class Server:
     """Listens from when it is entered, or run, until it is left, or a signal comes. The
     host stays open.
 
-    given   as `ServerSettings` takes it
+    listener   of several processes, this being one of them: it takes connections once its host
+               is loaded, and a signal ends it in order, however often it comes. None for one
+               of its own, at the address of the settings
+    given      as `ServerSettings` takes it
 
     Raises `ConfigurationError` for what does not fit, and if it cannot listen there.
     """
 
-    def __init__(self, host: Host, **given: Any) -> None:
+    def __init__(self, host: Host, listener: SharedListener | None = None, **given: Any) -> None:
         self.settings = ServerSettings(**given)
         _check_certificate(self.settings)
         self._host = host
+        self._listener = listener
         self._port = self.settings.port
         self._thread: threading.Thread | None = None
         self._uvicorn: _Uvicorn | None = None
@@ -59,11 +65,7 @@ class Server:
     def url(self) -> str:
         """Where it is, without a slash at the end. Of addresses that stand for all of this
         machine's, one that leads to it."""
-        name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(  # noqa: S104
-            self.settings.bind, self.settings.bind
-        )
-        name = f"[{name}]" if ":" in name else name
-        return f"{self.settings.scheme}://{name}:{self._port}"
+        return url_of(self.settings.bind, self._port, self.settings.scheme)
 
     def run(self, listening: Callable[[], None] = lambda: None) -> None:
         """Serve in this thread until SIGINT or SIGTERM comes, then let requests end; a second
@@ -104,23 +106,24 @@ class Server:
         if self._uvicorn is not None:
             self._uvicorn.stop()
 
+    def drain(self) -> None:
+        """Begin to end it, from any thread, however often that is said."""
+        if self._uvicorn is not None:
+            self._uvicorn.drain()
+
+    def end_at_once(self) -> None:
+        """From any thread."""
+        if self._uvicorn is not None:
+            self._uvicorn.end_at_once()
+
+    def hand_over(self) -> None:
+        """Begin to end it, from any thread, while other processes go on listening: take no more
+        connections, and leave the clients some seconds to be done with those that there are."""
+        if self._uvicorn is not None:
+            self._uvicorn.hand_over()
+
     def _listen(self) -> socket.socket:
-        bind, port = self.settings.bind, self.settings.port
-        family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-        # where it is said to be TCP, asyncio has it send at once: else a second piece of a reply
-        # waits until the client has acknowledged the first (Nagle's algorithm)
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            if os.name == "posix":  # elsewhere, others could listen there as well
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((bind.strip("[]"), port))
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise ConfigurationError(
-                f"cannot listen at {bind}, port {port}: {_reason(error)}",
-                hint="--port 0 takes any that is free",
-            ) from error
+        listener = self._listener or listen(self.settings.bind, self.settings.port)
         self._port = listener.getsockname()[1]
         return listener
 
@@ -129,12 +132,15 @@ class Server:
 
         def make_routes() -> HttpRoutes:
             made.append(HttpRoutes(self._host, own_routes(), form))
+            made[-1].start()
             return made[0]
 
         shared = Shared(self._host, self.settings, make_routes)
-        server = self._uvicorn = _Uvicorn(shared, listening)
+        is_shared = self._listener is not None
+        changed = ChangedOutside(self._host) if is_shared else None
+        server = self._uvicorn = _Uvicorn(shared, listening, changed)
         try:
-            with _signals(server), listener:
+            with _signals(server.drain if is_shared else server.stop), listener:
                 asyncio.run(server.serve([listener]))
             self._failure = server.failure
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
@@ -146,15 +152,26 @@ class Server:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Waits for an event, and not for the time to pass."""
+    """Waits for an event, and not for the time to pass.
 
-    def __init__(self, shared: Shared, listening: Callable[[], None]) -> None:
+    changed   looks for what others change, where other processes listen there as well; else None
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        listening: Callable[[], None],
+        changed: ChangedOutside | None,
+    ) -> None:
+        is_shared = changed is not None
         settings = shared.settings
         self._application = Application(shared)
+        self._connection: Any = type("Connection", (Connection,), {"settings": settings})
         super().__init__(
             uvicorn.Config(
                 self._application,
-                http=type("Connection", (Connection,), {"settings": settings}),
+                http=self._connection,
+                backlog=SharedListener.AT_ONCE if is_shared else BACKLOG,
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
@@ -172,16 +189,34 @@ class _Uvicorn(uvicorn.Server):
         self.all_ended = True
         self._shared = shared
         self._listening = listening
+        self._changed = changed
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self, *_: Any) -> None:
-        """From any thread, and from handlers of signals."""
+        """From any thread, and from handlers of signals, as those that follow."""
+        self._do(lambda: (self._hurry if self._ending.is_set() else self._ending).set())
+
+    def drain(self, *_: Any) -> None:
+        self._do(lambda: self._ending.set())
+
+    def end_at_once(self) -> None:
+        def end() -> None:
+            self._ending.set()
+            self._hurry.set()
+
+        self._do(end)
+
+    def hand_over(self) -> None:
+        self._do(lambda: None)
+
+    def _do(self, what: Callable[[], None]) -> None:
+        def do() -> None:
+            what()
+            self._leaving.set()
+
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._stop)
-
-    def _stop(self) -> None:
-        (self._hurry if self._ending.is_set() else self._ending).set()
+                self._loop.call_soon_threadsafe(do)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -190,26 +225,36 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._ending, self._hurry = asyncio.Event(), asyncio.Event()
+        self._leaving = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        loaded = self._shared.start()
+        loaded.add_done_callback(self._loaded)
+        if self._changed is not None:  # until then, the others take the connections
+            await asyncio.wait([loaded])
+            self.should_exit = loaded.exception() is not None
+            if self.should_exit:
+                return
         await super().startup(sockets)
-        self._shared.start().add_done_callback(self._loaded)
         self._listening()
 
     def _loaded(self, loaded: asyncio.Future[Any]) -> None:
         self.failure = loaded.exception()
         if self.failure is not None:
             self._ending.set()
+            self._leaving.set()
 
     async def main_loop(self) -> None:
-        while not self._ending.is_set():
+        while not self._leaving.is_set():
             await self.on_tick(0)  # the date that replies have
+            if self._changed is not None:
+                with contextlib.suppress(RuntimeError):  # there are no threads left: the next time
+                    self._shared.workers.submit(self._changed.look)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._ending.wait(), 1.0)
+                await asyncio.wait_for(self._leaving.wait(), 1.0)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for server in self.servers:
-            server.close()
         connections = self.server_state.connections
+        await self._leave_clients()
         for connection in list(connections):
             connection.shutdown()
         self.all_ended = await self._application.drain(self._hurry)
@@ -220,17 +265,34 @@ class _Uvicorn(uvicorn.Server):
             connection.transport.abort()
         await asyncio.sleep(0)
 
+    async def _leave_clients(self) -> None:
+        """Take no more connections, and answer what comes on those that there are for a while:
+        it may be on its way. Each is told that this is the last on it."""
+        await asyncio.sleep(0)  # those that were made by now are taken
+        for server in self.servers:
+            server.close()
+        self._connection.is_last = True
+        connections: Any = self.server_state.connections
+        for connection in list(connections):
+            connection.end_after_this()
+        began = self._loop_time()
+        while any(each.is_idle for each in connections) and not self._hurry.is_set():
+            seconds = _LINGER if self._ending.is_set() else _HAND_OVER
+            if self._loop_time() - began >= min(seconds, self._shared.settings.drain):
+                break
+            await asyncio.sleep(0.02)
+
     def _loop_time(self) -> float:
         return asyncio.get_running_loop().time()
 
 
 @contextlib.contextmanager
-def _signals(server: _Uvicorn) -> Iterator[None]:
+def _signals(end: Callable[..., None]) -> Iterator[None]:
     """In the main thread alone: others have none."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, server.stop) for each in _SIGNALS}
+    before = {each: signal.signal(each, end) for each in _SIGNALS}
     try:
         yield
     finally:
@@ -248,7 +310,3 @@ def _check_certificate(settings: ServerSettings) -> None:
             f"{settings.certfile} has no certificate that can be used, with its key: {error}",
             hint="--certfile has the certificates in PEM, --keyfile the key of the first",
         ) from error
-
-
-def _reason(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)

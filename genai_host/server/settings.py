@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from genai_host.api import Secret
 from genai_host.errors import ConfigurationError
+from genai_host.server.answered import Answered
 
 PORT = 8642
 ANY = "*"
@@ -49,7 +50,8 @@ class ServerSettings:
     silence       seconds without a piece after which a reply says that it goes on, if it can;
                   0 for never
     drain         seconds that those under way may go on once the server is to end
-    log           gets a line for each request; None for none. It is called in the loop
+    log           is told of each request that was answered, which is a line by `str`; None for
+                  none. It is called in the loop
     certfile, keyfile   for https, in PEM
 
     Raises `ConfigurationError` for what does not fit.
@@ -71,7 +73,7 @@ class ServerSettings:
     send_seconds: float = 60.0
     silence: float = 15.0
     drain: float = 10.0
-    log: Callable[[str], None] | None = None
+    log: Callable[[Answered], None] | None = None
     certfile: str | None = None
     keyfile: str | None = None
 

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from functools import partial
 
 from genai_host.api import Problem, RouteReply, RouteRequest
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.http_routes import Found, HttpRoutes
+from genai_host.observers import Watching
 from genai_host.server.admission import Admission, Allowance, Room
+from genai_host.server.answered import Answered
 from genai_host.server.errands import Errands
 from genai_host.server.forms import form
 from genai_host.server.guard import Guard
@@ -38,6 +40,7 @@ class Shared:
         self, host: Host, settings: ServerSettings, make_routes: Callable[[], HttpRoutes]
     ) -> None:
         self.settings = settings
+        self._host = host
         self.guard = Guard(settings)
         self.workers = Workers("genai-host-server")
         self.health = Health(host, self.workers)
@@ -102,6 +105,11 @@ class Shared:
             problem = Problem(500, "internal", "this failed; the log of the server says why")
             return form(request.path, request.headers, problem)
 
-    def log(self, line: Callable[[], str]) -> None:
+    def watching(self, request: RouteRequest, found: Found | Problem) -> Watching:
+        """In that thread, around all of it: observers are told."""
+        route = "" if isinstance(found, Problem) else found[0].path
+        return self._host.observers.request(request, route, self._host.clock)
+
+    def log(self, answered: Callable[[], Answered]) -> None:
         if self.settings.log is not None:
-            self.settings.log(line())
+            self.settings.log(answered())

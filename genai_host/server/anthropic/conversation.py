@@ -19,10 +19,10 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.server.anthropic.documents import document, image
 from genai_host.server.anthropic.marks import ttl_in
-from genai_host.server.given import Given
 
 OWN = "anthropic-messages"
 """The dialect whose signatures and own blocks these are."""

@@ -6,8 +6,8 @@ Source: Claude API reference, "ImageBlockParam", "DocumentBlockParam".
 from __future__ import annotations
 
 from genai_host.api import File, Image
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 
 _PDF, _TEXT = "application/pdf", "text/plain"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from genai_host.server.given import Given
+from genai_host.api.given import Given
 
 _TTLS = ("5m", "1h")
 

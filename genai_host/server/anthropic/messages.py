@@ -10,13 +10,13 @@ Source: Claude API reference, "Create a Message", "Count tokens in a Message".
 from __future__ import annotations
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
 from genai_host.server.anthropic.problems import NO_THREADS, problem_reply
 from genai_host.server.anthropic.replies import Writer
 from genai_host.server.anthropic.requests import Wanted, read
 from genai_host.server.asking import FEATURE, answer, streamed, whole
-from genai_host.server.given import body_of
 
 
 def create(request: RouteRequest, host: Host) -> RouteReply:

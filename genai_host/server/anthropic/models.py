@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import number_in
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
-from genai_host.server.given import number_in
 from genai_host.server.models import ServedModel, name_in, served_model, served_models
 
 _PAGE, _MOST = 20, 1000

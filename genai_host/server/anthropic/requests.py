@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.host import Host
 from genai_host.server.able import able
@@ -20,7 +21,6 @@ from genai_host.server.anthropic.marks import longest, ttl_in
 from genai_host.server.anthropic.thinking import shows_thoughts, thinking_in
 from genai_host.server.anthropic.tools import chosen, tools_in
 from genai_host.server.asking import Asked
-from genai_host.server.given import Given
 from genai_host.server.offered import check_schema
 
 _NEUTRAL = (

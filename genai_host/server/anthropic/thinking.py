@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from genai_host.api import ToolSchema
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.server.anthropic.marks import ttl_in
-from genai_host.server.given import Given
 from genai_host.server.offered import each_once, offered_tool, one_of
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
 from genai_host.server.able import able
@@ -25,7 +26,6 @@ from genai_host.server.gemini.contents import messages_in
 from genai_host.server.gemini.names import model_named
 from genai_host.server.gemini.replies import Writer
 from genai_host.server.gemini.tools import chosen, tools_in
-from genai_host.server.given import Given, body_of
 
 _Method = Callable[[str, RouteRequest, Host], RouteReply]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.server.gemini.schemas import json_schema
-from genai_host.server.given import Given
 from genai_host.server.offered import check_schema
 
 _NUMBERS: Mapping[str, str] = {

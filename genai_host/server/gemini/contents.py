@@ -20,9 +20,9 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.given import Given
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 from genai_host.server.pairing import Pairing, together
 
 OWN = "gemini"

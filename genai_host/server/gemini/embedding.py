@@ -10,11 +10,11 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from genai_host.api import RouteReply, RouteRequest, Usage, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
 from genai_host.server.able import able
 from genai_host.server.gemini.contents import text_of
-from genai_host.server.given import Given, body_of
 
 _MOST = 100
 """Texts at once, as many as the service of that API takes."""
@@ -84,6 +84,7 @@ def _embedded(
             parameters=_parameters(task, dimensions, taken),
             purpose=purpose,
             limits=request.limits,
+            owner=request.user,
         )
         vectors += found.vectors
         usage += found.usage

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from genai_host.api.given import Given
 from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 from genai_host.telling import shown
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")

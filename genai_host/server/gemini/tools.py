@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import ToolSchema
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.server.gemini.schemas import json_schema
-from genai_host.server.given import Given
 from genai_host.server.offered import each_once, offered_tool, one_of
 
 _DECLARATIONS = "functionDeclarations"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from genai_host.api import Image, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of, number_in
 from genai_host.conversation import Conversation
 from genai_host.errors import ConversationBusy, InvalidData, NotFound
 from genai_host.host import Host
 from genai_host.retelling import retell
 from genai_host.rows.conversations import found_row, row_of
 from genai_host.rows.times import utc
-from genai_host.server.given import body_of, number_in
 from genai_host.server.native.answers import answered, failed, waiting
+from genai_host.server.native.elsewhere import cancel_elsewhere, must_not_run_elsewhere
 from genai_host.server.native.fields import (
     conversation_in,
     feature_in,
@@ -81,6 +82,8 @@ def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     body.nothing_else()
     if arguments:
         _must_be_idle(live, id)
+        with host.conversation(id, owner=request.user) as conversation:
+            must_not_run_elsewhere(host, request.user, conversation)
         host.conversation(id, owner=request.user, **arguments).close()
     if title is not None:
         host.kept(request.user).rename(id, title)
@@ -96,7 +99,9 @@ def delete(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 
 def cancel(host: Host, live: Live, request: RouteRequest) -> RouteReply:
-    return json_reply({"cancelled": live.cancel(conversation_in(request, host))}, 202)
+    id = conversation_in(request, host)
+    is_cancelled = live.cancel(id) or cancel_elsewhere(host, request.user, id)
+    return json_reply({"cancelled": is_cancelled}, 202)
 
 
 def undo(host: Host, live: Live, request: RouteRequest) -> RouteReply:
@@ -144,7 +149,9 @@ def _kind_of(picture: Image) -> str:
 def _alone(host: Host, live: Live, request: RouteRequest) -> Conversation:
     id = conversation_in(request, host)
     _must_be_idle(live, id)
-    return host.conversation(id, owner=request.user)
+    conversation = host.conversation(id, owner=request.user)
+    must_not_run_elsewhere(host, request.user, conversation)
+    return conversation
 
 
 def _must_be_idle(live: Live, id: str) -> None:

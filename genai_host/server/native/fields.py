@@ -17,10 +17,10 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.given import Given
 from genai_host.api.messages import Part
 from genai_host.errors import InvalidData, NotFound
 from genai_host.host import Host
-from genai_host.server.given import Given
 from genai_host.telling import shown
 
 _LONGEST_TITLE = 500

@@ -14,6 +14,7 @@ from attrs import define, evolve
 
 from genai_host.api import RouteReply, RouteRequest
 from genai_host.errors import Conflict, InvalidData
+from genai_host.server.native.claims import Claims
 
 HEADER = "idempotency-key"
 _MOST = 1000  # keys of a user
@@ -39,9 +40,13 @@ _Mine = OrderedDict[str, _Done]
 
 
 class Replies:
-    """Of one server, in memory. May be used from many threads."""
+    """Of one server, in memory. May be used from many threads.
 
-    def __init__(self) -> None:
+    claims   what other servers of the same store see of it; None where there are none
+    """
+
+    def __init__(self, claims: Claims | None = None) -> None:
+        self._claims = claims
         self._lock = threading.Lock()
         self._of: dict[str, _Mine] = {}
 
@@ -68,13 +73,28 @@ class Replies:
             mine[key] = done = _Done(digest)
             _make_room(mine)
 
+        claims = self._claims
+        try:
+            before = None if claims is None else claims.begin(request, key, digest)
+        except BaseException:
+            self._end(mine, key, done, None)
+            raise
+        if before is not None:
+            self._end(mine, key, done, before)
+            return before
+
+        def tell(reply: RouteReply | None) -> None:
+            if claims is not None:
+                claims.end(request, key, digest, reply)
+            self._end(mine, key, done, reply)
+
         def end(body: bytes | None) -> None:
-            self._end(mine, key, done, None if body is None else evolve(reply, body=body))
+            tell(None if body is None else evolve(reply, body=body))
 
         try:
             reply = answer()
         except BaseException:
-            self._end(mine, key, done, None)
+            tell(None)
             raise
         if not isinstance(reply.body, bytes):
             return evolve(reply, body=_Copied(reply.body, end))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, Secret, json_reply
+from genai_host.api.given import body_of
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import describe
 from genai_host.changes import (
@@ -24,7 +25,6 @@ from genai_host.host import Host
 from genai_host.instance import Instance
 from genai_host.names import PLAIN_NAME
 from genai_host.rows.providers import absent_row, provider_row
-from genai_host.server.given import body_of
 
 
 def listed(request: RouteRequest, host: Host) -> RouteReply:

@@ -6,14 +6,14 @@ import copy
 import logging
 import os
 import threading
+import time
 from collections import OrderedDict, deque
 from functools import partial
-from typing import Any, Literal
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.cancellation import Cancellation
+from genai_host.api.given import body_of
 from genai_host.errors import (
     Cancelled,
     GenaiError,
@@ -24,9 +24,9 @@ from genai_host.errors import (
     RateLimited,
 )
 from genai_host.host import Host
-from genai_host.server.given import body_of
-from genai_host.server.native.answers import failed
+from genai_host.server.native.elsewhere import cancel_elsewhere
 from genai_host.server.native.fields import feature_in, opened_with, whole_id
+from genai_host.server.native.job_shelf import Job, JobShelf
 from genai_host.server.native.live import Live
 from genai_host.server.native.turns import whole
 from genai_host.server.native.wanted import Turn, asked_in, next_turn
@@ -34,43 +34,19 @@ from genai_host.server.workers import Work, Workers
 
 _log = logging.getLogger(__name__)
 
-Status = Literal["running", "done", "failed", "waiting", "cancelled"]
 _AT_ONCE, _MOST = 16, 1000
 _LONGEST_WAIT = 30.0  # seconds
+_LOOK = 0.2  # seconds between two looks for what comes of a job of another server
 _FLUSH = 1.0  # seconds in which what was ended puts that on record
 
 
-@define(eq=False)
-class Job:
-    """
-    limits   end it
-    ended    ends once it has ended
-    """
-
-    id: str
-    user: str
-    conversation: str
-    limits: Cancellation = field(factory=Cancellation)
-    ended: Cancellation = field(factory=Cancellation)
-    status: Status = "running"
-    reply: dict[str, Any] | None = None
-    error: GenaiError | None = None
-
-    def row(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "status": self.status,
-            "conversation": self.conversation,
-            "error": None if self.error is None else failed(self.error),
-        }
-
-
 class Jobs:
-    """Of one server, in memory: what they said is in their conversations."""
+    """Of one server, in memory, and so that others of the same store find them."""
 
     def __init__(self, host: Host, live: Live) -> None:
         self._host = host
         self._live = live
+        self._shelf = JobShelf(host)
         self._lock = threading.Lock()
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._waiting: deque[Work] = deque()
@@ -93,8 +69,9 @@ class Jobs:
             if id
             else host.open(feature, owner=request.user, **arguments)
         )
-        turn = next_turn(asked, self._live, conversation)
+        turn = next_turn(asked, host, self._live, request.user, conversation)
         job = Job(f"job_{os.urandom(12).hex()}", request.user, conversation.id)
+        self._shelf.put(job)
         self._start(job, partial(self._run, job, turn, evolve(request, limits=job.limits)))
         return json_reply(job.row(), 202)
 
@@ -103,10 +80,7 @@ class Jobs:
 
     def result(self, request: RouteRequest) -> RouteReply:
         """What came of it; 202 while it runs. `wait` says how long that is waited for."""
-        job = self._mine(request)
-        enough = threading.Event()
-        with request.limits.on_cancel(enough.set), job.ended.on_cancel(enough.set):
-            enough.wait(_seconds(request))
+        job = self._ended(self._mine(request), request)
         if job.error is not None:
             raise copy.copy(job.error)
         return json_reply(job.reply or job.row(), 200 if job.reply is not None else 202)
@@ -114,9 +88,12 @@ class Jobs:
     def remove(self, request: RouteRequest) -> RouteReply:
         """Cancel it, and forget it."""
         job = self._mine(request)
+        self._shelf.remove(job)
         job.limits.cancel(Cancelled("the job was cancelled"))
         with self._lock:
-            self._jobs.pop(job.id, None)
+            is_ours = self._jobs.pop(job.id, None) is not None
+        if not is_ours:
+            cancel_elsewhere(self._host, request.user, job.conversation)
         return RouteReply(status=204)
 
     def close(self) -> None:
@@ -154,6 +131,8 @@ class Jobs:
 
     def _run(self, job: Job, turn: Turn, request: RouteRequest) -> None:
         try:
+            if not self._shelf.is_there(job):
+                raise Cancelled("the job was cancelled")
             job.reply = whole(self._live, turn, request, self._host.codec)
             job.status = "waiting" if job.reply["status"] == "waiting" else "done"
         except GenaiError as error:
@@ -164,13 +143,32 @@ class Jobs:
             job.error = PluginError("this failed; the log of the server says why")
             job.status = "failed"
         finally:
+            self._shelf.put(job)
             job.ended.cancel()
+
+    def _ended(self, job: Job, request: RouteRequest) -> Job:
+        """The job, once it has ended, or the time is over that the request waits for that."""
+        enough = threading.Event()
+        until = time.monotonic() + _seconds(request)
+        with request.limits.on_cancel(enough.set), job.ended.on_cancel(enough.set):
+            if job.id in self._jobs:
+                enough.wait(max(0.0, until - time.monotonic()))
+                return job
+            while not enough.is_set() and time.monotonic() < until:
+                enough.wait(min(_LOOK, max(0.0, until - time.monotonic())))
+                job = self._mine(request)
+                if job.status != "running":
+                    break
+        return job
 
     def _mine(self, request: RouteRequest) -> Job:
         job = self._jobs.get(request.parameters["id"])
-        if job is None or job.user != request.user:
-            raise NotFound("there is no such job")
-        return job
+        if job is not None and job.user == request.user:
+            return job
+        try:
+            return self._shelf.find(request)
+        except NotFound:
+            raise NotFound("there is no such job") from None
 
     def _make_room(self) -> None:
         """The oldest that have ended go."""

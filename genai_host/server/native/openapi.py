@@ -64,6 +64,12 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "GET /plugins": Endpoint("Plugins, and how loading them ended", "Plugins"),
     "GET /features": Endpoint("What can be conversed with", "Features"),
     "GET /features/{name}": Endpoint("One of them", "Feature"),
+    "GET /stats": Endpoint(
+        "What calls of models came to",
+        "Stats",
+        query={"by": _TEXT, "since": _TEXT, "until": _TEXT, "user": _TEXT},
+    ),
+    "GET /budgets": Endpoint("What may be spent, and what was", "Budgets"),
     "GET /models": Endpoint("Models, and where they run", "Models"),
     "GET /providers": Endpoint("Types of providers, and their settings", "ProviderTypes"),
     "GET /routes": Endpoint(

@@ -23,6 +23,8 @@ ROUTES: tuple[HttpRoute, ...] = (
     HttpRoute("GET", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:show"),
     HttpRoute("PATCH", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:change"),
     HttpRoute("DELETE", f"{ROOT}/instances/{{name}}", f"{_HERE}.instances:remove"),
+    HttpRoute("GET", f"{ROOT}/stats", f"{_HERE}.usage:stats"),
+    HttpRoute("GET", f"{ROOT}/budgets", f"{_HERE}.usage:budgets"),
     HttpRoute("GET", f"{ROOT}/conversations", f"{_HERE}.api:Api.listed"),
     HttpRoute("POST", f"{ROOT}/conversations", f"{_HERE}.api:Api.create"),
     HttpRoute("GET", f"{ROOT}{_ONE}", f"{_HERE}.api:Api.show"),

@@ -200,6 +200,33 @@ SCHEMAS: Mapping[str, Schema] = {
             "more": _FLAG,
         }
     ),
+    "Stats": _list("UsageRow"),
+    "UsageRow": _shape(
+        {
+            "of": {"type": "object", "additionalProperties": _TEXT},
+            "calls": _COUNT,
+            "failed": {"type": "object", "additionalProperties": _COUNT},
+            "input_tokens": _COUNT,
+            "output_tokens": _COUNT,
+            "cached_tokens": _COUNT,
+            "reasoning_tokens": _COUNT,
+            "cost": _shape({"dollars": {"type": "number"}, "unknown": _COUNT}),
+            **dict.fromkeys(("mean", "p50", "p95", "slowest"), _or_null({"type": "number"})),
+        }
+    ),
+    "Budgets": _list("Budget"),
+    "Budget": _shape(
+        {
+            "name": _NAME,
+            "user": _or_null(_TEXT),
+            "period": {"enum": ["day", "month"]},
+            "unit": {"enum": ["dollars", "tokens"]},
+            "most": {"type": "number"},
+            "spent": {"type": "number"},
+            "unknown": _COUNT,
+            "renews": _AT,
+        }
+    ),
     "NewConversation": _sent({"feature": _NAME, **_OPENED, "title": _TITLE}),
     "ConversationChange": _sent({**_OPENED, "title": _TITLE}),
     "Turn": _shape(

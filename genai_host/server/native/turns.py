@@ -9,10 +9,11 @@ from contextlib import closing
 from typing import Any
 
 from genai_host.api import Answer, Codec, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of
 from genai_host.errors import TurnWaiting
 from genai_host.host import Host
-from genai_host.server.given import body_of
 from genai_host.server.native.answers import answered, waiting
+from genai_host.server.native.elsewhere import must_not_run_elsewhere
 from genai_host.server.native.fields import conversation_in
 from genai_host.server.native.live import Live
 from genai_host.server.native.streams import COMMENT, TurnStream
@@ -25,7 +26,8 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     body = body_of(request)
     asked, in_pieces = asked_in(body, host.codec), bool(body.flag("stream"))
     body.nothing_else()
-    turn = next_turn(asked, live, host.conversation(id, owner=request.user))
+    conversation = host.conversation(id, owner=request.user)
+    turn = next_turn(asked, host, live, request.user, conversation)
     return _taken(host, live, request, turn, in_pieces=in_pieces)
 
 
@@ -36,6 +38,7 @@ def resume(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     result, in_pieces = body.raw("result"), bool(body.flag("stream"))
     body.nothing_else()
     conversation = host.conversation(id, owner=request.user)
+    must_not_run_elsewhere(host, request.user, conversation)
     turn = Turn(
         conversation, lambda: conversation.resume_stream(result), max(0, conversation.turns - 1)
     )

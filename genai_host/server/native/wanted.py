@@ -11,10 +11,12 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import Codec, Message
+from genai_host.api.given import Given
 from genai_host.conversation import Conversation
 from genai_host.errors import ConversationBusy, InvalidData
 from genai_host.events import Event
-from genai_host.server.given import Given
+from genai_host.host import Host
+from genai_host.server.native.elsewhere import must_not_run_elsewhere
 from genai_host.server.native.fields import message_in
 from genai_host.server.native.live import Live
 
@@ -55,11 +57,12 @@ def asked_in(body: Given, codec: Codec) -> Asked:
     return asked
 
 
-def next_turn(asked: Asked, live: Live, conversation: Conversation) -> Turn:
+def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Conversation) -> Turn:
     """The turn that is asked for. What was cut off before is left. Raises
     `ConversationBusy`."""
     if live.is_busy(conversation.id):
         raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+    must_not_run_elsewhere(host, user, conversation)
     if conversation.status == "pending":
         conversation.drop()
 

@@ -6,10 +6,10 @@ Source: Ollama's `docs/api.md`, "Generate a chat completion".
 from __future__ import annotations
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.host import Host
 from genai_host.server.able import able
 from genai_host.server.asking import Asked
-from genai_host.server.given import Given, body_of
 from genai_host.server.ollama.messages import messages_in, tools_in
 from genai_host.server.ollama.names import model_in
 from genai_host.server.ollama.options import (

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, Vectors, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
 from genai_host.server.able import able
-from genai_host.server.given import Given, body_of
 from genai_host.server.ollama.names import model_in
 from genai_host.server.ollama.options import OF_THE_MACHINE
 from genai_host.server.ollama.replies import nanoseconds
@@ -63,4 +63,5 @@ def _embedded(
         parameters["truncate"] = truncate
     if not texts:
         return Vectors([])
-    return host.embed(texts, model=model, parameters=parameters, limits=request.limits)
+    limits, user = request.limits, request.user
+    return host.embed(texts, model=model, parameters=parameters, limits=limits, owner=user)

@@ -6,10 +6,10 @@ Source: Ollama's `docs/api.md`, "Generate a completion".
 from __future__ import annotations
 
 from genai_host.api import Message, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of
 from genai_host.host import Host
 from genai_host.server.able import able
 from genai_host.server.asking import Asked
-from genai_host.server.given import body_of
 from genai_host.server.ollama.chat import what_is_wanted
 from genai_host.server.ollama.messages import images_in
 from genai_host.server.ollama.names import model_in

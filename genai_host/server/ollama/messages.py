@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, ToolSchema
+from genai_host.api.given import Given, bytes_of
 from genai_host.attachments import part_of
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given, bytes_of
 from genai_host.server.offered import each_once, offered_tool
 from genai_host.server.pairing import Pairing, together
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import Problem, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of
 from genai_host.errors import NotFound
 from genai_host.host import Host
-from genai_host.server.given import body_of
 from genai_host.server.models import ServedModel, served_model, served_models
 from genai_host.server.ollama.names import model_in
 from genai_host.server.ollama.problems import problem_reply

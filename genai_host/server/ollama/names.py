@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 
 _USUAL_TAG = ":latest"
 

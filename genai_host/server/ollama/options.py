@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
 from genai_host.server.able import Able
-from genai_host.server.given import Given
 from genai_host.server.offered import check_schema
 
 _NUMBERS: Mapping[str, Any] = {

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
 from genai_host.server.able import able
 from genai_host.server.asking import Asked, answer, streamed, whole
-from genai_host.server.given import Given, body_of
 from genai_host.server.offered import check_schema
 from genai_host.server.openai.messages import messages_in
 from genai_host.server.openai.replies import Writer

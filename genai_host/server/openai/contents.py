@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from genai_host.api import File, Image, Part, Text
+from genai_host.api.given import Given, bytes_of
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given, bytes_of
 
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
-from genai_host.server.given import Given, body_of
 
 _MOST = 2048  # texts in one request
 _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
@@ -35,6 +35,7 @@ def embed(request: RouteRequest, host: Host) -> RouteReply:
         model=model,
         parameters={} if size is None else {"dimensions": size},
         limits=request.limits,
+        owner=request.user,
     )
     write = _as_base64 if form == "base64" else list
     return json_reply(

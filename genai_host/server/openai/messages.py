@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from genai_host.api import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from genai_host.api.given import Given
 from genai_host.api.json_text import read_json
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 from genai_host.server.openai.contents import parts_in, texts_in
 from genai_host.server.pairing import together
 

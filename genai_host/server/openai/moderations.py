@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from genai_host.api import RouteReply, RouteRequest, Verdict, json_reply
+from genai_host.api.given import Given, body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
-from genai_host.server.given import Given, body_of
 
 _CATEGORIES = (
     "hate",
@@ -41,7 +41,8 @@ def moderate(request: RouteRequest, host: Host) -> RouteReply:
     model = body.text("model") or None
     texts = _texts(body)
     body.nothing_else()
-    verdicts = [host.moderate(text, model=model, limits=request.limits) for text in texts]
+    limits, user = request.limits, request.user
+    verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
     return json_reply(
         {
             "id": f"modr-{os.urandom(12).hex()}",

@@ -17,7 +17,9 @@ _TYPES: Mapping[int, str] = {
     403: "permission_error",
     429: "rate_limit_error",
 }
+_QUOTA = "insufficient_quota"
 _CODES: Mapping[str, str] = {
+    "budget_exceeded": _QUOTA,
     "context_overflow": "context_length_exceeded",
     "no_route": "model_not_found",
     "not_found": "model_not_found",
@@ -36,11 +38,12 @@ def error_object(problem: Problem) -> dict[str, Any]:
     status = status_of(problem)
     usual = "invalid_request_error" if status < 500 else "server_error"
     hint = f" ({problem.hint})" if problem.hint else ""
+    code = _CODES.get(problem.code, problem.code)
     return {
         "error": {
             "message": f"{problem.message}{hint}",
-            "type": _TYPES.get(status, usual),
+            "type": _QUOTA if code == _QUOTA else _TYPES.get(status, usual),
             "param": problem.path.removeprefix("$").lstrip(".") or None,
-            "code": _CODES.get(problem.code, problem.code),
+            "code": code,
         }
     }

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from genai_host.api import ToolSchema
+from genai_host.api.given import Given
 from genai_host.errors import InvalidData
-from genai_host.server.given import Given
 from genai_host.server.offered import CHOICES, each_once, offered_tool, one_of
 
 

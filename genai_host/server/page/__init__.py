@@ -1,4 +1,5 @@
-"""The web chat: a page that uses the native API, and nothing else.
+"""The web chat: a page that uses the native API, and the API of assistants where the server
+has one.
 
     GET  /                      the page
     GET  /page/assets/{name}    its scripts and its style, as they are in `assets/`

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from genai_host.api import Completion, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import body_of
 from genai_host.errors import InvalidData
 from genai_host.host import Host
 from genai_host.server import asking
-from genai_host.server.given import body_of
 from genai_host.server.responses.asked import asked_of, counted
 from genai_host.server.responses.context import Context
 from genai_host.server.responses.conversations import (
@@ -40,7 +40,7 @@ class ResponsesApi:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._kept = Kept(host)
-        self._seals = Seals()
+        self._seals = Seals(host)
         self._conversations = Conversations(self._kept)
         self._context = Context(self._kept, self._conversations)
 

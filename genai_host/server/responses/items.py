@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from genai_host.api.given import bytes_of
 from genai_host.errors import InvalidData
-from genai_host.server.given import bytes_of
 from genai_host.server.responses.fields import (
     Fields,
     MissingParameter,

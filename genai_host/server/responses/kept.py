@@ -1,7 +1,8 @@
 """Responses and conversations between requests.
 
-They are documents of the host's store where they are to last, and otherwise in the memory of
-this process, as much as fits: those that were not used for longest go first.
+They are documents of the host's store where they are to last, or there are several processes,
+and otherwise in the memory of this one, as much as fits: those that were not used for longest
+go first.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Kept:
     def __init__(self, host: Host, size: int = _MEMORY) -> None:
         self._host = host
         self._memory = Memory(size)
+        # what is gone on from may be asked of another of them
+        self._keeps_all = host.config.record_served or host.config.server.workers > 1
 
     def now(self) -> int:
         return int(self._host.clock.now().timestamp())
@@ -63,7 +66,7 @@ class Kept:
         asked   whether the client said that it is to be kept
         """
         value = {**value, "until": self.now() + _LIFE}
-        if self._host.store is not None and (asked or self._host.config.record_served):
+        if self._host.store is not None and (asked or self._keeps_all):
             try:
                 documents = self._host.kept(user).documents(RESPONSES)
                 documents.put(id, value)

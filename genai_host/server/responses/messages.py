@@ -22,10 +22,10 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.given import MOST_LEVELS, bytes_of
 from genai_host.api.messages import Role
 from genai_host.api.reply_fields import read_tool_call
 from genai_host.errors import InvalidData
-from genai_host.server.given import MOST_LEVELS, bytes_of
 from genai_host.server.responses.items import Item, inline, is_inline
 
 DIALECT = "openai-responses"

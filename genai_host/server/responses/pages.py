@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from genai_host.api.given import number_in
 from genai_host.errors import InvalidData
-from genai_host.server.given import number_in
 from genai_host.server.responses.items import Item
 
 _MOST = 100

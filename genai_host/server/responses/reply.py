@@ -18,7 +18,7 @@ _STATUS: Mapping[Finish, tuple[str, Any]] = {
     "content_filter": ("incomplete", {"reason": "content_filter"}),
     "other": ("incomplete", {}),  # the API has no word for it
 }
-_ERRORS = {"rate_limited": "rate_limit_exceeded"}
+_ERRORS = {"rate_limited": "rate_limit_exceeded", "budget_exceeded": "rate_limit_exceeded"}
 _HEX = 24  # bytes
 
 

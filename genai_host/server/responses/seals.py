@@ -1,7 +1,8 @@
 """What only the dialect that made it can read, on its way through a client's hands.
 
 It goes into requests to a service as it is, so that a client must not make it up: it is
-signed, for one user, by a key of this process. What another process signed is not known here.
+signed, for one user, by a key that all servers of a store have. It opens nothing else. Without
+a store, the key is of this process alone.
 """
 
 from __future__ import annotations
@@ -11,16 +12,40 @@ import binascii
 import hashlib
 import hmac
 import secrets
+import threading
 from typing import Any
 
 from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import Conflict, StoreError
+from genai_host.host import Host
+from genai_host.once import once
+from genai_host.recording import warn_unrecorded
 
+_COLLECTION = "response_seals"
 _SIZE = hashlib.sha256().digest_size
 
 
 class Seals:
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(_SIZE)
+    """Of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lock = threading.RLock()
+
+    @once
+    def _key(self) -> bytes:
+        """Made by the first who needs it."""
+        key = secrets.token_bytes(_SIZE)
+        if self._host.store is None:
+            return key
+        documents = self._host.kept("").documents(_COLLECTION)
+        try:
+            documents.put(_COLLECTION, {"key": key.hex()}, expect=0)
+        except Conflict:
+            return bytes.fromhex(documents.get(_COLLECTION).value["key"])
+        except StoreError as error:
+            warn_unrecorded(error)
+        return key
 
     def seal(self, value: Any, user: str) -> str:
         data = write_json(value)

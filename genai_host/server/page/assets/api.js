@@ -42,17 +42,19 @@ export function keepToken(token) {
 let asking = null; // several requests are refused at once, and one question is enough
 
 async function request(method, path, body, signal) {
+  const isForm = body instanceof FormData;
   const headers = { accept: "application/json" };
   const token = sessionStorage.getItem(KEY);
   if (token) headers.authorization = `Bearer ${token}`;
-  if (body !== undefined) headers["content-type"] = "application/json";
+  else if (isForm) headers.authorization = "Bearer none"; // what no other page's form has
+  if (body !== undefined && !isForm) headers["content-type"] = "application/json";
   let reply;
   try {
     reply = await fetch(new URL(path, ROOT), {
       method,
       headers,
       signal,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || isForm ? body : JSON.stringify(body),
       credentials: "same-origin",
       redirect: "error",
     });
@@ -90,7 +92,8 @@ async function problem(reply) {
   return new ApiError(reply.status, told);
 }
 
-/** A JSON value; null for a reply without one. Raises `ApiError`. */
+/** A JSON value; null for a reply without one. A body is a value, or a form with a file.
+ * Raises `ApiError`. */
 export async function call(method, path, body, { signal } = {}) {
   const reply = await request(method, path, body, signal);
   if (!reply.ok) throw await problem(reply);
@@ -142,5 +145,6 @@ function read(block) {
     if (line.startsWith("event:")) name = line.slice(6).trim();
     else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
   }
-  return data.length ? [name, JSON.parse(data.join("\n"))] : null;
+  const text = data.join("\n");
+  return data.length && text !== "[DONE]" ? [name, JSON.parse(text)] : null;
 }

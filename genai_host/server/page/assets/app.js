@@ -2,17 +2,21 @@
 //
 //     app → sidebar            the list of conversations
 //         → talk → composer    one conversation; turn → writing, reactions, details, waiting
-//         → plugins, instances
+//         → plugins, instances, usage
+//         → assistants → about, making; thread → run → calls, footnotes
 //
 // All of them ask the server by `api`, and make elements by `dom`.
 
 import { call, decoded, listen, takeToken } from "./api.js";
+import { assistantsView } from "./assistants.js";
 import { prompt } from "./dialogs.js";
 import { instancesView } from "./instances.js";
 import { pluginsView } from "./plugins.js";
 import { Sidebar } from "./sidebar.js";
 import { Talk } from "./talk.js";
 import { startTheme } from "./theme.js";
+import { Thread } from "./thread.js";
+import { usageView } from "./usage.js";
 
 const MOST_KEPT = 8; // conversations that are kept as they are shown
 
@@ -45,6 +49,7 @@ class App {
     document.addEventListener("keydown", (event) => this.key(event));
     this.closeMenu();
     this.sidebar.load();
+    this.offerAssistants();
     this.route();
   }
 
@@ -58,6 +63,9 @@ class App {
     if (part === "c" && id) this.open(id, turn ? Number(turn) : null);
     else if (part === "plugins") this.show(pluginsView(this), null);
     else if (part === "providers") this.show(instancesView(this), null);
+    else if (part === "usage") this.show(usageView(this), null);
+    else if (part === "assistants" && id) this.openThread(id, turn || null);
+    else if (part === "assistants") this.show(assistantsView(this), null);
     else this.showTalk(new Talk(this));
   }
 
@@ -79,6 +87,20 @@ class App {
       this.showTalk(talk);
     }
     if (turn !== null) await talk.showTurn(turn);
+  }
+
+  async openThread(assistant, id) {
+    const known = id && this.talks.get(id);
+    const thread = known || new Thread(this, assistant, id);
+    if (this.current === thread) return;
+    this.showTalk(thread);
+    if (!known) await thread.load();
+    else document.title = `${thread.title.textContent} - genai-host`;
+  }
+
+  newThread(assistant) {
+    history.pushState(null, "", `#/assistants/${encodeURIComponent(assistant)}`);
+    this.route();
   }
 
   /** Those that are being answered go on, whichever is shown. */
@@ -121,6 +143,18 @@ class App {
       this.sidebar.current = talk.id;
     }
     this.changed();
+  }
+
+  beganThread(thread) {
+    this.keep(thread);
+    if (this.current !== thread) return;
+    const ids = [thread.assistant, thread.id].map(encodeURIComponent);
+    history.replaceState(null, "", `#/assistants/${ids.join("/")}`);
+  }
+
+  removedThread(thread) {
+    this.talks.delete(thread.id);
+    if (this.current === thread) location.hash = "#/assistants";
   }
 
   changed(talk) {
@@ -191,9 +225,16 @@ class App {
     document.getElementById("offline").hidden = is;
   }
 
+  /** The place is there if the server has an API of assistants: not every one does. */
+  async offerAssistants() {
+    const link = document.querySelector('.places a[href="#/assistants"]');
+    link.hidden = await call("GET", "v1/assistants?limit=1").then(() => false, () => true);
+  }
+
   async reconnect() {
     try {
       await call("GET", "api/v1");
+      this.offerAssistants();
       await this.sidebar.load();
     } catch {
       this.connection(false);

@@ -6,12 +6,12 @@ import { Chooser, choose } from "./chooser.js";
 import { Composer } from "./composer.js";
 import { h, icon, iconButton, plain, replace, shown } from "./dom.js";
 import { saveExport } from "./exporting.js";
+import { followEnd, takeDrops, toEnd } from "./following.js";
 import { problemCard } from "./problem.js";
 import { Turn, partsOf, textOf } from "./turn.js";
 import { decidedBefore, question } from "./waiting.js";
 
 const PAGE = 40; // turns that are loaded at once
-const NEAR = 120; // pixels from the end that still count as there
 
 /**
  * app    has `changed(talk)`, for when there is news for the list, `openMenu()`, and the
@@ -53,8 +53,8 @@ export class Talk {
       this.transcript,
       this.composer.element,
     );
-    this.followEnd();
-    this.takeDrops();
+    followEnd(this);
+    takeDrops(this);
     if (!id) this.offerChoice();
   }
 
@@ -358,32 +358,8 @@ export class Talk {
     if (row) this.update({ ...this.row, ...row, more: this.more, waiting: null });
   }
 
-  // --- the place that is shown
-
-  followEnd() {
-    this.isAtEnd = true;
-    let before = 0;
-    const scrolled = () => {
-      const { scrollHeight, scrollTop, clientHeight } = this.transcript;
-      if (scrollHeight - scrollTop - clientHeight < NEAR) this.isAtEnd = true;
-      else if (scrollTop < before) this.isAtEnd = false; // and not because there is more now
-      before = scrollTop;
-    };
-    this.transcript.addEventListener("scroll", scrolled, { passive: true });
-    new ResizeObserver(() => this.isAtEnd && this.toEnd()).observe(this.list);
-  }
-
   toEnd() {
-    this.isAtEnd = true;
-    this.transcript.scrollTop = this.transcript.scrollHeight;
-  }
-
-  takeDrops() {
-    this.element.addEventListener("dragover", (event) => event.preventDefault());
-    this.element.addEventListener("drop", (event) => {
-      event.preventDefault();
-      this.composer.take([...event.dataTransfer.files]);
-    });
+    toEnd(this);
   }
 }
 

@@ -1,0 +1,221 @@
+"""`genai-host batch`: thousands of prompts from a file."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.options import changes, conversation_options, named_values, read_schema
+from genai_host.cli.terminal import echo, echo_json, is_terminal, note
+from genai_host.last_used import Chosen
+
+if TYPE_CHECKING:
+    from genai_host.batch import Progress, Task
+
+_AT_ONCE = 8
+_DRAWN = 0.2  # seconds between two looks of the progress bar
+_BAR = 24  # characters
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group(name="batch")
+def command() -> None:
+    """Ask thousands of prompts of a file, and write the answers to another."""
+
+
+@command.command("run")
+@click.argument("source", metavar="INPUT", type=_FILE)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the answers go.  [INPUT.answers.jsonl]",
+)
+@conversation_options
+@click.option(
+    "--at-once", type=click.IntRange(min=1), metavar="N", help=f"Ask so many at once.  [{_AT_ONCE}]"
+)
+@click.option("--schema", metavar="FILE|JSON", help="Answers are JSON that satisfies this schema.")
+@click.option("--record", is_flag=True, help="Keep each row as a conversation.")
+@click.option("--retry-failed", is_flag=True, help="Ask rows that failed once more.")
+@click.option("--restart", is_flag=True, help="Forget what was done, and an earlier output.")
+@click.option(
+    "--executor", metavar="NAME", help="Have them done there, as plugins bring it; see --with."
+)
+@click.option(
+    "--with",
+    "executor_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the executor.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print how it ended as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@pass_app
+def run_command(
+    app: App,
+    /,
+    source: Path,
+    output: Path | None,
+    at_once: int | None,
+    schema: str | None,
+    record: bool,
+    retry_failed: bool,
+    restart: bool,
+    executor: str | None,
+    executor_settings: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+    max_cost: float | None,
+    **chosen: Any,
+) -> None:
+    """Ask every row of INPUT, and write a line for each to the output, in the same order.
+
+    A row is a line of JSON: a text, or an object with prompt and, if it likes, id, system,
+    model, provider and parameters; or a line of OpenAI's Batch API (custom_id, method, url,
+    body). A line of the output is JSON as well: row (the number of the line), id, text, data,
+    usage, cost, conversation, and error (code, message, hint) if it failed.
+
+    What is broken off goes on where it was by the same command: results are in OUTPUT.journal
+    until all are there. --max-cost holds for all rows together: no further one is asked once
+    they have cost so much.
+
+    The exit code is 1 if rows failed. JSON has rows, done, failed, before, cost, unknown,
+    seconds and output.
+    """
+    from genai_host.batch import Batch
+
+    output = source.with_name(f"{source.name}.answers.jsonl") if output is None else output
+    bar = _Bar(shown=not quiet and is_terminal(sys.stderr))
+    config = app.host.config
+    if record or config.record or config.budgets.are_kept:
+        app.host.store = app.store  # which counts calls, whether rows are kept or not
+    with _executor(app, executor, named_values(executor_settings, "--with")) as elsewhere:
+        batch = Batch(
+            app.host,
+            source,
+            output,
+            _task(app, chosen, schema, record),
+            at_once=at_once or _AT_ONCE,
+            max_cost=max_cost,
+            executor=elsewhere,
+            retry_failed=retry_failed,
+            tell=bar.draw,
+        )
+        if restart:
+            batch.journal_path.unlink(missing_ok=True)
+            output.unlink(missing_ok=True)
+        try:
+            progress = batch.run()
+        except KeyboardInterrupt:
+            bar.end()
+            note("what is done is kept: the same command goes on")
+            raise
+        finally:
+            bar.end()
+    _show(progress, output, as_json)
+    if progress.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) -> Task:
+    from genai_host.batch import Task
+
+    given = changes(**chosen)
+    names = Chosen(given["feature"], given["model"], given["provider"])
+    if app.host.config.remember:
+        from genai_host.last_used import LastUsed
+
+        names = names.over(LastUsed().read())
+    if given["models"]:
+        raise click.UsageError("rows have one model: there is no --role in a batch")
+    return Task(
+        feature=names.feature or "",
+        model=names.model or "",
+        provider=names.provider or "",
+        parameters=given["parameters"],
+        settings=given["settings"],
+        tools=None if given["tools"] is None else tuple(given["tools"]),
+        schema=None if schema is None else read_schema(schema),
+        record=record,
+    )
+
+
+@contextlib.contextmanager
+def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Executor | None]:
+    if name is None:
+        if given:
+            raise click.UsageError("--with is for an --executor")
+        yield None
+        return
+    from genai_host.batch.executors import open_executor
+
+    executor = open_executor(app.host, name, given)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _show(progress: Progress, output: Path, as_json: bool) -> None:
+    if as_json:
+        echo_json({**attrs.asdict(progress), "output": str(output)})
+        return
+    cost = f", ${progress.cost:.4f}" if progress.cost else ""
+    if progress.unknown:
+        cost += f" and {progress.unknown} calls whose cost is not known"
+    note(f"{progress.done} rows, {progress.failed} failed{cost}, {progress.seconds:.1f} s")
+    if progress.failed:
+        note("those that failed are asked again with --retry-failed")
+    echo(str(output))
+
+
+class _Bar:
+    """How far it is, on a line of standard error that is written again and again."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._shown = shown
+        self._drawn = 0.0
+
+    def draw(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if not self._shown or now - self._drawn < _DRAWN:
+            return
+        self._drawn = now
+        sys.stderr.write(f"\r{_line(progress)}\033[K")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._shown and self._drawn:
+            self._drawn = 0.0
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _line(progress: Progress) -> str:
+    part = progress.done / progress.rows if progress.rows else 1.0
+    full = round(part * _BAR)
+    line = f"{'█' * full}{'░' * (_BAR - full)} {progress.done}/{progress.rows}"
+    since = progress.done - progress.before
+    if since and progress.seconds:
+        rate = since / progress.seconds
+        left = (progress.rows - progress.done) / rate
+        line += f"  {rate:.3g}/s  {_duration(left)} left"
+    if progress.cost:
+        line += f"  ${progress.cost:.4f}"
+    return f"{line}  {progress.failed} failed" if progress.failed else line
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,43 @@
+"""`genai-host budgets`: what may be spent, and what was."""
+
+from __future__ import annotations
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.rows.usage import budget_row
+
+
+@click.command(name="budgets")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_app
+def command(app: App, as_json: bool) -> None:
+    """Show the budgets of the configuration, what was spent of them, and when they begin anew.
+
+    \b
+    genai-host config set budgets.run=0.5
+    """
+    app.host.store = app.store
+    config = app.host.config.budgets
+    found = app.host.budgets.states() if config.are_kept else []
+    if as_json:
+        echo_json({"run": config.run, "data": [budget_row(budget) for budget in found]})
+        return
+    if config.run is not None:
+        note(f"a turn may cost ${config.run:g}")
+    if not found and config.run is None:
+        note("there are no budgets: docs/usage.md says how to set some")
+    echo_table(
+        ("budget", "spent", "of", "", "begins anew"),
+        [
+            [
+                budget.name,
+                f"{budget.spent:.4g}{'+' * bool(budget.unknown and budget.unit == 'dollars')}",
+                f"{budget.most:g}",
+                budget.unit,
+                budget.renews.strftime("%Y-%m-%d %H:%M UTC"),
+            ]
+            for budget in found
+        ],
+    )

@@ -1,0 +1,126 @@
+"""`genai-host stats`: what calls of models came to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import timezone
+from typing import TYPE_CHECKING
+
+import click
+
+from genai_host.cli.app import App, pass_app
+from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal
+from genai_host.rows.usage import day_in, groups_in, usage_row
+
+if TYPE_CHECKING:
+    from genai_host.store.usage import UsageRow
+
+_BAR = 40  # characters
+_PARTS = " ▏▎▍▌▋▊▉"  # eighths of one
+_PLOTS = ("calls", "tokens", "cost", "failed", "p50", "p95")
+
+
+@click.command(name="stats")
+@click.option(
+    "--by",
+    default="model",
+    metavar="NAMES",
+    help="Tell apart by model, provider, feature, user and day, with commas between.  [model]",
+)
+@click.option(
+    "--since", default="", metavar="DAY", help="From this day on (UTC), or 7d for a week."
+)
+@click.option("--until", default="", metavar="DAY", help="Up to this day.")
+@click.option("--user", metavar="NAME", help="Of this user alone; an empty one is yours.")
+@click.option("--plot", type=click.Choice(_PLOTS), help="Draw this, as bars.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_app
+def command(
+    app: App,
+    by: str,
+    since: str,
+    until: str,
+    user: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Show what calls of models came to: how many there were and failed, tokens, what they cost
+    by list price, and how long answers took.
+
+    What was deleted is in it as well. Days are those of UTC.
+    """
+    now = app.host.clock.now().astimezone(timezone.utc)
+    groups = groups_in(by)
+    rows = app.store.usage(
+        by=groups,
+        since=day_in(since, now, "--since"),
+        until=day_in(until, now, "--until"),
+        user=user,
+    )
+    if as_json:
+        echo_json([usage_row(row) for row in rows])
+    elif plot is not None:
+        _draw(plot, groups, rows)
+    else:
+        _show(groups, rows)
+
+
+def _show(groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
+    of_calls = ("calls", "failed", "input", "output", "cost")
+    echo_table(
+        (*groups, *of_calls, "mean s", "p50 s", "p95 s", "slowest s"),
+        [
+            [
+                *(row.of[group] or "-" for group in groups),
+                row.calls,
+                sum(row.failed.values()),
+                row.input_tokens,
+                row.output_tokens,
+                _cost(row),
+                *(_seconds(each) for each in (row.mean, row.p50, row.p95, row.slowest)),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _draw(what: str, groups: Sequence[str], rows: Sequence[UsageRow]) -> None:
+    """A bar for each; piped, the name and the number."""
+    named = [
+        (" ".join(row.of[group] or "-" for group in groups), _value(what, row)) for row in rows
+    ]
+    if not is_terminal(sys.stdout):
+        for name, value in named:
+            echo(f"{name}\t{value:g}")
+        return
+    width = max((len(name) for name, _ in named), default=0)
+    most = max((value for _, value in named), default=0.0)
+    for name, value in named:
+        echo(f"{name:<{width}}  {bar(value, most):<{_BAR}}  {value:.4g}")
+
+
+def bar(value: float, most: float) -> str:
+    """As long as the value is beside the largest."""
+    eighths = round(8 * _BAR * value / most) if most > 0 else 0
+    return "█" * (eighths // 8) + _PARTS[eighths % 8].strip()
+
+
+def _value(what: str, row: UsageRow) -> float:
+    if what == "tokens":
+        return row.input_tokens + row.output_tokens
+    if what == "cost":
+        return row.cost.dollars
+    if what == "failed":
+        return sum(row.failed.values())
+    found: float | None = getattr(row, what)
+    return found or 0.0
+
+
+def _cost(row: UsageRow) -> str:
+    """`+` says that there are calls whose cost is not known."""
+    return f"${row.cost.dollars:.4f}{'+' * bool(row.cost.unknown)}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,231 @@
+"""Several workers that serve at one address, and who looks after them. It loads no host, and
+passes nothing on: each worker takes connections itself.
+
+Supervisor.run → _begin → _turn: signals, what workers say, those that ended, those that are due
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from genai_host.errors import ConfigurationError, GenaiError
+from genai_host.server.child import Child
+from genai_host.server.worker_process import AT_ONCE, DRAIN, HAND_OVER
+
+_TRIES = 3  # in a row to begin one, while there is none that serves
+_SOON = 5.0  # seconds: who ends within them has not begun well
+_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before the next try, twice as long each time
+_START = 120.0  # seconds that one may take until it is ready
+_HURRY = 3.0  # seconds that they may take to end at once
+
+Start = Callable[[int], Child]
+"""Starts the worker of a number."""
+
+
+def must_share() -> None:
+    """Raises `ConfigurationError` where processes cannot listen at one socket."""
+    if os.name != "posix":
+        raise ConfigurationError(
+            "several workers share a port, which processes cannot on this system",
+            hint="serve with one, or run several servers, at ports of their own, behind a proxy",
+        )
+
+
+def cores_for(workers: int) -> list[int]:
+    """A core for each worker, of those that this process may use. Raises
+    `ConfigurationError` where processes cannot be kept on one."""
+    if not hasattr(os, "sched_setaffinity"):
+        raise ConfigurationError(
+            "a process cannot be kept on a core on this system", hint="serve without --pin"
+        )
+    cores = sorted(os.sched_getaffinity(0), reverse=True)  # the first have the interrupts
+    return [cores[number % len(cores)] for number in range(workers)]
+
+
+class Supervisor:
+    """
+    listener   where they listen; it is closed in the end
+    count      how many workers there are to be
+    say        is told in a line what happens to them
+    """
+
+    def __init__(
+        self, listener: socket.socket, count: int, start: Start, say: Callable[[str], None]
+    ) -> None:
+        self._listener = listener
+        self._count = count
+        self._start = start
+        self._say = say
+        self._children: list[Child] = []
+        self._selector = selectors.DefaultSelector()
+        self._failures = [0] * count
+        self._due: dict[int, float] = {}
+        self._to_renew: list[int] = []
+        self._renewing: tuple[Child | None, Child] | None = None  # who goes, and who comes
+        self._has_begun = self._is_ending = False
+        self._killed_at: float | None = None
+        self._failure: GenaiError | None = None
+
+    def run(self, listening: Callable[[], None]) -> None:
+        """Until SIGINT or SIGTERM comes, then let requests end; a second one ends them at
+        once. SIGHUP has each worker replaced by a new one, one after another.
+
+        listening   called once all listen
+
+        Raises why a worker could not begin, if none serves.
+        """
+        with self._listener, self._selector, self._signals() as signals:
+            self._selector.register(signals, selectors.EVENT_READ)
+            for number in range(self._count):
+                self._begin(number)
+            try:
+                while self._children or not self._is_ending:
+                    self._turn(signals, listening)
+            finally:
+                for child in self._children:
+                    child.kill()
+                    child.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _begin(self, number: int) -> Child:
+        child = self._start(number)
+        self._children.append(child)
+        self._selector.register(child, selectors.EVENT_READ)
+        self._due.pop(number, None)
+        return child
+
+    def _turn(self, signals: socket.socket, listening: Callable[[], None]) -> None:
+        for key, _ in self._selector.select(self._patience()):
+            if key.fileobj is signals:
+                for each in signals.recv(256):
+                    self._heed(each)
+            elif isinstance(key.fileobj, Child):
+                self._hear(key.fileobj)
+        for child in [child for child in self._children if child.has_ended]:
+            self._lay_out(child)
+        if not self._has_begun and all(self._serving(n) for n in range(self._count)):
+            self._has_begun = True
+            listening()
+        self._do_what_is_due()
+
+    def _heed(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            self._to_renew = list(range(self._count))
+        elif number in (signal.SIGINT, signal.SIGTERM):
+            self._end(AT_ONCE if self._is_ending else DRAIN)
+
+    def _hear(self, child: Child) -> None:
+        was_ready = child.is_ready
+        if not child.hear():
+            self._selector.unregister(child)
+        if child.is_ready and not was_ready:
+            self._replace(child)
+
+    def _replace(self, new: Child) -> None:
+        """It is there: whoever it stands in for can go."""
+        if self._renewing is None or self._renewing[1] is not new:
+            return
+        old = self._renewing[0]
+        if old is None:
+            self._renewing = None
+        else:
+            old.tell(HAND_OVER)
+
+    def _lay_out(self, child: Child) -> None:
+        """It has ended: was it to?"""
+        if child.fileno() in self._selector.get_map():
+            self._selector.unregister(child)
+        child.close()
+        self._children.remove(child)
+        renewing = self._renewing
+        if renewing is not None and child is renewing[0]:
+            self._renewing = None if renewing[1].is_ready else (None, renewing[1])
+        if child.is_leaving or self._is_ending:
+            return
+        if renewing is not None and child is renewing[1] and not child.is_ready:
+            self._renewing, self._to_renew = None, []
+            self._say(f"warning: the workers stay as they are: {child.why()}")
+            if renewing[0] in self._children:
+                return
+        self._miss(child)
+
+    def _miss(self, child: Child) -> None:
+        """Begin another in its place; not at once if that would only be the same again."""
+        number = child.number
+        has_served = child.is_ready and time.monotonic() - child.ready_at > _SOON
+        self._failures[number] = 0 if has_served else self._failures[number] + 1
+        failures = self._failures[number]
+        is_hopeless = failures >= _TRIES or (child.error is not None and not self._has_begun)
+        if is_hopeless and not any(each.is_ready for each in self._children):
+            self._failure = child.why()
+            self._end(DRAIN)
+            return
+        pause = min(_PAUSE * 2 ** (failures - 1), _LONGEST_PAUSE) if failures else 0.0
+        when = f"in {pause:g} s" if pause else "now"
+        self._say(f"warning: {child.why()}; another begins {when}")
+        self._due[number] = time.monotonic() + pause
+
+    def _do_what_is_due(self) -> None:
+        now = time.monotonic()
+        if self._is_ending:
+            if self._killed_at is not None and now >= self._killed_at:
+                for child in self._children:
+                    child.kill()
+            return
+        for child in self._children:
+            if not child.is_ready and now - child.began > _START:
+                child.kill()
+        for number in [number for number, due in self._due.items() if now >= due]:
+            self._begin(number)
+        if self._to_renew and self._renewing is None and self._has_begun:
+            number = self._to_renew.pop(0)
+            old = self._serving(number)
+            self._renewing = (old, self._begin(number))
+
+    def _end(self, order: str) -> None:
+        self._is_ending = True
+        self._to_renew, self._renewing = [], None
+        self._due.clear()
+        self._listener.close()
+        if order == AT_ONCE:
+            self._killed_at = time.monotonic() + _HURRY
+        for child in self._children:
+            child.tell(order)
+
+    def _serving(self, number: int) -> Child | None:
+        """The worker of a number that takes connections."""
+        for child in self._children:
+            if child.number == number and child.is_ready and not child.is_leaving:
+                return child
+        return None
+
+    def _patience(self) -> float | None:
+        """Seconds until something is to be done; None for as long as nothing happens."""
+        dues = list(self._due.values())
+        if self._killed_at is not None:
+            dues.append(self._killed_at)
+        dues += [child.began + _START for child in self._children if not child.is_ready]
+        return max(0.0, min(dues) - time.monotonic()) + 0.01 if dues else None
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[socket.socket]:
+        """The numbers of those that come."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.setblocking(False)
+            wakes = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+            numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+            before = {each: signal.signal(each, lambda *_: None) for each in numbers}
+            try:
+                yield ours
+            finally:
+                signal.set_wakeup_fd(wakes)
+                for each, handler in before.items():
+                    signal.signal(each, handler)
