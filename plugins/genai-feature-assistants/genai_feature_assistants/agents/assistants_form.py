@@ -1,0 +1,197 @@
+"""Assistants, threads and runs as the Assistants API writes them.
+
+Source: OpenAI's OpenAPI document 2.3.0: `CreateAssistantRequest`, `AssistantObject`,
+`CreateThreadRequest`, `ThreadObject`, `CreateRunRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.errors import BrokenDefinition
+from genai_feature_assistants.agents.execution_options import OpenAIAssistantExecutionOptions
+from genai_feature_assistants.agents.functions import Functions
+from genai_feature_assistants.agents.json_form import from_json, to_json
+from genai_feature_assistants.agents.limits import checked_files, checked_metadata
+from genai_feature_assistants.agents.messages_form import written_message
+from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
+from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.reply_fields import list_in, malformed, object_in, string_in
+from genai_host.errors import GenaiError, InvalidData
+
+RUN_OPTIONS = "__run_options"
+"""The pair of an assistant's metadata that has the execution options, as JSON."""
+
+Wire = dict[str, Any]
+
+
+def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
+    """What an assistant is made from. Raises `InvalidData` for too much of anything."""
+    metadata = dict(definition.metadata)
+    if RUN_OPTIONS in metadata:
+        raise InvalidData(
+            f"{RUN_OPTIONS} is the name of the execution options, and no metadata",
+            path=f"$.metadata.{RUN_OPTIONS}",
+        )
+    if definition.execution_options is not None:
+        metadata[RUN_OPTIONS] = write_json(to_json(definition.execution_options)).decode()
+    files = checked_files(definition.code_interpreter_file_ids, "the definition")
+    body: Wire = {
+        "model": definition.model_id,
+        "tools": tools_of(
+            definition.enable_code_interpreter or bool(files),
+            definition.enable_file_search or bool(definition.vector_store_id),
+        ),
+        "metadata": checked_metadata(metadata, "the definition"),
+        **_given(
+            name=definition.name,
+            description=definition.description,
+            instructions=definition.instructions,
+            temperature=definition.temperature,
+            top_p=definition.top_p,
+            tool_resources=_resources(files, definition.vector_store_id),
+        ),
+    }
+    if definition.enable_json_response:
+        body["response_format"] = {"type": "json_object"}
+    return body
+
+
+def read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
+    """The definition of an assistant that the service has. Raises `BrokenDefinition`."""
+    id = data.get("id") if isinstance(data.get("id"), str) else ""
+    try:
+        return _read_definition(data)
+    except (GenaiError, TypeError, ValueError) as error:
+        raise BrokenDefinition(
+            f"the assistant {id or 'without an id'} cannot be read: {error}",
+            assistant_id=str(id),
+            path=getattr(error, "path", ""),
+        ) from error
+
+
+def _read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
+    if not string_in(data, "id"):
+        raise malformed("it has no id")
+    metadata = dict(object_in(data, "metadata"))
+    kept = metadata.pop(RUN_OPTIONS, None)
+    tools = {each.get("type") for each in list_in(data, "tools") if isinstance(each, Mapping)}
+    format = data.get("response_format")
+    files, store = _read_resources(data)
+    return OpenAIAssistantDefinition(
+        model_id=string_in(data, "model"),
+        id=string_in(data, "id"),
+        name=data.get("name"),
+        description=data.get("description"),
+        instructions=data.get("instructions"),
+        code_interpreter_file_ids=files,
+        enable_code_interpreter="code_interpreter" in tools,
+        enable_file_search="file_search" in tools,
+        enable_json_response=isinstance(format, Mapping) and format.get("type") == "json_object",
+        metadata=metadata,
+        temperature=data.get("temperature"),
+        top_p=data.get("top_p"),
+        vector_store_id=store,
+        execution_options=None if kept is None else _read_options(kept),
+    )
+
+
+def _read_options(kept: Any) -> OpenAIAssistantExecutionOptions:
+    if not isinstance(kept, str):
+        raise InvalidData(f"{RUN_OPTIONS} is no text", path=f"$.metadata.{RUN_OPTIONS}")
+    try:
+        return from_json(read_json(kept), OpenAIAssistantExecutionOptions)
+    except (ValueError, InvalidData) as error:
+        raise InvalidData(f"{RUN_OPTIONS}: {error}", path=f"$.metadata.{RUN_OPTIONS}") from error
+
+
+def thread_request(options: OpenAIThreadCreationOptions) -> Wire:
+    """What a thread is made from. Raises `InvalidData` and `UnsupportedPart`."""
+    files = checked_files(options.code_interpreter_file_ids, "the thread")
+    return _given(
+        messages=[written_message(each) for each in options.messages] or None,
+        metadata=checked_metadata(options.metadata, "the thread") or None,
+        tool_resources=_resources(files, options.vector_store_id),
+    )
+
+
+def read_thread(data: Mapping[str, Any]) -> ThreadSettings:
+    """What a thread has of its own. Raises `MalformedReply`."""
+    files, store = _read_resources(data)
+    metadata = object_in(data, "metadata")
+    return ThreadSettings(files, store, {key: string_in(metadata, key) for key in metadata})
+
+
+def run_request(order: RunOrder) -> Wire:
+    """What a run is made from: what the definition says already is left out, but for the
+    tools, as functions are never kept with the assistant."""
+    settings, options = order.settings, order.options
+    count = settings.truncation_message_count
+    return {
+        "assistant_id": order.assistant_id,
+        "tools": tools_of(settings.code_interpreter, settings.file_search, order.functions),
+        **_given(
+            model=options.model_name,
+            additional_instructions=settings.additional_instructions,
+            additional_messages=[written_message(each) for each in settings.additional_messages]
+            or None,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            response_format=_format(options.enable_json_response),
+            max_completion_tokens=settings.max_completion_tokens,
+            max_prompt_tokens=settings.max_prompt_tokens,
+            parallel_tool_calls=settings.parallel_tool_calls_enabled,
+            truncation_strategy=None
+            if count is None
+            else {"type": "last_messages", "last_messages": count},
+            metadata=dict(settings.metadata) or None,
+        ),
+    }
+
+
+def tools_of(
+    code_interpreter: bool, file_search: bool, functions: Functions | None = None
+) -> list[Wire]:
+    tools: list[Wire] = []
+    if code_interpreter:
+        tools.append({"type": "code_interpreter"})
+    if file_search:
+        tools.append({"type": "file_search"})
+    for each in functions.offered if functions else ():
+        schema = each.schema
+        function = {
+            "name": schema.name,
+            "description": schema.description,
+            "parameters": dict(schema.parameters),
+        }
+        tools.append({"type": "function", "function": function})
+    return tools
+
+
+def _format(json: bool | None) -> Wire | None:
+    return None if json is None else {"type": "json_object" if json else "text"}
+
+
+def _resources(files: Sequence[str], store: str | None) -> Wire | None:
+    resources: Wire = {}
+    if files:
+        resources["code_interpreter"] = {"file_ids": list(files)}
+    if store:
+        resources["file_search"] = {"vector_store_ids": [store]}
+    return resources or None
+
+
+def _read_resources(data: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    """The files of the code interpreter, and the first of the vector stores: a thread or an
+    assistant has at most one."""
+    resources = object_in(data, "tool_resources")
+    files = list_in(object_in(resources, "code_interpreter"), "file_ids")
+    stores = list_in(object_in(resources, "file_search"), "vector_store_ids")
+    return files, stores[0] if stores else None
+
+
+def _given(**fields: Any) -> Wire:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,320 @@
+"""Requests to a service that has the Assistants, or the Responses API.
+
+Source: OpenAI's OpenAPI document 2.3.0; Azure OpenAI's REST reference for `api-key` and
+`api-version`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from genai_feature_assistants.agents.replies import arrived, message_in, retry_after
+from genai_feature_assistants.agents.server_events import ServerEvent, server_events
+from genai_host.api.json_text import write_json
+from genai_host.api.reply_fields import list_in, malformed, one_line, read_object, string_in
+from genai_host.errors import (
+    AuthenticationFailed,
+    DeadlineExceeded,
+    IncompleteReply,
+    InvalidData,
+    ProviderError,
+    RequestRefused,
+    Unavailable,
+    error_of_status,
+)
+
+if TYPE_CHECKING:
+    import requests
+
+    from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
+
+MOST_BYTES = 64 * 2**20
+"""That a reply may have, unpacked."""
+
+_MOST_PAGES = 10_000
+_PAGE = 100
+_CONNECT = 10.0  # seconds
+_SCOPE = "https://cognitiveservices.azure.com/.default"
+
+
+def path_of(*pieces: str) -> str:
+    """A path of names and ids. Raises `InvalidData` for what can be no id."""
+    for piece in pieces:
+        if not piece or len(piece) > 256 or piece in (".", ".."):
+            raise InvalidData(f"{piece!r:.80} can be no id")
+    try:
+        return "/".join(quote(piece, safe="") for piece in pieces)
+    except UnicodeEncodeError as error:
+        raise InvalidData("an id is no text") from error
+
+
+class ServiceClient:
+    """Sends requests to one service, from any thread, and reads what it answers.
+
+    Nothing is sent where a redirect points, and no key is taken from a `.netrc`. Every method
+    raises a `ProviderError`: `error_of_status` for what the service refuses, `Unavailable`,
+    `DeadlineExceeded`, `MalformedReply`, and `IncompleteReply` for a reply that is cut.
+    """
+
+    def __init__(self, configuration: OpenAIServiceConfiguration) -> None:
+        import requests
+
+        self.configuration = configuration
+        self.base_url = configuration.base_url
+        self._sent = _Key("", "")
+        self._own = configuration.http_session is None
+        self._session: requests.Session = configuration.http_session or requests.Session()
+        if self._own:
+            self._session.trust_env = False  # it would take keys out of a .netrc
+            self._session.proxies = requests.utils.get_environ_proxies(self.base_url)
+
+    def close(self) -> None:
+        """Close its connections, where they are its own."""
+        if self._own:
+            self._session.close()
+
+    def __enter__(self) -> ServiceClient:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        return self._asked("GET", path, query=query)
+
+    def post(
+        self, path: str, body: Mapping[str, Any] | None = None, *, seconds: float | None = None
+    ) -> dict[str, Any]:
+        """seconds: how long the reply may take; None for the usual time."""
+        return self._asked("POST", path, body=body or {}, seconds=seconds)
+
+    def delete(self, path: str) -> dict[str, Any]:
+        return self._asked("DELETE", path)
+
+    def pages(self, path: str, *, order: str = "asc", **query: Any) -> Iterator[dict[str, Any]]:
+        """The objects of a list, all of its pages; each page is fetched when it is needed."""
+        after: dict[str, str] = {}
+        for _ in range(_MOST_PAGES):
+            page = self.get(path, limit=_PAGE, order=order, **query, **after)
+            found = list_in(page, "data")
+            if not all(isinstance(each, dict) for each in found):
+                raise malformed("data holds what is no object")
+            yield from found
+            last = string_in(page, "last_id") or (string_in(found[-1], "id") if found else "")
+            if not page.get("has_more") or not found or after == {"after": last}:
+                return
+            after = {"after": last}
+        raise malformed("its list has no end")
+
+    def upload(
+        self,
+        name: str,
+        data: bytes,
+        purpose: str = "assistants",
+        media_type: str = "application/octet-stream",
+    ) -> dict[str, Any]:
+        """Give the service a file, and get what it says of it, with its `id`."""
+        files = {"file": (name, data, media_type)}
+        return self._asked("POST", "files", files=files, form={"purpose": purpose})
+
+    def stream(
+        self, path: str, body: Mapping[str, Any], *, seconds: float
+    ) -> Iterator[ServerEvent]:
+        """The events of a stream, up to `[DONE]`, which is left out. Closed with the iterator.
+
+        seconds   that it may take in all, whether it says something or not
+        """
+        until = _now() + seconds
+        silence = min(seconds, self.configuration.timeout)
+        asked = self._reply("POST", path, body=body, seconds=silence, accept="text/event-stream")
+        try:
+            with asked as response:
+                for event in server_events(_in_time(arrived(response), until)):
+                    if event.data == "[DONE]":
+                        return
+                    yield event
+        except DeadlineExceeded as error:
+            if error.deadline != "connect" and _now() >= until:
+                error.deadline, error.retryable = "total", False
+            raise
+
+    def without_key(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What a service says of itself; of an error, without the key if it repeats that."""
+        errors: dict[str, Any] = {
+            name: self.without_key(said[name])
+            for name in ("error", "last_error")
+            if isinstance(said.get(name), dict)
+        }
+        message = said.get("message")
+        if isinstance(message, str):
+            errors["message"] = self._sent.hidden_in(message)
+        return {**said, **errors}
+
+    def _asked(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        seconds = given.pop("seconds", None) or self.configuration.timeout
+        begun = _now()
+        with self._reply(method, path, seconds=seconds, **given) as response:
+            return read_object(self._body(response, begun + seconds))
+
+    @contextmanager
+    def _reply(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        files: Any = None,
+        form: Any = None,
+        seconds: float | None = None,
+        accept: str = "application/json",
+    ) -> Iterator[requests.Response]:
+        """A reply of status 200 and the like."""
+        headers = {"Accept": accept, "OpenAI-Beta": "assistants=v2"}
+        data: Any = form
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = _written(body)
+        sent = {**(query or {}), **self._version()}
+        key = self._sent = self._key()
+        silence = seconds or self.configuration.timeout
+        with (
+            self._failures(),
+            self._session.request(
+                method,
+                self.base_url + path,
+                params=sent,
+                data=data,
+                files=files,
+                headers=headers,
+                auth=key,
+                timeout=(min(_CONNECT, silence), silence),
+                allow_redirects=False,
+                stream=True,
+            ) as response,
+        ):
+            if response.status_code >= 300:
+                raise self._refused(response, key)
+            yield response
+
+    def _version(self) -> dict[str, str]:
+        version = self.configuration.api_version
+        azure = self.configuration.service_type == "azure_openai"
+        return {"api-version": version} if azure and version else {}
+
+    def _key(self) -> _Key:
+        given = self.configuration
+        if given.token_credential is not None:
+            return _Key("Authorization", _token(given.token_credential), "Bearer ")
+        if given.api_key is None:
+            return _Key("", "")
+        key = given.api_key.reveal()
+        if given.service_type == "azure_openai":
+            return _Key("api-key", key)
+        return _Key("Authorization", key, "Bearer ")
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raises what went wrong on the way as an error of the host."""
+        import requests
+        import urllib3.exceptions as amid  # a reply that is read as it comes
+
+        host = urlsplit(self.base_url).hostname
+        try:
+            yield
+        except requests.ConnectTimeout:
+            raise DeadlineExceeded(f"{host} cannot be reached", deadline="connect") from None
+        except (requests.Timeout, amid.ReadTimeoutError):
+            raise DeadlineExceeded(f"{host} took too long", deadline="idle") from None
+        except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
+            raise IncompleteReply(f"the reply of {host} was cut") from None
+        except requests.ConnectionError as error:
+            if "timed out" in str(error):  # amid a reply, requests makes this of it
+                raise DeadlineExceeded(f"{host} took too long", deadline="idle") from None
+            raise Unavailable(f"{host} cannot be reached") from None
+        except (requests.RequestException, amid.HTTPError, ValueError, OSError) as error:
+            # their texts may hold what was sent
+            raise Unavailable(f"the request to {host} failed: {type(error).__name__}") from None
+
+    def _body(self, response: requests.Response, until: float) -> bytes:
+        pieces, size = [], 0
+        for piece in arrived(response):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise malformed(f"it has more than {MOST_BYTES} bytes")
+            if _now() > until:
+                raise DeadlineExceeded("the reply took too long", deadline="total")
+        return b"".join(pieces)
+
+    def _refused(self, response: requests.Response, key: _Key) -> ProviderError:
+        status = response.status_code
+        if status < 400:
+            return RequestRefused(
+                f"the service redirects with status {status}, and keys are sent nowhere else",
+                status=status,
+                hint="give the address that it redirects to as endpoint",
+            )
+        body = self._body(response, _now() + self.configuration.timeout)
+        said = one_line(key.hidden_in(message_in(body)))  # half a key is one as well
+        return error_of_status(
+            status,
+            said or f"the service answered with status {status}",
+            retry_after=retry_after(response.headers.get("Retry-After")),
+        )
+
+
+def _now() -> float:
+    return time.monotonic()
+
+
+def _in_time(chunks: Iterator[bytes], until: float) -> Iterator[bytes]:
+    for chunk in chunks:
+        if _now() > until:
+            raise DeadlineExceeded("the stream took too long", deadline="total")
+        yield chunk
+
+
+class _Key:
+    """Puts a key into the header of a request; that it is there keeps requests from looking
+    for another in a `.netrc`."""
+
+    def __init__(self, header: str, key: str, kind: str = "") -> None:
+        self._header = header
+        self._key = key
+        self._kind = kind
+
+    def __call__(self, request: Any) -> Any:
+        if self._header:
+            request.headers[self._header] = self._kind + self._key
+        return request
+
+    def hidden_in(self, text: str) -> str:
+        """What a service says, without the key if it repeats that."""
+        return text.replace(self._key, "***") if self._key else text
+
+
+def _token(credential: Any) -> str:
+    """Raises `AuthenticationFailed` where there is none."""
+    get = getattr(credential, "get_token", None)
+    try:
+        found = get(_SCOPE) if callable(get) else credential()
+    except Exception as error:  # noqa: BLE001 - whatever the credential raises; it may hold secrets
+        raise AuthenticationFailed(
+            f"the credential gave no token: {type(error).__name__}"
+        ) from None
+    token = getattr(found, "token", found)
+    if not isinstance(token, str) or not token:
+        raise AuthenticationFailed("the credential gave no token")
+    return token
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    try:
+        return write_json(body)
+    except (ValueError, TypeError) as error:
+        raise InvalidData(f"the request cannot be written: {error}") from error

@@ -1,0 +1,201 @@
+"""The functions that an agent has, called as its assistant asks for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import Checker, Text, Tool, ToolCall, ToolResult, tool
+from genai_host.api.json_text import write_json
+from genai_host.api.tools import output_of
+from genai_host.errors import DeadlineExceeded, InvalidData
+
+MOST_AT_ONCE = 64
+"""Calls that a model may make in one go; those beyond are answered with an error."""
+
+LONGEST_OUTPUT = 512 * 1024
+"""Characters of what a function gives that are sent; the rest is cut."""
+
+_LONGEST_ERROR = 1000
+
+Approve = Callable[[ToolCall], bool]
+
+
+class Functions:
+    """Tools by name, which run in threads of their own.
+
+    functions   tools, or typed functions with a docstring, which become tools
+    approve     says whether a call of a tool with the approval `ask` may run; None lets none
+
+    Raises `InvalidData` for two of one name, and `TypeError` for what can be no tool.
+    """
+
+    def __init__(
+        self, functions: Iterable[Tool | Callable[..., Any]] = (), approve: Approve | None = None
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._approve = approve
+        for each in functions:
+            made = each if isinstance(each, Tool) else tool(each)
+            if made.name in self._tools:
+                raise InvalidData(f"there are two functions named {made.name}")
+            self._tools[made.name] = made
+
+    @property
+    def offered(self) -> list[Tool]:
+        """Those that the model is told of."""
+        return [each for each in self._tools.values() if each.approval != "deny"]
+
+    def call(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """What each gave, in their order; what went wrong is a text that says so."""
+        under_way = [self._started(call) for call in calls[:MOST_AT_ONCE]]
+        results = [
+            _result(call, _waited(each)) for call, each in zip(calls, under_way, strict=False)
+        ]
+        refused = f"not called: no more than {MOST_AT_ONCE} calls are made at once"
+        return results + [_failed(call, refused) for call in calls[MOST_AT_ONCE:]]
+
+    def _started(self, call: ToolCall) -> _UnderWay:
+        found = self._tools.get(call.name)
+        if found is None:
+            known = ", ".join(self._tools) or "none"
+            return _UnderWay.failed(f"there is no function {call.name!r}; there are: {known}")
+        try:
+            self._check(call, found)
+        except InvalidData as error:
+            return _UnderWay.failed(str(error))
+        return _UnderWay.started(found, call)
+
+    def _check(self, call: ToolCall, found: Tool) -> None:
+        """Raises `InvalidData` for a call that is not to be made."""
+        if call.malformed:
+            raise InvalidData("the arguments are no JSON object")
+        Checker(found.schema.parameters).check(call.arguments)
+        if found.approval == "deny":
+            raise InvalidData(f"{call.name} may not be called")
+        if found.approval == "ask" and not (self._approve and self._approve(call)):
+            raise InvalidData(f"{call.name} may not be called: nobody approved of it")
+
+
+@frozen
+class _UnderWay:
+    """A call in a thread of its own; the thread of one that hangs ends with the process."""
+
+    future: Future[Any]
+    until: float
+
+    @classmethod
+    def started(cls, found: Tool, call: ToolCall) -> _UnderWay:
+        until = time.monotonic() + found.seconds
+        future: Future[Any] = Future()
+        run = _Run(until)
+
+        def work() -> None:
+            try:
+                future.set_result(output_of(found.run(call.arguments, run)))
+            except BaseException as error:  # noqa: BLE001 - any code may stand there
+                future.set_exception(error)
+
+        threading.Thread(target=work, name=f"function {call.name}", daemon=True).start()
+        return cls(future, until)
+
+    @classmethod
+    def failed(cls, why: str) -> _UnderWay:
+        future: Future[Any] = Future()
+        future.set_exception(InvalidData(why))
+        return cls(future, 0.0)
+
+
+def _waited(call: _UnderWay) -> Any:
+    """What it gave, or the error that it ended with."""
+    try:
+        return call.future.result(max(0.0, call.until - time.monotonic()))
+    except TookTooLong as error:
+        return error if call.future.done() else DeadlineExceeded("it took too long")
+    except BaseException as error:
+        if call.future.done() and call.future.exception() is error:
+            return error
+        raise  # it is of whoever waits: Ctrl+C
+
+
+def _result(call: ToolCall, given: Any) -> ToolResult:
+    if isinstance(given, BaseException):
+        return _failed(call, _said(given))
+    return ToolResult(call.id, call.name, given.content, given.error)
+
+
+def _said(error: BaseException) -> str:
+    kind = "" if isinstance(error, (InvalidData, DeadlineExceeded)) else type(error).__name__
+    try:
+        text = " ".join(str(error)[:_LONGEST_ERROR].split())
+    except BaseException:  # noqa: BLE001 - any code may stand there
+        text = ""
+    return ": ".join(filter(None, (kind, text))) or "it failed"
+
+
+def _failed(call: ToolCall, why: str) -> ToolResult:
+    return ToolResult(call.id, call.name, f"Error: {why}", True)
+
+
+def output_text(result: ToolResult) -> str:
+    """What is sent of a result: the service takes a text. Pictures are named in their place."""
+    texts = [
+        part.text if isinstance(part, Text) else f"[a picture, {part.media_type or part.url}]"
+        for part in result.content
+    ]
+    return "\n".join(texts)[:LONGEST_OUTPUT]
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments as JSON text."""
+    return call.malformed or write_json(call.arguments).decode()
+
+
+@frozen
+class _Run:
+    """What a tool is handed beside its arguments."""
+
+    until: float
+    context: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def limits(self) -> _Limits:
+        return _Limits(self.until)
+
+
+@frozen
+class _Limits:
+    """Ends a call when its time is over."""
+
+    until: float
+
+    def check(self) -> None:
+        if time.monotonic() >= self.until:
+            raise DeadlineExceeded("it took too long", deadline="total")
+
+    def on_cancel(self, wake: Callable[[], None]) -> _Alarm:
+        return _Alarm(max(0.0, self.until - time.monotonic()), wake)
+
+
+class _Alarm:
+    """Wakes once when the time is over, unless it is released before."""
+
+    def __init__(self, seconds: float, wake: Callable[[], None]) -> None:
+        self._timer = threading.Timer(seconds, wake)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def release(self) -> None:
+        self._timer.cancel()
+
+    def __enter__(self) -> _Alarm:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()

@@ -1,0 +1,217 @@
+"""Threads and runs as the Responses and the Conversations API write them.
+
+Source: OpenAI's OpenAPI document 2.3.0: `CreateConversationBody`, `CreateResponse`,
+`OutputItem`.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_feature_assistants.agents.content import (
+    AgentMessage,
+    Code,
+    FileImage,
+)
+from genai_feature_assistants.agents.functions import output_text
+from genai_feature_assistants.agents.json_form import from_json, to_json
+from genai_feature_assistants.agents.limits import checked_files, checked_metadata
+from genai_feature_assistants.agents.messages_form import check_role, read_text
+from genai_feature_assistants.agents.run_settings import RunOrder, RunSettings, ThreadSettings
+from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
+from genai_host.api import Image, Message, Part, Reasoning, Text, ToolResult
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.reply_fields import list_in, malformed, object_in, string_in
+from genai_host.errors import InvalidData, InvalidParameter, UnsupportedPart
+
+Wire = dict[str, Any]
+
+THREAD_OPTIONS = "__thread_options"
+"""The pairs of a conversation's metadata that have what a thread has beside its messages, as
+JSON: as many pairs as it needs, since a value has 512 characters."""
+
+_LONGEST = 512
+_ROLES = ("user", "assistant")
+_NUMBERED = re.compile(rf"{THREAD_OPTIONS}_\d+")
+
+
+def thread_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
+    """The metadata of the conversation that a thread is. Raises `InvalidData`."""
+    for key in options.metadata:
+        if _NUMBERED.fullmatch(key):
+            raise InvalidData(f"{key} is a name of {THREAD_OPTIONS}", path=f"$.metadata.{key}")
+    kept = OpenAIThreadCreationOptions(
+        code_interpreter_file_ids=checked_files(options.code_interpreter_file_ids, "the thread"),
+        vector_store_id=options.vector_store_id,
+    )
+    data = to_json(kept)
+    text = write_json(data).decode() if data else ""
+    pieces = [text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST)]
+    ours = {f"{THREAD_OPTIONS}_{number:02}": piece for number, piece in enumerate(pieces)}
+    return checked_metadata({**options.metadata, **ours}, "the thread")
+
+
+def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
+    """What a conversation has of its own. Raises `MalformedReply`."""
+    metadata = object_in(conversation, "metadata")
+    ours = sorted(key for key in metadata if _NUMBERED.fullmatch(key))
+    kept = OpenAIThreadCreationOptions()
+    if ours:
+        try:
+            data = read_json("".join(string_in(metadata, key) for key in ours))
+            kept = from_json(data, OpenAIThreadCreationOptions)
+        except (ValueError, InvalidData) as error:
+            raise malformed(f"{THREAD_OPTIONS}: {error}") from error
+    return ThreadSettings(
+        kept.code_interpreter_file_ids,
+        kept.vector_store_id,
+        {key: string_in(metadata, key) for key in metadata if key not in ours},
+    )
+
+
+def written_item(message: Message) -> Wire:
+    """A message as an item of a conversation. Raises `InvalidData` and `UnsupportedPart`."""
+    check_role(message)
+    parts = [each for part in message.content for each in _written_part(part, message.role)]
+    if not parts:
+        raise InvalidData("a message of a thread has a content", path="$.content")
+    content: Any = parts
+    if message.role == "assistant":  # its parts are the service's own, with ids
+        content = "".join(each["text"] for each in parts)
+    return {"type": "message", "role": message.role, "content": content}
+
+
+def _written_part(part: Part, role: str) -> list[Wire]:
+    text = part.text if isinstance(part, Text) else part.code if isinstance(part, Code) else None
+    if text is not None:
+        return [{"type": "input_text", "text": text}] if text else []
+    if isinstance(part, Reasoning):
+        return []  # it is of another model, and no service takes it back
+    if role == "user" and isinstance(part, Image):
+        return [{"type": "input_image", "image_url": _address(part), "detail": "auto"}]
+    if role == "user" and isinstance(part, FileImage):
+        return [{"type": "input_image", "file_id": part.file_id, "detail": part.detail}]
+    raise UnsupportedPart(
+        f"a message of role {role} in a conversation has no part of type {part.type}",
+        part=part.type,
+    )
+
+
+def _address(image: Image) -> str:
+    if image.url:
+        return image.url
+    data = base64.b64encode(image.data).decode()
+    return f"data:{image.media_type or 'image/png'};base64,{data}"
+
+
+def read_item(item: Mapping[str, Any], thread_id: str) -> AgentMessage | None:
+    """A message of a conversation; None for an item that is none."""
+    role = item.get("role")
+    if item.get("type") != "message" or role not in _ROLES:
+        return None
+    return AgentMessage(
+        "user" if role == "user" else "assistant",
+        tuple(read_parts(item)),
+        id=string_in(item, "id"),
+        thread_id=thread_id,
+    )
+
+
+def read_parts(item: Mapping[str, Any]) -> Iterator[Part]:
+    """What has a kind that nobody knows yet is left out."""
+    for each in list_in(item, "content"):
+        if not isinstance(each, Mapping):
+            raise malformed("a part of a message is no object")
+        kind = each.get("type")
+        if kind in ("input_text", "output_text", "text"):
+            yield read_text(string_in(each, "text"), list_in(each, "annotations"))
+        elif kind == "refusal":
+            yield Text(string_in(each, "refusal"))
+        elif kind == "input_image" and string_in(each, "image_url"):
+            yield Image(url=string_in(each, "image_url"))
+        elif kind == "input_image":
+            yield FileImage(string_in(each, "file_id"), string_in(each, "detail") or "auto")
+
+
+def read_code(item: Mapping[str, Any]) -> Code:
+    """What the code interpreter did."""
+    outputs = [each for each in list_in(item, "outputs") if isinstance(each, Mapping)]
+    logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
+    images = [string_in(each, "url") for each in outputs if each.get("type") == "image"]
+    return Code(string_in(item, "code"), "\n".join(logs), images)
+
+
+def response_request(order: RunOrder) -> Wire:
+    """What the first response of a run is made from: all of it, as the service keeps no
+    definition. Raises `InvalidParameter` for what has no counterpart there."""
+    settings = order.settings
+    _check(settings)
+    instructions = "\n\n".join(
+        filter(None, (settings.instructions, settings.additional_instructions))
+    )
+    body: Wire = {
+        "model": settings.model,
+        "conversation": order.thread_id,
+        "instructions": instructions or None,
+        "input": [written_item(each) for each in settings.additional_messages] or None,
+        "tools": _tools(order) or None,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_output_tokens": settings.max_completion_tokens,
+        "parallel_tool_calls": settings.parallel_tool_calls_enabled,
+        "metadata": dict(settings.metadata) or None,
+        "text": {"format": {"type": "json_object"}} if settings.enable_json_response else None,
+        "include": ["code_interpreter_call.outputs"] if settings.code_interpreter else None,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def output_items(results: Sequence[ToolResult]) -> list[Wire]:
+    """What functions gave."""
+    return [
+        {"type": "function_call_output", "call_id": each.id, "output": output_text(each)}
+        for each in results
+    ]
+
+
+def _check(settings: RunSettings) -> None:
+    for name in ("max_prompt_tokens", "truncation_message_count"):
+        if getattr(settings, name) is not None:
+            raise InvalidParameter(
+                f"the Responses API has nothing like {name}",
+                parameter=name,
+                hint="leave it away, or use the Assistants API",
+            )
+    if settings.file_search and not settings.vector_store_id:
+        raise InvalidParameter(
+            "file search has no vector store to search",
+            parameter="vector_store_id",
+            hint="give it in the definition, or with the thread",
+        )
+
+
+def _tools(order: RunOrder) -> list[Wire]:
+    settings = order.settings
+    tools: list[Wire] = []
+    if settings.code_interpreter:
+        container: Wire = {"type": "auto"}
+        if settings.code_interpreter_file_ids:
+            container["file_ids"] = list(settings.code_interpreter_file_ids)
+        tools.append({"type": "code_interpreter", "container": container})
+    if settings.file_search:
+        tools.append({"type": "file_search", "vector_store_ids": [settings.vector_store_id]})
+    for each in order.functions.offered:
+        schema = each.schema
+        tools.append(
+            {
+                "type": "function",
+                "name": schema.name,
+                "description": schema.description,
+                "parameters": dict(schema.parameters),
+                "strict": False,
+            }
+        )
+    return tools

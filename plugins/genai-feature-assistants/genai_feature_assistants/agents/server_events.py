@@ -1,0 +1,78 @@
+"""Server-sent events, out of the bytes of a reply.
+
+Source: WHATWG HTML, "Server-sent events", section 9.2.6. Bytes become text a line at a time,
+so that a character that is sent in two pieces stays one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from attrs import frozen
+
+from genai_host.api.reply_fields import malformed
+
+LARGEST = 16 * 2**20
+"""That one event may have, in bytes."""
+
+_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+
+
+@frozen
+class ServerEvent:
+    """One event: its name, and its data."""
+
+    event: str
+    data: str
+
+
+def server_events(chunks: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """The events of a stream; one that is cut is left out. Raises `MalformedReply` for what is
+    not UTF-8, and for an event that is too large."""
+    event, size = "", 0
+    data: list[str] = []
+    for line in _lines(chunks):
+        size += len(line)
+        if size > LARGEST:
+            raise malformed("an event of its stream is too large")
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if line == "":
+            if data:
+                yield ServerEvent(event, "\n".join(data))
+            event, data, size = "", [], 0
+        elif name == "event":
+            event = value
+        elif name == "data":
+            data.append(value)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        if b"\n" not in chunk and b"\r" not in chunk and not _ends_in_return(waiting):
+            waiting.append(chunk)
+            size += len(chunk)
+            if size > LARGEST:
+                raise malformed("a line of its stream is too long")
+            continue
+        *whole, rest = _END.split(b"".join([*waiting, chunk]))
+        yield from map(_text, whole)
+        waiting, size = [rest], len(rest)
+    rest = b"".join(waiting)
+    if rest.endswith(b"\r"):
+        yield _text(rest[:-1])
+
+
+def _ends_in_return(waiting: list[bytes]) -> bool:
+    """Whether what comes next says if it was the end of a line, or the half of one."""
+    return bool(waiting) and waiting[-1].endswith(b"\r")
+
+
+def _text(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise malformed("its stream is not UTF-8") from error

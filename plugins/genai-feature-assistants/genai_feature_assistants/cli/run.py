@@ -1,0 +1,207 @@
+"""`genai-host assistants run`: say something to an assistant, and read its answer."""
+
+from __future__ import annotations
+
+import contextlib
+import mimetypes
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genai_feature_assistants.cli.heard import Heard, events_in
+from genai_feature_assistants.cli.opened import found, request, service_of, user_of
+from genai_feature_assistants.cli.terminal import echo, echo_json, note
+from genai_feature_assistants.cli.uploads import keep_file
+from genai_host.api import RouteReply
+from genai_host.errors import GenaiError, InvalidData, NotFound
+
+if TYPE_CHECKING:
+    from genai_feature_assistants.service.service import Service
+    from genai_feature_assistants.service.shelf import Object
+
+_MOST_PIPED = 20 * 2**20  # letters
+_FOR_FILES = ("file_search", "code_interpreter")
+
+
+@click.command("run")
+@click.argument("id")
+@click.argument("words", nargs=-1)
+@click.option("--thread", metavar="ID", help="Go on with this thread: its id, or its beginning.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send a file along, for the assistant's tools, or a picture to be seen.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, once it is whole.")
+@click.pass_context
+def run_command(
+    ctx: click.Context,
+    id: str,
+    words: tuple[str, ...],
+    thread: str | None,
+    files: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Say WORDS to an assistant, and print its answer as it is written.
+
+    ID is the assistant's, or the beginning of it, or its name. Without WORDS, what is piped
+    in is said. Below the answer is where it is from; the thread to go on with is told on
+    standard error. Ctrl-C cancels the run.
+
+    JSON has text, citations and files (text, file_id and filename of each), assistant,
+    thread, run, status, model and usage.
+    """
+    said = _said(words)
+    assistant = found(ctx, id)
+    known = found(ctx, thread, "thread") if thread else None
+    with service_of(ctx) as service:
+        with _message(ctx, service, assistant, said, files) as message:
+            reply = _begin(ctx, service, assistant, known, message)
+        heard = Heard(_silent if as_json else _show)
+        try:
+            _hear(ctx, service, reply, heard)
+            heard.must_be_answered()
+        finally:
+            if heard.has_said and not as_json:
+                with contextlib.suppress(OSError):  # nobody reads it any more
+                    echo("")
+            if heard.run:
+                _tell_thread(assistant, heard.run["thread_id"])
+        _print(ctx, service, heard, as_json)
+
+
+def _said(words: tuple[str, ...]) -> str:
+    said = " ".join(words)
+    if not said and sys.stdin is not None and not sys.stdin.isatty():
+        said = sys.stdin.read(_MOST_PIPED).strip()
+    if not said:
+        raise click.UsageError('there is nothing to say: genai-host assistants run ID "..."')
+    return said
+
+
+@contextlib.contextmanager
+def _message(
+    ctx: click.Context, service: Service, assistant: Object, said: str, files: Sequence[Path]
+) -> Iterator[Mapping[str, Any]]:
+    """What the user says, with files that are kept only if it could be said."""
+    tools = [{"type": tool["type"]} for tool in assistant["tools"] if tool["type"] in _FOR_FILES]
+    content: list[Mapping[str, Any]] = [{"type": "text", "text": said}]
+    attached, kept = [], []
+    try:
+        for path in files:
+            is_picture = (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
+            wanted = [each for each in tools if not is_picture or each["type"] != "file_search"]
+            if not is_picture and not wanted:
+                raise InvalidData(
+                    f"{path}: the assistant has no tool that takes files",
+                    hint="create one with --tool file_search, or --tool code_interpreter",
+                )
+            file = keep_file(ctx, service, path, "vision" if is_picture else "assistants")
+            kept.append(file)
+            if is_picture:
+                content.append({"type": "image_file", "image_file": {"file_id": file}})
+            if wanted:
+                attached.append({"file_id": file, "tools": wanted})
+        yield {"role": "user", "content": content, "attachments": attached}
+    except BaseException:
+        for file in kept:
+            with contextlib.suppress(GenaiError):
+                service.files.delete(request(ctx, file=file))
+        raise
+
+
+def _begin(
+    ctx: click.Context,
+    service: Service,
+    assistant: Object,
+    thread: Object | None,
+    message: Mapping[str, Any],
+) -> RouteReply:
+    wanted = {"assistant_id": assistant["id"], "stream": True}
+    if thread is None:
+        body = {**wanted, "thread": {"messages": [message]}}
+        return service.runs.create_with_thread(request(ctx, body))
+    body = {**wanted, "additional_messages": [message]}
+    return service.runs.create(request(ctx, body, thread=thread["id"]))
+
+
+def _hear(ctx: click.Context, service: Service, reply: RouteReply, heard: Heard) -> None:
+    """All that happens, until the run ends or waits for its client; then, or if nobody wants
+    it any more, it is cancelled."""
+    events: Any = reply.body
+    with closing(events):
+        try:
+            for name, value in events_in(reply):
+                heard.take(name, value)
+        except BaseException:  # Ctrl-C, or nobody reads the output
+            _cancel(ctx, service, heard.run)
+            raise
+    if heard.run.get("status") == "requires_action":
+        _cancel(ctx, service, heard.run)
+
+
+def _cancel(ctx: click.Context, service: Service, run: Mapping[str, Any]) -> None:
+    if run:
+        with contextlib.suppress(GenaiError):  # it has ended
+            service.runs.cancel(request(ctx, thread=run["thread_id"], run=run["id"]))
+
+
+def _print(ctx: click.Context, service: Service, heard: Heard, as_json: bool) -> None:
+    """Where the answer is from, and what was made, below it."""
+    cited = _named(ctx, service, heard, "file_citation")
+    made = _named(ctx, service, heard, "file_path")
+    made += [
+        {"text": "", "file_id": image, "filename": _name(ctx, service, image)}
+        for image in heard.images
+        if image not in [each["file_id"] for each in made]
+    ]
+    if as_json:
+        run = heard.run
+        ids = {"assistant": run["assistant_id"], "thread": run["thread_id"], "run": run["id"]}
+        told = {name: run[name] for name in ("status", "model", "usage")}
+        echo_json({"text": heard.text, "citations": cited, "files": made, **ids, **told})
+        return
+    if cited or made:
+        echo("")
+    for each in cited:
+        echo(f"{each['text']}  {each['filename']} ({each['file_id']})")
+    for each in made:
+        echo(f"made: {each['filename']} ({each['file_id']})")
+
+
+def _named(ctx: click.Context, service: Service, heard: Heard, kind: str) -> list[dict[str, str]]:
+    """The annotations of a kind, each once, with the names of their files."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for each in heard.cited:
+        if each["type"] == kind:
+            text, file = each["text"], each[kind]["file_id"]
+            name = _name(ctx, service, file)
+            found[text, file] = {"text": text, "file_id": file, "filename": name}
+    return list(found.values())
+
+
+def _name(ctx: click.Context, service: Service, file: str) -> str:
+    try:
+        name: str = service.files.get(user_of(ctx), file)["filename"]
+    except NotFound:
+        return file
+    return name
+
+
+def _tell_thread(assistant: Object, thread: str) -> None:
+    note(f'go on: genai-host assistants run {assistant["id"]} --thread {thread} "..."')
+
+
+def _show(piece: str) -> None:
+    echo(piece, end="")
+
+
+def _silent(piece: str) -> None:
+    """Nothing is printed before the end."""

@@ -1,0 +1,76 @@
+"""The paths of the Assistants API, and what answers under each.
+
+Source: OpenAPI document 2.3.0 of the OpenAI API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from genai_host.api import HttpRoute
+
+_BODY = 8 * 2**20
+_UPLOAD = 129 * 2**20  # a file of 128 MiB, and the form around it
+
+_ANSWERS: dict[str, dict[str, str]] = {
+    "/assistants": {"GET": "assistants.page", "POST": "assistants.create"},
+    "/assistants/{assistant}": {
+        "GET": "assistants.show",
+        "POST": "assistants.update",
+        "DELETE": "assistants.delete",
+    },
+    "/files": {"GET": "files.page", "POST": "files.create"},
+    "/files/{file}": {"GET": "files.show", "DELETE": "files.delete"},
+    "/files/{file}/content": {"GET": "files.content"},
+    "/threads": {"POST": "threads.create"},
+    "/threads/runs": {"POST": "runs.create_with_thread"},
+    "/threads/{thread}": {
+        "GET": "threads.show",
+        "POST": "threads.update",
+        "DELETE": "threads.delete",
+    },
+    "/threads/{thread}/messages": {"GET": "messages.page", "POST": "threads.add_message"},
+    "/threads/{thread}/messages/{message}": {
+        "GET": "messages.show",
+        "POST": "messages.update",
+        "DELETE": "messages.delete",
+    },
+    "/threads/{thread}/runs": {"GET": "runs.page", "POST": "runs.create"},
+    "/threads/{thread}/runs/{run}": {"GET": "runs.show", "POST": "runs.update"},
+    "/threads/{thread}/runs/{run}/cancel": {"POST": "runs.cancel"},
+    "/threads/{thread}/runs/{run}/submit_tool_outputs": {"POST": "runs.submit"},
+    "/threads/{thread}/runs/{run}/steps": {"GET": "steps.page"},
+    "/threads/{thread}/runs/{run}/steps/{step}": {"GET": "steps.show"},
+    "/vector_stores": {"GET": "vector_stores.page", "POST": "vector_stores.create"},
+    "/vector_stores/{store}": {
+        "GET": "vector_stores.show",
+        "POST": "vector_stores.update",
+        "DELETE": "vector_stores.delete",
+    },
+    "/vector_stores/{store}/search": {"POST": "vector_stores.search"},
+    "/vector_stores/{store}/files": {"GET": "store_files.page", "POST": "store_files.create"},
+    "/vector_stores/{store}/files/{file}": {
+        "GET": "store_files.show",
+        "POST": "store_files.update",
+        "DELETE": "store_files.delete",
+    },
+    "/vector_stores/{store}/files/{file}/content": {"GET": "store_files.content"},
+    "/vector_stores/{store}/file_batches": {"POST": "store_files.create_batch"},
+    "/vector_stores/{store}/file_batches/{batch}": {"GET": "store_files.show_batch"},
+    "/vector_stores/{store}/file_batches/{batch}/cancel": {"POST": "store_files.cancel_batch"},
+    "/vector_stores/{store}/file_batches/{batch}/files": {"GET": "store_files.page_of_batch"},
+}
+
+
+def routes() -> Iterable[HttpRoute]:
+    """One is loaded as the server starts, and with it the worker that goes on with runs."""
+    for path, methods in _ANSWERS.items():
+        for method, name in methods.items():
+            yield HttpRoute(
+                method,  # type: ignore[arg-type] # they are those of the table above
+                f"/v1{path}",
+                f"genai_feature_assistants.service.service:Service.{name}",
+                size=_UPLOAD if name == "files.create" else _BODY,
+                counts=method != "GET",  # a run is asked after again and again
+                starts=name == "assistants.page",
+            )

@@ -1,0 +1,1 @@
+"""The API of Assistants, as the server has it."""

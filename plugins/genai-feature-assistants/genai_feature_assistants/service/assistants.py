@@ -1,0 +1,102 @@
+"""Assistants: a model, what it is told, its tools.
+
+Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_assistants.service.fields import (
+    format_in,
+    metadata_in,
+    number_within,
+    text_in,
+    tools_in,
+)
+from genai_feature_assistants.service.resources import Resources
+from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
+from genai_host.errors import InvalidData
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_NAME, _DESCRIPTION, _INSTRUCTIONS = 256, 512, 256_000
+
+
+class Assistants:
+    """Of all users of one host."""
+
+    def __init__(self, host: Host, resources: Resources) -> None:
+        self._host = host
+        self._resources = resources
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        if not given.text("model"):
+            raise InvalidData("model is missing", path="$.model")
+        shelf = self._shelf(request.user)
+        usual: dict[str, Any] = {
+            "id": new_id("asst"),
+            "object": "assistant",
+            "created_at": shelf.now(),
+            "name": None,
+            "description": None,
+            "instructions": None,
+            "tools": [],
+            "tool_resources": {},
+            "metadata": {},
+            "temperature": None,
+            "top_p": None,
+            "response_format": "auto",
+        }
+        return json_reply(shown(shelf.add({**usual, **self._read(request.user, given)})))
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(shown(self.get(request.user, request.parameters["assistant"])))
+
+    def page(self, request: RouteRequest) -> RouteReply:
+        return json_reply(self._shelf(request.user).page(request.query))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        shelf, id = self._shelf(request.user), request.parameters["assistant"]
+        shelf.get(id)
+        fields = self._read(request.user, body_of(request))
+        return json_reply(shown(shelf.update(id, **fields)))
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        id = request.parameters["assistant"]
+        self._shelf(request.user).delete(id)
+        return json_reply({"id": id, "object": "assistant.deleted", "deleted": True})
+
+    def get(self, user: str, id: str) -> Object:
+        """Raises `Missing`."""
+        return self._shelf(user).get(id)
+
+    def _read(self, user: str, given: Given) -> dict[str, Any]:
+        """The fields that a request has; what is null in it is taken away."""
+        read: dict[str, Any] = {
+            "model": given.text("model"),
+            "name": text_in(given, "name", _NAME),
+            "description": text_in(given, "description", _DESCRIPTION),
+            "instructions": text_in(given, "instructions", _INSTRUCTIONS),
+            "tools": tools_in(given),
+            "metadata": metadata_in(given),
+            "temperature": number_within(given, "temperature", 0, 2),
+            "top_p": number_within(given, "top_p", 0, 1),
+            "response_format": format_in(given),
+            "reasoning_effort": text_in(given, "reasoning_effort", 20),
+        }
+        given.raw("tool_resources")
+        given.nothing_else()
+        if "tool_resources" in given:
+            read["tool_resources"] = self._resources.read(user, given)
+        kept = {name: value for name, value in read.items() if name in given.value}
+        if not kept.get("model", True):
+            raise InvalidData("model is a text, and not empty", path="$.model")
+        return kept
+
+    def _shelf(self, user: str) -> Shelf:
+        return Shelf(self._host, user, "assistant")

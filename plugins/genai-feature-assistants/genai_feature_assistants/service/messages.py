@@ -1,0 +1,207 @@
+"""Messages of threads.
+
+Source: OpenAI API reference, "Messages"; OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_assistants.service.fields import metadata_in
+from genai_feature_assistants.service.files import Files
+from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_host.api import Image, Message, Part, RouteReply, RouteRequest, Text, json_reply
+from genai_host.api.given import Given, body_of, bytes_of
+from genai_host.errors import InvalidData, NotFound
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_MOST_TEXT = 1_000_000  # characters
+_DETAILS = ("auto", "low", "high")
+_TOOLS = ("code_interpreter", "file_search")
+
+Said = Mapping[str, Any]
+"""What a request says: role, content, attachments and metadata of a message."""
+
+
+def read_message(given: Given, files: Files, user: str) -> dict[str, Any]:
+    """Raises `InvalidData`."""
+    role = given.choice("role", ("user", "assistant"))
+    if not role:
+        raise InvalidData("role is missing", path=given.at("role"))
+    said = {
+        "role": role,
+        "content": _content_in(given, files, user),
+        "attachments": _attachments_in(given, files, user),
+        "metadata": metadata_in(given),
+    }
+    given.nothing_else()
+    return said
+
+
+def made(shelf: Shelf, thread: str, said: Said) -> dict[str, Any]:
+    """A message that is complete."""
+    return {
+        "id": new_id("msg"),
+        "object": "thread.message",
+        "created_at": shelf.now(),
+        "assistant_id": None,
+        "thread_id": thread,
+        "run_id": None,
+        "status": "completed",
+        "incomplete_details": None,
+        "completed_at": shelf.now(),
+        "incomplete_at": None,
+        **said,
+    }
+
+
+def text_content(value: str, annotations: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    return {"type": "text", "text": {"value": value, "annotations": list(annotations)}}
+
+
+def attached_to(said: Sequence[Said], tool: str) -> list[str]:
+    """The ids of the files that messages have for a tool."""
+    return [
+        each["file_id"]
+        for message in said
+        for each in message["attachments"]
+        if {"type": tool} in each["tools"]
+    ]
+
+
+def _content_in(given: Given, files: Files, user: str) -> list[dict[str, Any]]:
+    content = given.raw("content")
+    if isinstance(content, str):
+        if not content:
+            raise InvalidData("there is nothing in it", path=given.at("content"))
+        _must_fit(content, given.at("content"))
+        return [text_content(content)]
+    found = [_block_in(each, files, user) for each in given.objects("content")]
+    if not found:
+        raise InvalidData("there is nothing in it", path=given.at("content"))
+    return found
+
+
+def _block_in(given: Given, files: Files, user: str) -> dict[str, Any]:
+    kind = given.choice("type", ("text", "image_url", "image_file"))
+    if kind == "text":
+        text = given.text("text")
+        _must_fit(text, given.at("text"))
+        return text_content(text)
+    inner = given.object(kind or "type")
+    if inner is None:
+        raise InvalidData(f"there is no {kind}", path=given.path)
+    told = {"detail": inner.choice("detail", _DETAILS, "auto")}
+    if kind == "image_url":
+        url = inner.text("url")
+        if not url.startswith(("https://", "http://", "data:image/")):
+            raise InvalidData("this is no address of a picture", path=inner.at("url"))
+        return {"type": kind, kind: {"url": url, **told}}
+    files.must_be(user, {inner.text("file_id"): inner.at("file_id")})
+    return {"type": kind, kind: {"file_id": inner.text("file_id"), **told}}
+
+
+def _must_fit(text: str, path: str) -> None:
+    if len(text) > _MOST_TEXT:
+        raise InvalidData(f"a text has at most {_MOST_TEXT} characters", path=path)
+
+
+def _attachments_in(given: Given, files: Files, user: str) -> list[dict[str, Any]]:
+    found = []
+    for each in given.objects("attachments"):
+        file = each.text("file_id")
+        files.must_be(user, {file: each.at("file_id")})
+        tools = [{"type": tool.choice("type", _TOOLS)} for tool in each.objects("tools")]
+        each.nothing_else()
+        found.append({"file_id": file, "tools": tools})
+    return found
+
+
+class Messages:
+    """Of all users of one host."""
+
+    def __init__(self, host: Host, files: Files) -> None:
+        self._host = host
+        self._files = files
+
+    def shelf(self, user: str, thread: str) -> Shelf:
+        return Shelf(self._host, user, "message", thread)
+
+    def read(self, user: str, given: Iterable[Given]) -> list[dict[str, Any]]:
+        """Raises `InvalidData`."""
+        return [read_message(each, self._files, user) for each in given]
+
+    def add(self, user: str, thread: str, said: Said) -> Object:
+        shelf = self.shelf(user, thread)
+        return shelf.add(made(shelf, thread, said))
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(shown(self._shelf(request).get(request.parameters["message"])))
+
+    def page(self, request: RouteRequest) -> RouteReply:
+        run = request.query.get("run_id")
+        where = {"run_id": run} if run else None
+        return json_reply(self._shelf(request).page(request.query, where=where))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        metadata = metadata_in(given)
+        given.nothing_else()
+        fields = {"metadata": metadata} if "metadata" in given.value else {}
+        changed = self._shelf(request).update(request.parameters["message"], **fields)
+        return json_reply(shown(changed))
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        id = request.parameters["message"]
+        self._shelf(request).delete(id)
+        return json_reply({"id": id, "object": "thread.message.deleted", "deleted": True})
+
+    def said(self, user: str, thread: str, last: int | None) -> list[Message]:
+        """What was said in a thread, oldest first, as a model is told it.
+
+        last   how many messages; None for all
+        """
+        shelf = self.shelf(user, thread)
+        found = list(shelf.all()) if last is None else shelf.last(last)
+        return [self._message(user, each) for each in found]
+
+    def _message(self, user: str, message: Object) -> Message:
+        parts = [self._part(user, block) for block in message["content"]]
+        names = [self._name(user, each["file_id"]) for each in message["attachments"] or ()]
+        if names:
+            parts.append(Text(f"\n[attached: {', '.join(names)}]"))
+        return Message(message["role"], parts)
+
+    def _part(self, user: str, block: Mapping[str, Any]) -> Part:
+        kind = block["type"]
+        if kind == "text":
+            return Text(block["text"]["value"])
+        if kind == "image_file":
+            id = block[kind]["file_id"]
+            name = self._name(user, id)
+            try:
+                data = self._files.data(user, id)
+            except NotFound:
+                return Text(f"[a picture that was deleted: {id}]")
+            return Image(data, mimetypes.guess_type(name)[0] or "image/png")
+        url = block[kind]["url"]
+        head, comma, data = url.partition(",")
+        if not head.startswith("data:") or not comma:
+            return Image(url=url)
+        return Image(bytes_of(data, "$.url"), head[len("data:") :].partition(";")[0])
+
+    def _name(self, user: str, file: str) -> str:
+        try:
+            name: str = self._files.get(user, file)["filename"]
+        except NotFound:
+            return file
+        return name
+
+    def _shelf(self, request: RouteRequest) -> Shelf:
+        thread = request.parameters["thread"]
+        Shelf(self._host, request.user, "thread").get(thread)
+        return self.shelf(request.user, thread)

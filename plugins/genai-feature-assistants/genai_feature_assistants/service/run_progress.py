@@ -1,0 +1,267 @@
+"""What a run has come to, for clients: its states, steps and messages, as documents, and as
+events for whoever listens.
+
+Everything here may be done twice, by a worker that goes on where another was killed: steps
+and messages have ids that follow from the run, and what stands there first stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_feature_assistants.service.citations import Pieces, annotations_of
+from genai_feature_assistants.service.messages import made, text_content
+from genai_feature_assistants.service.run_states import RunStates
+from genai_feature_assistants.service.run_tools import CODE, Given, begun
+from genai_feature_assistants.service.shelf import Object, Shelf, shown
+from genai_feature_assistants.service.steps import (
+    end_steps,
+    id_of,
+    new_step,
+    shown_step,
+    usage_of,
+    without_content,
+)
+from genai_feature_assistants.service.streams import Streams
+
+_USED = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+class RunProgress:
+    """Of one run, as one worker sees it.
+
+    run   how it is, as far as this worker knows
+    """
+
+    def __init__(
+        self, user: str, run: Object, states: RunStates, steps: Shelf, messages: Shelf, to: Streams
+    ) -> None:
+        self.run = run
+        self._user = user
+        self._states = states
+        self._steps = steps
+        self._messages = messages
+        self._to = to
+        self._told = -1  # the round of whose message pieces were told
+        self._pieces = Pieces({}, {})  # of that
+
+    def begin(self, conversation: str) -> None:
+        """It is at work.
+
+        conversation   the id of its record
+        """
+        self.run, has_begun = self._states.move(
+            self._user, self.run, "in_progress", _conversation=conversation
+        )
+        if has_begun:
+            self._tell("thread.run.in_progress", shown(self.run))
+
+    def rounds(self) -> int:
+        """How many times it has asked for tools."""
+        return sum(step["type"] == "tool_calls" for step in self._steps.all())
+
+    def hear(self, round: int, text: str) -> None:
+        """A piece of an answer."""
+        if not self._to.is_heard(self.run["id"]):
+            return
+        message = self._message(round)
+        if self._told != round:
+            self._told = round
+            self._pieces = Pieces(*self._sources())
+            self._begin_message(round, message)
+        for piece in self._pieces.add(text):
+            self._tell_piece(message["id"], piece)
+
+    def say(
+        self, round: int, text: str, usage: Mapping[str, int] | None = None, *, cut: bool = False
+    ) -> None:
+        """A whole message.
+
+        usage   what it took; None if that is told with the calls of the same answer
+        cut     whether it ends where a bound was reached
+        """
+        message = self._message(round)
+        step = self._step(round, "message_creation", {"message_id": message["id"]})
+        if self._steps.find(step["id"]) is not None:  # before its client was asked, or by others
+            return
+        sources = self._sources()
+        if self._told != round:
+            self._pieces = Pieces(*sources)
+            self._begin_message(round, message)
+            for piece in self._pieces.add(text):
+                self._tell_piece(message["id"], piece)
+        for piece in self._pieces.rest():
+            self._tell_piece(message["id"], piece)
+        message["content"] = [text_content(text, annotations_of(text, *sources))]
+        if cut:
+            now = self._messages.now()
+            message.update(status="incomplete", completed_at=None, incomplete_at=now)
+            message["incomplete_details"] = {"reason": "max_tokens"}
+        kept = self._messages.add_once(message)
+        self._tell(f"thread.message.{kept['status']}", shown(kept))
+        step.update(status="completed", completed_at=self._steps.now())
+        step["usage"] = dict(usage or dict.fromkeys(_USED, 0))
+        self._tell_step("completed", self._steps.add_once(step))
+
+    def call(self, round: int, calls: Sequence[Mapping[str, Any]]) -> Object:
+        """Tools are asked for: the step of it.
+
+        calls   as the payload of `assistant.TOOLS` has them
+        """
+        told = [begun(call) for call in calls]
+        new = {**self._step(round, "tool_calls", told), "_outputs": {}, "_found": [], "_made": {}}
+        known = self._steps.find(new["id"])
+        if known is not None:  # its client has given some outputs, or others were at it
+            return known
+        step = self._steps.add_once(new)
+        empty = {**step, "step_details": {"type": "tool_calls", "tool_calls": []}}
+        self._tell_step("created", empty)
+        self._tell_step("in_progress", empty)
+        self._tell_calls(step["id"], list(enumerate(told)))
+        return step
+
+    def called(self, step: Object, id: str, given: Given) -> Object:
+        """What came of a call of a tool of the server: the step with it."""
+
+        def make(found: Object) -> tuple[Object | None, Object]:
+            if id in found["_outputs"]:
+                return None, found
+            # a mark that a model is shown counts through all passages of its round
+            value = {
+                **_with_call(found, id, given.told),
+                "_outputs": {**found["_outputs"], id: given.output},
+                "_found": [*found["_found"], *given.found],
+                "_made": {**found["_made"], **given.files},
+            }
+            return value, value
+
+        changed = self._steps.change(step["id"], make)
+        number = [call["id"] for call in step["step_details"]["tool_calls"]].index(id)
+        told = given.told if self.run["_content"] else without_content(given.told)
+        self._tell_calls(step["id"], [(number, _come_of(told))])
+        return changed
+
+    def require(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Its client is to call functions."""
+        functions = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"]},
+            }
+            for call in calls
+        ]
+        action = {
+            "type": "submit_tool_outputs",
+            "submit_tool_outputs": {"tool_calls": functions},
+        }
+        self.run, is_so = self._states.move(
+            self._user, self.run, "requires_action", required_action=action
+        )
+        if is_so:
+            self._tell("thread.run.requires_action", shown(self.run))
+        else:  # it was cancelled meanwhile
+            self.end("cancelled")
+
+    def close_calls(
+        self, step: Object, outputs: Mapping[str, str], usage: Mapping[str, int]
+    ) -> Mapping[str, str]:
+        """All calls of a round have their outputs: those that hold.
+
+        outputs   those that the client has given
+        """
+
+        def make(found: Object) -> tuple[Object | None, Object]:
+            if found["status"] == "completed":
+                return None, found
+            value = {**found, "_outputs": {**outputs, **found["_outputs"]}}
+            for call in found["step_details"]["tool_calls"]:
+                if call["type"] == "function":
+                    output = value["_outputs"].get(call["id"], "")
+                    function = {**call["function"], "output": output}
+                    value = _with_call(value, call["id"], {**call, "function": function})
+            value.update(status="completed", completed_at=self._steps.now(), usage=dict(usage))
+            return value, value
+
+        closed = self._steps.change(step["id"], make)
+        self._tell_step("completed", closed)
+        given: Mapping[str, str] = closed["_outputs"]
+        return given
+
+    def end(self, status: str, **fields: Any) -> None:
+        """It has ended; what it had begun ends with it."""
+        error = {"last_error": fields["last_error"]} if "last_error" in fields else {}
+        for step in end_steps(self._steps, status, **error):
+            self._tell_step(step["status"], step)
+        usage = usage_of(self._steps)
+        self.run, has_ended = self._states.move(self._user, self.run, status, usage=usage, **fields)
+        if has_ended:
+            self._tell(f"thread.run.{status}", shown(self.run))
+
+    def _sources(self) -> tuple[dict[int, Sequence[str]], dict[str, str]]:
+        """The ids of the files of all passages that were found, by round, and of the files
+        that code has made, by name."""
+        steps = [step for step in self._steps.all() if step["type"] == "tool_calls"]
+        made_files: dict[str, str] = {}
+        for step in steps:
+            made_files.update(step["_made"])
+        return {number: step["_found"] for number, step in enumerate(steps)}, made_files
+
+    def _message(self, round: int) -> dict[str, Any]:
+        run = self.run
+        message = made(self._messages, run["thread_id"], {"role": "assistant", "attachments": []})
+        return {
+            **message,
+            "id": id_of("msg", run["id"], round, "message"),
+            "content": [],
+            "assistant_id": run["assistant_id"],
+            "run_id": run["id"],
+            "metadata": {},
+        }
+
+    def _begin_message(self, round: int, message: Mapping[str, Any]) -> None:
+        step = self._step(round, "message_creation", {"message_id": message["id"]})
+        self._tell_step("created", step)
+        self._tell_step("in_progress", step)
+        begun = {**message, "status": "in_progress", "completed_at": None}
+        self._tell("thread.message.created", begun)
+        self._tell("thread.message.in_progress", begun)
+
+    def _step(self, round: int, kind: str, details: Any) -> dict[str, Any]:
+        return new_step(self.run, round, kind, details, self._steps.now())
+
+    def _tell_step(self, how: str, step: Object) -> None:
+        self._tell(f"thread.run.step.{how}", shown_step(step, content=self.run["_content"]))
+
+    def _tell_calls(self, step: str, calls: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        told = [{"index": number, **call} for number, call in calls]
+        details = {"type": "tool_calls", "tool_calls": told}
+        self._tell_delta("thread.run.step", step, {"step_details": details})
+
+    def _tell_piece(self, message: str, piece: Mapping[str, Any]) -> None:
+        content = [{"index": 0, "type": "text", "text": piece}]
+        self._tell_delta("thread.message", message, {"content": content})
+
+    def _tell_delta(self, kind: str, id: str, delta: Any) -> None:
+        self._tell(f"{kind}.delta", {"id": id, "object": f"{kind}.delta", "delta": delta})
+
+    def _tell(self, event: str, value: Object) -> None:
+        self._to.tell(self.run["id"], event, value)
+
+
+def _come_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What has come of a call, without what was told when it began: clients put that together,
+    text behind text."""
+    kind = told["type"]
+    if kind == CODE:
+        outputs = [{"index": number, **each} for number, each in enumerate(told[kind]["outputs"])]
+        return {"type": kind, kind: {"outputs": outputs}}
+    return {name: value for name, value in told.items() if name != "id"}
+
+
+def _with_call(step: Object, id: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """A step in which a call is replaced by how it is now."""
+    calls = step["step_details"]["tool_calls"]
+    changed = [told if call["id"] == id else call for call in calls]
+    return {**step, "step_details": {"type": "tool_calls", "tool_calls": changed}}

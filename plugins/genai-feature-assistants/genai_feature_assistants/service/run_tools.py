@@ -1,0 +1,264 @@
+"""The tools that the server itself runs: the search in files, and code.
+
+Each call gives what the model is told, and what the step shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from genai_feature_assistants.service.citations import mark
+from genai_feature_assistants.service.files import Files
+from genai_feature_assistants.service.store_files import StoreFiles
+from genai_feature_assistants.service.vector_stores import VectorStores
+from genai_host.api import Image, Limits, ToolOutput
+from genai_host.api.json_text import read_json
+from genai_host.errors import Cancelled, ConfigurationError, GenaiError, InvalidData, NotFound
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+CODE, SEARCH = "code_interpreter", "file_search"
+SANDBOX = "sandbox__run"
+"""The tool that runs code: of whatever plugin that has one of this name."""
+
+_MOST_FOUND = 20
+_OUTPUT = 100_000  # characters of an output
+_PICTURES = ".png", ".jpg", ".jpeg", ".gif", ".webp"
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    SEARCH: {
+        "name": SEARCH,
+        "description": "Search the user's files for passages. Ask for it whenever the answer "
+        "may stand in them.",
+        "parameters": {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "what to look for"}},
+            "required": ["query"],
+        },
+    },
+    CODE: {
+        "name": CODE,
+        "description": "Run Python code, and see what it prints. Files are in /mnt/data; those "
+        "that it writes there are given to the user.",
+        "parameters": {
+            "type": "object",
+            "properties": {"input": {"type": "string", "description": "the code"}},
+            "required": ["input"],
+        },
+    },
+}
+"""What a model is told of them, as `ToolSchema` takes it."""
+
+
+def begun(call: Mapping[str, Any]) -> dict[str, Any]:
+    """A call as the step has it, before anything came of it."""
+    id, name = call["id"], call["name"]
+    if name == SEARCH:
+        return {"id": id, "type": name, name: {"results": []}}
+    if name == CODE:
+        code = _code_in(_arguments(call))
+        return {"id": id, "type": name, name: {"input": code or "", "outputs": []}}
+    function = {"name": name, "arguments": call["arguments"], "output": None}
+    return {"id": id, "type": "function", "function": function}
+
+
+@frozen
+class Given:
+    """
+    output   what the model is told
+    told     the call, as the step has it
+    found    ids of the files of the passages, in order
+    files    ids of the files that were made, by name
+    """
+
+    output: str
+    told: Mapping[str, Any]
+    found: Sequence[str] = ()
+    files: Mapping[str, str] = field(factory=dict)
+
+
+class RunTools:
+    """Of one host."""
+
+    def __init__(
+        self, host: Host, files: Files, stores: VectorStores, store_files: StoreFiles
+    ) -> None:
+        self._host = host
+        self._files = files
+        self._stores = stores
+        self._store_files = store_files
+
+    def must_have(self, tools: Sequence[Mapping[str, Any]], stores: Sequence[str]) -> None:
+        """Raises `InvalidData` for a tool that could not be run."""
+        kinds = {tool["type"] for tool in tools}
+        if SEARCH in kinds and not stores:
+            raise InvalidData(
+                "file_search has no vector store",
+                path="$.tools",
+                hint="give the assistant or the thread one as tool_resources.file_search",
+            )
+        if CODE in kinds:
+            try:
+                self._host.tool(SANDBOX)
+            except ConfigurationError as error:
+                raise InvalidData(
+                    "code_interpreter is off: there is no sandbox for code here",
+                    path="$.tools",
+                    hint="whoever runs the server can install the plugin genai-tools-sandbox",
+                ) from error
+
+    def call(
+        self,
+        user: str,
+        run: Mapping[str, Any],
+        call: Mapping[str, Any],
+        place: tuple[int, int],
+        limits: Limits,
+    ) -> Given:
+        """Run one of them. What goes wrong is told to the model; raises only what ends the
+        run.
+
+        place   the round, and how many passages were found in it before: for their marks
+        """
+        if call["name"] not in [tool["type"] for tool in run["tools"]]:
+            return Given(f"there is no tool {call['name']!r}", begun(call))
+        arguments = _arguments(call)
+        if call["name"] == SEARCH:
+            return self._search(user, run, call["id"], arguments, place, limits)
+        return self._code(user, run, call["id"], arguments, limits)
+
+    def _search(
+        self,
+        user: str,
+        run: Mapping[str, Any],
+        id: str,
+        arguments: Mapping[str, Any],
+        place: tuple[int, int],
+        limits: Limits,
+    ) -> Given:
+        wanted = next(each for each in run["tools"] if each["type"] == SEARCH).get(SEARCH, {})
+        ranking = wanted.get(
+            "ranking_options", {"ranker": "default_2024_08_21", "score_threshold": 0.0}
+        )
+        query = arguments.get("query")
+        told: dict[str, Any] = {"ranking_options": ranking, "results": []}
+        if not isinstance(query, str) or not query.strip():
+            output = "there is no query: give one as text"
+            return Given(output, {"id": id, "type": SEARCH, SEARCH: told})
+        try:
+            hits = self._stores.found(
+                user,
+                run["_resources"]["stores"],
+                [query],
+                wanted.get("max_num_results", _MOST_FOUND),
+                ranking["score_threshold"],
+                limits,
+            )
+        except Cancelled:
+            raise
+        except GenaiError as error:
+            output = f"the search failed: {error.message}"
+            return Given(output, {"id": id, "type": SEARCH, SEARCH: told})
+        names = {hit.key: self._store_files.name_of(user, hit.key) for hit in hits}
+        told["results"] = [
+            {
+                "file_id": hit.key,
+                "file_name": names[hit.key],
+                "score": hit.score,
+                "content": [{"type": "text", "text": hit.text}],
+            }
+            for hit in hits
+        ]
+        round, first = place
+        passages = [
+            f"{mark(round, number, names[hit.key])}\n{hit.text}"
+            for number, hit in enumerate(hits, first)
+        ]
+        output = "\n\n".join(passages) or "nothing was found"
+        files = [hit.key for hit in hits]
+        return Given(output, {"id": id, "type": SEARCH, SEARCH: told}, files)
+
+    def _code(
+        self,
+        user: str,
+        run: Mapping[str, Any],
+        id: str,
+        arguments: Mapping[str, Any],
+        limits: Limits,
+    ) -> Given:
+        code = _code_in(arguments)
+        if code is None:
+            told = {"input": "", "outputs": []}
+            return Given("there is no code", {"id": id, "type": CODE, CODE: told})
+        given = self._host.call_tool(
+            SANDBOX,
+            {
+                "code": code,
+                "session": f"{user}/{run['thread_id']}",
+                "files": self._sent(user, run["_resources"]["files"]),
+            },
+            limits=limits,
+        )
+        limits.check()
+        text = given.text[:_OUTPUT]
+        outputs: list[dict[str, Any]] = [{"type": "logs", "logs": text}] if text else []
+        made = self._kept(user, given)
+        pictures = [
+            self._files.keep(user, f"image-{number}.png", image.data, "assistants_output")["id"]
+            for number, image in enumerate(given.content)
+            if isinstance(image, Image) and image.data and not _has_pictures(made)
+        ]
+        pictures += [file for name, file in made.items() if name.lower().endswith(_PICTURES)]
+        outputs += [{"type": "image", "image": {"file_id": file}} for file in pictures]
+        done = {"input": code, "outputs": outputs}
+        names = "".join(f"\n[written: sandbox:/mnt/data/{name}]" for name in made)
+        shown = f"\n[{len(pictures)} pictures are shown to the user]" if pictures else ""
+        output = (text + names + shown) or "[nothing was printed]"
+        return Given(output, {"id": id, "type": CODE, CODE: done}, files=made)
+
+    def _sent(self, user: str, files: Sequence[str]) -> list[dict[str, str]]:
+        """Files as the sandbox takes them; those that were deleted are left out."""
+        sent = []
+        for file in files:
+            try:
+                data, name = self._files.data(user, file), self._files.get(user, file)["filename"]
+            except NotFound:
+                continue
+            sent.append({"name": name, "data": base64.b64encode(data).decode()})
+        return sent
+
+    def _kept(self, user: str, given: ToolOutput) -> dict[str, str]:
+        """The ids of files that code has written, by name."""
+        kept: dict[str, str] = {}
+        for reaction in given.reactions:
+            files = reaction.get("files")
+            for each in files if isinstance(files, (list, tuple)) else ():
+                try:
+                    name, data = str(each["name"]), base64.b64decode(each["data"], validate=True)
+                except (KeyError, TypeError, binascii.Error, ValueError):
+                    continue
+                kept[name] = self._files.keep(user, name, data, "assistants_output")["id"]
+        return kept
+
+
+def _code_in(arguments: Mapping[str, Any]) -> str | None:
+    code = arguments.get("input", arguments.get("code"))
+    return code if isinstance(code, str) else None
+
+
+def _has_pictures(made: Mapping[str, str]) -> bool:
+    return any(name.lower().endswith(_PICTURES) for name in made)
+
+
+def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        found = read_json(call["arguments"])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,340 @@
+"""The work of a run, in whatever process: a conversation on record with its model, gone on
+with until it ends or waits for the client.
+
+    RunWork.do → _Run.work → Host.open, or Host.conversation of what another worker left
+                           → _go_on, once for each round: the answer → _finish
+                                                          calls of tools → _call → the next
+
+What has an end is on record before it is used, and what clients see of it has ids that follow
+from the run: who goes on with it repeats nothing that is seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from genai_feature_assistants.service.citations import GUIDE
+from genai_feature_assistants.service.fields import schema_of
+from genai_feature_assistants.service.jobs import MOST_TRIES, Job
+from genai_feature_assistants.service.messages import Messages
+from genai_feature_assistants.service.run_progress import RunProgress
+from genai_feature_assistants.service.run_states import ACTIVE, RunStates, owner_of
+from genai_feature_assistants.service.run_tools import SCHEMAS, SEARCH, RunTools
+from genai_feature_assistants.service.shelf import Object
+from genai_feature_assistants.service.steps import Steps
+from genai_feature_assistants.service.streams import Streams
+from genai_feature_assistants.service.vector_stores import VectorStores
+from genai_host.api import Answer, Message
+from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.errors import (
+    BudgetExceeded,
+    Cancelled,
+    Conflict,
+    ContextOverflow,
+    ConversationClosed,
+    DeadlineExceeded,
+    GenaiError,
+    Interrupted,
+    InvalidData,
+    InvalidParameter,
+    NotFound,
+    PluginError,
+    RateLimited,
+    StoreError,
+    TurnWaiting,
+    UnsupportedPart,
+)
+
+if TYPE_CHECKING:
+    from genai_host.conversation import Conversation
+    from genai_host.events import Event
+    from genai_host.host import Host
+
+KIND = "run"
+_LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
+_LOOK = 0.25  # seconds between looks whether they are
+_UNFIT = (ContextOverflow, InvalidData, InvalidParameter, UnsupportedPart)
+_LEFT_TO_OTHERS = (Conflict, ConversationClosed, Interrupted, StoreError)
+
+_log = logging.getLogger(__name__)
+
+
+def job_of(user: str, run: Object) -> Job:
+    """What is to be done for a run, until it ends or its client is to call functions: then
+    its part is over."""
+    about = {"thread": run["thread_id"], "run": run["id"], "part": run["_part"]}
+    return Job(f"{run['id']}/{run['_part']}", KIND, user, about)
+
+
+@frozen
+class RunWork:
+    """Of one host, in one process."""
+
+    host: Host
+    states: RunStates
+    steps: Steps
+    messages: Messages
+    tools: RunTools
+    stores: VectorStores
+    streams: Streams
+
+    def do(self, job: Job, ending: Cancellation) -> None:
+        """The work of a job. Its end is written into the run. Raises `Interrupted` if others
+        are to go on with it."""
+        user, about = job.user, job.about
+        try:
+            run = self.states.get(user, about["thread"], about["run"])
+            is_due = run["status"] in ACTIVE and run["status"] != "requires_action"
+            if is_due and run["_part"] == about["part"]:
+                run = self._done(job, run, ending)
+            if run["status"] not in ACTIVE:
+                self.states.forget(user, run)
+        except NotFound:  # the thread was deleted
+            return
+        finally:
+            self.streams.end(about["run"])
+
+    def _done(self, job: Job, run: Object, ending: Cancellation) -> Object:
+        """A run once it has come as far as it can be brought."""
+        user, thread = job.user, run["thread_id"]
+        steps, messages = self.steps.shelf(user, run["id"]), self.messages.shelf(user, thread)
+        progress = RunProgress(user, run, self.states, steps, messages, self.streams)
+        left = run["_until"] - self.host.clock.now().timestamp()
+        over = self.host.clock.call_later(max(0.0, left), lambda: ending.cancel(_out_of_time()))
+        try:
+            if run["status"] == "cancelling":
+                raise Cancelled("it was cancelled")
+            if job.tries > MOST_TRIES:
+                raise PluginError("whoever worked at it was ended, again and again")
+            _Run(self, user, progress, ending).work()
+        except GenaiError as error:
+            _end(progress, ended_with(ending) or error)
+        except Exception:  # noqa: BLE001 - a run ends, whatever a plugin raises
+            _log.exception("the run %s failed", run["id"])
+            _end(progress, PluginError("it failed; the log of the server says why"))
+        finally:
+            over.release()
+        return progress.run
+
+
+class _Run:
+    def __init__(
+        self, work: RunWork, user: str, progress: RunProgress, ending: Cancellation
+    ) -> None:
+        self._its = work
+        self._user = user
+        self._progress = progress
+        self._ending = ending
+
+    def work(self) -> None:
+        self._await_files()
+        with self._conversation() as conversation:
+            close = lambda: conversation.close(ended_with(self._ending))  # noqa: E731
+            with self._ending.on_cancel(close):
+                self._converse(conversation)
+
+    def _converse(self, conversation: Conversation) -> None:
+        """All rounds from here on, until the client has to do something."""
+        round = self._progress.rounds()
+        answer = _answered(conversation)
+        while answer is None:
+            result = None
+            if conversation.waiting is not None:
+                payload = conversation.waiting.payload
+                result = self._call(payload)
+                if result is None:
+                    return
+                round = payload["round"] + 1
+            answer = self._go_on(conversation, round, result)
+        self._finish(round, answer)
+
+    def _conversation(self) -> Conversation:
+        host, run = self._its.host, self._progress.run
+        owner = owner_of(self._user)
+        if run["_conversation"]:
+            conversation = host.conversation(run["_conversation"], owner=owner)
+        else:
+            conversation = host.open(
+                "assistant",
+                run["model"],
+                parameters=_parameters(run),
+                returns=schema_of(run["response_format"]),
+                history=[*_system(run), *self._said[:-1]],
+                owner=owner,
+                tools=(),
+            )
+        self._progress.begin(conversation.id)
+        return conversation
+
+    @cached_property
+    def _said(self) -> list[Message]:
+        """The thread, as the model is told it: a user's message is last."""
+        run = self._progress.run
+        last = run["truncation_strategy"]["last_messages"]
+        said = self._its.messages.said(self._user, run["thread_id"], last)
+        if not said or said[-1].role != "user":
+            said.append(Message("user", "Go on."))
+        return said
+
+    def _go_on(self, conversation: Conversation, round: int, result: Any) -> Answer | None:
+        """Take the turn, or go on with it: the answer; None if it waits for tools."""
+        is_heard = self._its.streams.is_heard(self._progress.run["id"])
+        try:
+            if conversation.status != "idle":
+                if not is_heard:
+                    return conversation.resume(result)
+                return self._hear(round, conversation.resume_stream(result))
+            message, context = self._said[-1], _context(self._progress.run)
+            if not is_heard:
+                return conversation.say(message, context=context)
+            return self._hear(round, conversation.stream(message, context=context))
+        except TurnWaiting:
+            return None
+
+    def _hear(self, round: int, events: Iterator[Event]) -> Answer | None:
+        answer = None
+        for event in events:
+            answer = event.answer
+            if event.text:
+                self._progress.hear(round, event.text)
+        return answer
+
+    def _call(self, payload: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """The outputs of the calls of a round; None if the client has to give some."""
+        progress, run = self._progress, self._progress.run
+        round, calls = payload["round"], payload["calls"]
+        if payload["text"].strip():
+            progress.say(round, payload["text"])
+        refused = _refused(run, calls)  # which no client has seen, nor sees
+        step = progress.call(round, [call for call in calls if call["id"] not in refused])
+        for call in calls:
+            if call["name"] in SCHEMAS and call["id"] not in step["_outputs"]:
+                place = (round, len(step["_found"]))
+                given = self._its.tools.call(self._user, run, call, place, self._ending)
+                self._ending.check()
+                step = progress.called(step, call["id"], given)
+        outputs = {**refused, **step["_outputs"], **run["_submitted"]}
+        required = [call for call in calls if call["id"] not in outputs]
+        if required:
+            progress.require(required)
+            return None
+        mine = {call["id"]: outputs[call["id"]] for call in calls}
+        return progress.close_calls(step, mine, payload["usage"])
+
+    def _finish(self, round: int, answer: Answer) -> None:
+        known = answer.state
+        if answer.text.strip():
+            self._progress.say(round, answer.text, known["usage"], cut=bool(known["incomplete"]))
+        if known["incomplete"]:
+            self._progress.end("incomplete", incomplete_details={"reason": known["incomplete"]})
+        else:
+            self._progress.end("completed")
+
+    def _await_files(self) -> None:
+        """Files that are still being made searchable are waited for, a while."""
+        run, clock = self._progress.run, self._its.host.clock
+        if SEARCH not in [tool["type"] for tool in run["tools"]]:
+            return
+        until = clock.monotonic() + _LONGEST_INDEXING
+        ended = threading.Event()
+        with self._ending.on_cancel(ended.set):
+            for store in run["_resources"]["stores"]:
+                while not self._its.stores.is_ready(self._user, store):
+                    if clock.monotonic() > until or ended.wait(_LOOK):
+                        return
+
+
+def _answered(conversation: Conversation) -> Answer | None:
+    """The answer of a turn that has ended already: it was not told any more."""
+    if conversation.status != "idle" or not conversation.turns:
+        return None
+    if not conversation.history or conversation.history[-1].role != "assistant":
+        raise PluginError("it failed, and whoever worked at it was ended then")
+    return Answer(conversation.history[-1].text, state=conversation.state)
+
+
+def _end(progress: RunProgress, error: GenaiError) -> None:
+    """Tell how a run ended. Raises the error if others are to go on with it."""
+    if isinstance(error, _LEFT_TO_OTHERS):
+        raise Interrupted(error.message) from error
+    if isinstance(error, _OutOfTime):
+        progress.end("expired")
+    elif isinstance(error, Cancelled):
+        progress.end("cancelled")
+    else:
+        progress.end("failed", last_error=_last_error(error))
+
+
+def _last_error(error: GenaiError) -> dict[str, str]:
+    """As the API has it."""
+    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    if isinstance(error, (RateLimited, BudgetExceeded)):
+        return {"code": "rate_limit_exceeded", "message": message}
+    code = "invalid_prompt" if isinstance(error, _UNFIT) else "server_error"
+    return {"code": code, "message": message}
+
+
+class _OutOfTime(DeadlineExceeded):
+    """A run has taken longer than it may."""
+
+
+def _out_of_time() -> GenaiError:
+    return _OutOfTime("the run has expired")
+
+
+def _parameters(run: Object) -> dict[str, Any]:
+    given = {
+        "temperature": run["temperature"],
+        "top_p": run["top_p"],
+        "reasoning_effort": run["_effort"],
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _system(run: Object) -> list[Message]:
+    searches = SEARCH in [tool["type"] for tool in run["tools"]]
+    text = "\n\n".join(filter(None, [run["instructions"], GUIDE if searches else ""]))
+    return [Message("system", text)] if text else []
+
+
+def _context(run: Object) -> dict[str, Any]:
+    """As `assistant.Context` has it."""
+    chosen = run["tool_choice"]
+    if isinstance(chosen, Mapping):
+        chosen = chosen["function"]["name"] if chosen["type"] == "function" else chosen["type"]
+    return {
+        "tools": [_schema(tool) for tool in run["tools"]],
+        "tool_choice": chosen,
+        "parallel": run["parallel_tool_calls"],
+        "most_completion": run["max_completion_tokens"],
+        "most_prompt": run["max_prompt_tokens"],
+        "drops": run["truncation_strategy"]["type"] == "auto",
+    }
+
+
+def _schema(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool["type"] != "function":
+        return dict(SCHEMAS[tool["type"]])
+    function = tool["function"]
+    nothing = {"type": "object", "properties": {}}
+    return {
+        "name": function["name"],
+        "description": function.get("description") or "",
+        "parameters": function.get("parameters") or nothing,
+    }
+
+
+def _refused(run: Object, calls: Any) -> dict[str, str]:
+    """Outputs of calls of functions that there are not."""
+    functions = {tool["function"]["name"] for tool in run["tools"] if tool["type"] == "function"}
+    return {
+        call["id"]: f"there is no function {call['name']!r}"
+        for call in calls
+        if call["name"] not in functions and call["name"] not in SCHEMAS
+    }

@@ -1,0 +1,237 @@
+"""Runs: an assistant at a thread.
+
+    Runs.create → _begin → Threads.occupy → Worker.submit → RunWork.do, in whatever process
+
+Source: OpenAI API reference, "Runs"; OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from genai_feature_assistants.service.assistants import Assistants
+from genai_feature_assistants.service.fields import metadata_in
+from genai_feature_assistants.service.messages import Messages, Said, attached_to
+from genai_feature_assistants.service.run_request import read_run, resources_of
+from genai_feature_assistants.service.run_states import RunStates
+from genai_feature_assistants.service.run_tools import SEARCH, RunTools
+from genai_feature_assistants.service.run_work import job_of
+from genai_feature_assistants.service.shelf import Object, shown
+from genai_feature_assistants.service.steps import wants_content
+from genai_feature_assistants.service.streams import DONE, Streams, event_of, events_reply
+from genai_feature_assistants.service.threads import Threads
+from genai_feature_assistants.service.worker import Worker
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
+from genai_host.errors import InvalidData, NoRoute
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_MOST_OUTPUT = 1_000_000  # characters
+_ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
+
+
+class Runs:
+    """Of all users of one host."""
+
+    def __init__(
+        self,
+        host: Host,
+        assistants: Assistants,
+        threads: Threads,
+        messages: Messages,
+        states: RunStates,
+        tools: RunTools,
+        worker: Worker,
+        streams: Streams,
+    ) -> None:
+        self._host = host
+        self._assistants = assistants
+        self._threads = threads
+        self._messages = messages
+        self._states = states
+        self._tools = tools
+        self._worker = worker
+        self._streams = streams
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        given, user = body_of(request), request.user
+        thread = self._threads.get(user, request.parameters["thread"])
+        given.refuse("thread", "tool_resources")
+        streams = given.flag("stream")
+        said = self._messages.read(user, given.objects("additional_messages"))
+        run = self._begin(request, given, thread, said)
+        return self._reply(user, run, streams=streams, first=())
+
+    def create_with_thread(self, request: RouteRequest) -> RouteReply:
+        given, user = body_of(request), request.user
+        given.refuse("additional_messages", "additional_instructions")
+        streams = given.flag("stream")
+        thread = self._threads.make(user, given.object("thread") or Given({}, "$.thread"))
+        try:
+            run = self._begin(request, given, thread)
+        except Exception:  # a run that cannot be leaves no thread behind
+            self._threads.remove(user, thread["id"])
+            raise
+        first = [("thread.created", shown(thread))]
+        return self._reply(user, run, streams=streams, first=first)
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(shown(self._get(request)))
+
+    def page(self, request: RouteRequest) -> RouteReply:
+        user, thread = request.user, request.parameters["thread"]
+        self._threads.get(user, thread)
+
+        def show(run: Object) -> Object:
+            return shown(self._states.settled(user, run))
+
+        return json_reply(self._states.shelf(user, thread).page(request.query, show))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        run = self._get(request)
+        fields = {"metadata": metadata_in(given)} if "metadata" in given.value else {}
+        given.raw("metadata")
+        given.nothing_else()
+        shelf = self._states.shelf(request.user, run["thread_id"])
+        return json_reply(shown(shelf.update(run["id"], **fields)))
+
+    def cancel(self, request: RouteRequest) -> RouteReply:
+        user, run = request.user, self._get(request)
+        if run["status"] == "requires_action":  # nobody is at work
+            run = self._states.end(user, run, "cancelled")
+            self._worker.end(job_of(user, run).id)  # unless its client was quicker
+            return json_reply(shown(run))
+        run, is_so = self._states.move(user, run, "cancelling")
+        if not is_so and run["status"] != "cancelling":
+            raise InvalidData(f"Cannot cancel run with status '{run['status']}'.")
+        if is_so:
+            self._streams.tell(run["id"], "thread.run.cancelling", shown(run))
+        self._worker.end(job_of(user, run).id)
+        return json_reply(shown(run))
+
+    def submit(self, request: RouteRequest) -> RouteReply:
+        """The outputs of the functions that its client was to call."""
+        given, user, run = body_of(request), request.user, self._get(request)
+        outputs = _outputs_in(given)
+        streams = given.flag("stream")
+        given.nothing_else()
+        if run["status"] != "requires_action":
+            raise InvalidData(
+                f"Runs in status '{run['status']}' do not accept tool outputs.",
+                path="$.tool_outputs",
+            )
+        calls = run["required_action"]["submit_tool_outputs"]["tool_calls"]
+        _must_be_these({call["id"] for call in calls}, outputs)
+        submitted = {**run["_submitted"], **outputs}
+        run, is_so = self._states.move(
+            user, run, "queued", _submitted=submitted, _part=run["_part"] + 1
+        )
+        if not is_so:
+            raise InvalidData(f"Runs in status '{run['status']}' do not accept tool outputs.")
+        return self._reply(user, run, streams=streams, first=())
+
+    def _begin(
+        self, request: RouteRequest, given: Given, thread: Object, said: Sequence[Said] = ()
+    ) -> Object:
+        """The run that a request describes, at its thread, which is its own from now on.
+        Raises `InvalidData`, `Missing`.
+
+        said   what is added to the thread before
+        """
+        user = request.user
+        assistant = self._assistant(user, given)
+        now = int(self._host.clock.now().timestamp())
+        run = read_run(given, assistant, now, content=wants_content(request))
+        run["thread_id"] = thread["id"]
+        if "tool_resources" in given:
+            assistant = {**assistant, "tool_resources": self._threads.resources_in(user, given)}
+        self._must_run(run["model"])
+        searched = resources_of(assistant, thread)["stores"] or attached_to(said, SEARCH)
+        self._tools.must_have(run["tools"], searched)
+        shelf = self._states.shelf(user, thread["id"])
+        shelf.add(run)
+        try:
+            self._threads.occupy(user, thread["id"], run["id"])
+        except Exception:
+            shelf.delete(run["id"])
+            raise
+        self._threads.say(user, thread["id"], said)
+        thread = self._threads.get(user, thread["id"])
+        return shelf.update(run["id"], _resources=resources_of(assistant, thread))
+
+    def _assistant(self, user: str, given: Given) -> Object:
+        id = given.text("assistant_id")
+        if not id:
+            raise InvalidData("assistant_id is missing", path="$.assistant_id")
+        return self._assistants.get(user, id)
+
+    def _must_run(self, model: str) -> None:
+        try:
+            candidates = self._host.explain(model)
+        except NoRoute as error:
+            raise InvalidData(error.message, path="$.model", hint=error.hint) from error
+        if not any(candidate.runs for candidate in candidates):
+            raise InvalidData(f"nothing can run {model!r} now", path="$.model")
+
+    def _reply(
+        self, user: str, run: Object, *, streams: bool | None, first: Sequence[tuple[str, Object]]
+    ) -> RouteReply:
+        """Have it done; the reply is the run as it is now, or what happens in it."""
+        if streams:
+            return events_reply(self._events(user, run, first))
+        self._worker.submit(job_of(user, run))
+        return json_reply(shown(run))
+
+    def _events(
+        self, user: str, run: Object, first: Sequence[tuple[str, Object]]
+    ) -> Generator[bytes, None, None]:
+        with self._streams.listen(run["id"]) as heard:
+            self._worker.submit(job_of(user, run), here=True)
+            yield b""
+            for name, value in first:
+                yield event_of(name, value)
+            if not run["_part"]:
+                yield event_of("thread.run.created", shown(run))
+            yield event_of("thread.run.queued", shown(run))
+            status = ""
+            for name, value in heard:
+                status = value.get("status", "") if name.startswith("thread.run.") else status
+                yield event_of(name, value)
+            now = self._states.get(user, run["thread_id"], run["id"])
+            if now["status"] not in _ENDS:  # this process ends, and another goes on with it
+                error = {"message": "the server ends; the run goes on", "code": "server_error"}
+                yield event_of("error", {**error, "param": None, "type": "server_error"})
+            yield DONE
+
+    def _get(self, request: RouteRequest) -> Object:
+        names = request.parameters
+        self._threads.get(request.user, names["thread"])
+        return self._states.get(request.user, names["thread"], names["run"])
+
+
+def _outputs_in(given: Given) -> dict[str, str]:
+    outputs: dict[str, str] = {}
+    for each in given.objects("tool_outputs"):
+        output = each.text("output")
+        if len(output) > _MOST_OUTPUT:
+            raise InvalidData(
+                f"an output has at most {_MOST_OUTPUT} characters", path=each.at("output")
+            )
+        outputs[each.text("tool_call_id")] = output
+        each.nothing_else()
+    return outputs
+
+
+def _must_be_these(ids: set[str], outputs: Mapping[str, str]) -> None:
+    missing, unknown = sorted(ids - outputs.keys()), sorted(outputs.keys() - ids)
+    if missing:
+        raise InvalidData(
+            f"Expected tool outputs for call_ids {missing}, got {sorted(outputs)}",
+            path="$.tool_outputs",
+        )
+    if unknown:
+        raise InvalidData(f"there are no calls {unknown}", path="$.tool_outputs")

@@ -1,0 +1,67 @@
+"""The Assistants API of one host: all that answers under `/v1/assistants`, `/v1/threads`,
+`/v1/files` and `/v1/vector_stores`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genai_feature_assistants.service import indexing, run_work
+from genai_feature_assistants.service.assistants import Assistants
+from genai_feature_assistants.service.files import Files
+from genai_feature_assistants.service.indexing import Indexing
+from genai_feature_assistants.service.messages import Messages
+from genai_feature_assistants.service.resources import Resources
+from genai_feature_assistants.service.run_states import RunStates
+from genai_feature_assistants.service.run_tools import RunTools
+from genai_feature_assistants.service.run_work import RunWork
+from genai_feature_assistants.service.runs import Runs
+from genai_feature_assistants.service.steps import Steps
+from genai_feature_assistants.service.store_files import StoreFiles
+from genai_feature_assistants.service.streams import Streams
+from genai_feature_assistants.service.threads import Threads
+from genai_feature_assistants.service.vector_stores import VectorStores
+from genai_feature_assistants.service.worker import Worker
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+
+class Service:
+    """Made once for a host in a process. Its worker goes on with what was left unfinished,
+    here or in another process, until `close`.
+
+    Raises `ConfigurationError` if the host keeps nothing.
+    """
+
+    def __init__(self, host: Host) -> None:
+        host.kept()
+        self.files = Files(host)
+        self._worker = Worker(host)
+        self.store_files = StoreFiles(host, self.files, self._worker)
+        self.vector_stores = VectorStores(host, self.store_files)
+        resources = Resources(self.files, self.vector_stores)
+        self.assistants = Assistants(host, resources)
+        self.messages = Messages(host, self.files)
+        states = RunStates(host)
+        self.threads = Threads(
+            host, self.messages, resources, self.vector_stores, self.store_files, states
+        )
+        self.steps = Steps(host)
+        tools = RunTools(host, self.files, self.vector_stores, self.store_files)
+        streams = Streams()
+        self.runs = Runs(
+            host,
+            self.assistants,
+            self.threads,
+            self.messages,
+            states,
+            tools,
+            self._worker,
+            streams,
+        )
+        work = RunWork(host, states, self.steps, self.messages, tools, self.vector_stores, streams)
+        self._worker.start({indexing.KIND: Indexing(host, self.files).do, run_work.KIND: work.do})
+
+    def close(self) -> None:
+        """End what is under way, as if the process had been killed: others go on with it."""
+        self._worker.close()

@@ -1,0 +1,258 @@
+"""The files of vector stores, one by one and in batches.
+
+Source: OpenAI API reference, "Vector store files", "Vector store file batches".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_assistants.service.attributes import attributes_in
+from genai_feature_assistants.service.fields import count_in
+from genai_feature_assistants.service.files import Files
+from genai_feature_assistants.service.indexing import job_of, shelf_of
+from genai_feature_assistants.service.passages import Passages
+from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.worker import Worker
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
+from genai_host.errors import InvalidData, NotFound
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_SIZE, _OVERLAP = 800, 400  # tokens, as OpenAI has them
+_LEAST, _MOST = 100, 4096
+_MOST_IN_BATCH = 2000
+_STATES = ("in_progress", "completed", "failed", "cancelled")
+
+
+class StoreFiles:
+    """Of all users of one host."""
+
+    def __init__(self, host: Host, files: Files, worker: Worker) -> None:
+        self._host = host
+        self._files = files
+        self._worker = worker
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        store = self._store(request)
+        given = body_of(request)
+        file, chunking, attributes = _file_in(given)
+        given.nothing_else()
+        self.must_be_there(request.user, [file], "$.file_id")
+        return json_reply(shown(self.add(request.user, store, file, chunking, attributes)))
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(shown(self._shelf(request).get(request.parameters["file"])))
+
+    def page(self, request: RouteRequest) -> RouteReply:
+        return json_reply(self._shelf(request).page(request.query, where=_where(request)))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        attributes = attributes_in(given)
+        given.nothing_else()
+        changed = self._shelf(request).update(request.parameters["file"], attributes=attributes)
+        return json_reply(shown(changed))
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        shelf, id = self._shelf(request), request.parameters["file"]
+        self._forget(request.user, shelf.get(id))
+        shelf.delete(id)
+        return json_reply({"id": id, "object": "vector_store.file.deleted", "deleted": True})
+
+    def content(self, request: RouteRequest) -> RouteReply:
+        found = self._shelf(request).get(request.parameters["file"])
+        texts: Sequence[str] = ()
+        if "_blob" in found:
+            blobs = self._host.kept(request.user).blobs()
+            texts = Passages.from_bytes(b"".join(blobs.get(found["_blob"]))).texts
+        data = [{"type": "text", "text": text} for text in texts]
+        page = {"data": data, "has_more": False, "next_page": None}
+        return json_reply({"object": "vector_store.file_content.page", **page})
+
+    def create_batch(self, request: RouteRequest) -> RouteReply:
+        store = self._store(request)
+        given = body_of(request)
+        wanted = _batch_in(given)
+        self.must_be_there(request.user, [file for file, _, _ in wanted], "$.file_ids")
+        batches = self._batches(request)
+        batch = batches.add(
+            {
+                "id": new_id("vsfb"),
+                "object": "vector_store.files_batch",
+                "created_at": batches.now(),
+                "vector_store_id": store,
+            }
+        )
+        for file, chunking, attributes in wanted:
+            self.add(request.user, store, file, chunking, attributes, batch["id"])
+        return json_reply(self._batch(request, batch))
+
+    def show_batch(self, request: RouteRequest) -> RouteReply:
+        batch = self._batches(request).get(request.parameters["batch"])
+        return json_reply(self._batch(request, batch))
+
+    def cancel_batch(self, request: RouteRequest) -> RouteReply:
+        batch = self._batches(request).get(request.parameters["batch"])
+        shelf = self._shelf(request)
+        for file in list(shelf.all({"_batch": batch["id"], "status": "in_progress"})):
+            self._end(request.user, file)
+            shelf.update(file["id"], status="cancelled")
+        return json_reply(self._batch(request, batch))
+
+    def page_of_batch(self, request: RouteRequest) -> RouteReply:
+        batch = self._batches(request).get(request.parameters["batch"])
+        where = {**_where(request), "_batch": batch["id"]}
+        return json_reply(self._shelf(request).page(request.query, where=where))
+
+    def add(
+        self,
+        user: str,
+        store: str,
+        file: str,
+        chunking: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        batch: str = "",
+    ) -> Object:
+        """Have a file made searchable; one that is there already is made so anew."""
+        shelf = shelf_of(self._host, user, store)
+        before = shelf.find(file)
+        if before is not None:
+            self._forget(user, before)
+        added: dict[str, Any] = {
+            "id": file,
+            "object": "vector_store.file",
+            "created_at": shelf.now(),
+            "vector_store_id": store,
+            "usage_bytes": 0,
+            "status": "in_progress",
+            "last_error": None,
+            "chunking_strategy": chunking or _usual(),
+            "attributes": dict(attributes or {}),
+            "_batch": batch,
+        }
+        shelf.put(added)
+        self._worker.submit(job_of(user, store, file))
+        return added
+
+    def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
+        """Raises `InvalidData` for a file that is not.
+
+        path   where they stand in the request
+        """
+        self._files.must_be(user, dict.fromkeys(files, path))
+
+    def name_of(self, user: str, file: str) -> str:
+        """Of a file; empty for one that was deleted."""
+        try:
+            name: str = self._files.get(user, file)["filename"]
+        except NotFound:
+            return ""
+        return name
+
+    def forget_all(self, user: str, store: str) -> None:
+        """A vector store is deleted."""
+        shelf = shelf_of(self._host, user, store)
+        for file in shelf.all():
+            self._forget(user, file)
+        shelf.clear()
+        Shelf(self._host, user, "batch", store).clear()
+
+    def _forget(self, user: str, file: Object) -> None:
+        self._end(user, file)
+        if "_blob" in file:
+            self._host.kept(user).blobs().remove(file["_blob"])
+
+    def _end(self, user: str, file: Object) -> None:
+        if file["status"] == "in_progress":
+            job = job_of(user, file["vector_store_id"], file["id"])
+            self._worker.end(job.id)
+            self._worker.jobs.drop(job.id)
+
+    def _batch(self, request: RouteRequest, batch: Object) -> dict[str, Any]:
+        files = self._shelf(request).all({"_batch": batch["id"]})
+        states = [file["status"] for file in files]
+        counts = {state: states.count(state) for state in _STATES}
+        status = next(
+            (state for state in ("in_progress", "cancelled") if counts[state]), "completed"
+        )
+        if states and counts["failed"] == len(states):
+            status = "failed"
+        return {**shown(batch), "status": status, "file_counts": {**counts, "total": len(states)}}
+
+    def _store(self, request: RouteRequest) -> str:
+        """Raises `Missing`."""
+        id = request.parameters["store"]
+        Shelf(self._host, request.user, "vector store").get(id)
+        return id
+
+    def _shelf(self, request: RouteRequest) -> Shelf:
+        return shelf_of(self._host, request.user, self._store(request))
+
+    def _batches(self, request: RouteRequest) -> Shelf:
+        return Shelf(self._host, request.user, "batch", self._store(request))
+
+
+def chunking_in(given: Given) -> dict[str, Any] | None:
+    """How a file is to be cut; None for as usual. Raises `InvalidData`."""
+    strategy = given.object("chunking_strategy")
+    if strategy is None or strategy.choice("type", ("auto", "static")) != "static":
+        return None
+    static = strategy.object("static")
+    if static is None:
+        raise InvalidData("static has the sizes", path=strategy.at("static"))
+    size = count_in(static, "max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
+    overlap = count_in(static, "chunk_overlap_tokens", 0)
+    overlap = min(_OVERLAP, size // 2) if overlap is None else overlap
+    if overlap > size // 2:
+        raise InvalidData(
+            "chunk_overlap_tokens is at most half of max_chunk_size_tokens",
+            path=static.at("chunk_overlap_tokens"),
+        )
+    return _static(size, overlap)
+
+
+def _usual() -> dict[str, Any]:
+    return _static(_SIZE, _OVERLAP)
+
+
+def _static(size: int, overlap: int) -> dict[str, Any]:
+    return {
+        "type": "static",
+        "static": {"max_chunk_size_tokens": size, "chunk_overlap_tokens": overlap},
+    }
+
+
+_Wanted = tuple[str, "dict[str, Any] | None", "dict[str, Any]"]
+
+
+def _file_in(given: Given) -> _Wanted:
+    """The id of a file, how it is to be cut, and its attributes. Raises `InvalidData`."""
+    file = given.text("file_id")
+    if not file:
+        raise InvalidData("file_id is missing", path=given.at("file_id"))
+    return file, chunking_in(given), attributes_in(given)
+
+
+def _batch_in(given: Given) -> list[_Wanted]:
+    files = given.objects("files")
+    found = [_file_in(each) for each in files]
+    if not files:
+        chunking, attributes = chunking_in(given), attributes_in(given)
+        found = [(file, chunking, attributes) for file in given.texts("file_ids")]
+    else:
+        given.refuse("file_ids", "chunking_strategy", "attributes")
+    given.nothing_else()
+    if not 1 <= len(found) <= _MOST_IN_BATCH:
+        raise InvalidData(f"a batch has 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
+    return found
+
+
+def _where(request: RouteRequest) -> dict[str, Any]:
+    state = request.query.get("filter")
+    if state and state not in _STATES:
+        raise InvalidData(f"filter is one of {', '.join(_STATES)}", path="$.filter")
+    return {"status": state} if state else {}

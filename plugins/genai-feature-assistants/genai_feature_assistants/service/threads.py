@@ -1,0 +1,176 @@
+"""Threads: what was said to assistants, and which run is at it.
+
+Source: OpenAI API reference, "Threads"; OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
+from genai_feature_assistants.service.messages import Messages, Said
+from genai_feature_assistants.service.resources import Resources
+from genai_feature_assistants.service.run_states import RunStates
+from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.store_files import StoreFiles
+from genai_feature_assistants.service.vector_stores import VectorStores
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
+from genai_host.errors import InvalidData
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_ATTACHED_LIVE = {"anchor": "last_active_at", "days": 7}
+
+
+class Threads:
+    """Of all users of one host."""
+
+    def __init__(
+        self,
+        host: Host,
+        messages: Messages,
+        resources: Resources,
+        stores: VectorStores,
+        store_files: StoreFiles,
+        states: RunStates,
+    ) -> None:
+        self._host = host
+        self._messages = messages
+        self._resources = resources
+        self._stores = stores
+        self._store_files = store_files
+        self._states = states
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request) if request.body else Given({}, "$")
+        return json_reply(shown(self.make(request.user, given)))
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(shown(self.get(request.user, _id(request))))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        self.get(request.user, _id(request))
+        fields: dict[str, Any] = {}
+        if "metadata" in given.value:
+            fields["metadata"] = metadata_in(given)
+        if "tool_resources" in given.value:
+            fields["tool_resources"] = self._resources.read(request.user, given)
+        given.raw("metadata"), given.raw("tool_resources")
+        given.nothing_else()
+        return json_reply(shown(self.shelf(request.user).update(_id(request), **fields)))
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        id, user = _id(request), request.user
+        run = self._states.active(user, self.get(user, id))
+        if run is not None:
+            raise InvalidData(f"the run {run['id']} is active: cancel it first")
+        self.remove(user, id)
+        return json_reply({"id": id, "object": "thread.deleted", "deleted": True})
+
+    def remove(self, user: str, id: str) -> None:
+        """With all that belongs to it. Raises `Missing`."""
+        self.shelf(user).delete(id)
+        runs = self._states.shelf(user, id)
+        for each in runs.all():
+            Shelf(self._host, user, "step", each["id"]).clear()
+        runs.clear()
+        self._messages.shelf(user, id).clear()
+
+    def add_message(self, request: RouteRequest) -> RouteReply:
+        id, user = _id(request), request.user
+        thread = self.get(user, id)
+        said = self._messages.read(user, [body_of(request)])
+        run = self._states.active(user, thread)
+        if run is not None:
+            raise InvalidData(f"Can't add messages to {id} while a run {run['id']} is active.")
+        return json_reply(shown(self.say(user, id, said)[0]))
+
+    def make(self, user: str, given: Given) -> Object:
+        """A new thread, as a request describes it. Raises `InvalidData`."""
+        metadata = metadata_in(given)
+        said = self._messages.read(user, given.objects("messages"))
+        given.raw("tool_resources")
+        given.nothing_else()
+        resources = self._resources.read(user, given)
+        shelf = self.shelf(user)
+        thread = shelf.add(
+            {
+                "id": new_id("thread"),
+                "object": "thread",
+                "created_at": shelf.now(),
+                "metadata": metadata,
+                "tool_resources": resources,
+                "_run": "",
+            }
+        )
+        self.say(user, thread["id"], said)
+        return self.get(user, thread["id"])
+
+    def resources_in(self, user: str, given: Given) -> dict[str, Any]:
+        """What tools are given, as a request has it. Raises `InvalidData`."""
+        return self._resources.read(user, given)
+
+    def say(self, user: str, thread: str, said: Sequence[Said]) -> list[Object]:
+        """Add messages; what is attached to them goes to the tools."""
+        added = [self._messages.add(user, thread, each) for each in said]
+        for message in added:
+            for attached in message["attachments"]:
+                for tool in attached["tools"]:
+                    self._attach(user, thread, attached["file_id"], tool["type"])
+        return added
+
+    def get(self, user: str, id: str) -> Object:
+        """Raises `Missing`."""
+        return self.shelf(user).get(id)
+
+    def shelf(self, user: str) -> Shelf:
+        return Shelf(self._host, user, "thread")
+
+    def occupy(self, user: str, id: str, run: str) -> None:
+        """A run is to be at it from now on. Raises `InvalidData` if another is."""
+
+        def make(thread: Object) -> tuple[Object, None]:
+            other = self._states.active(user, thread)
+            if other is not None:
+                raise InvalidData(f"Thread {id} already has an active run {other['id']}.")
+            return {**thread, "_run": run}, None
+
+        self.shelf(user).change(id, make)
+
+    def _attach(self, user: str, thread: str, file: str, tool: str) -> None:
+        if tool == "file_search":
+            self._store_files.add(user, self._store_of(user, thread), file)
+            return
+
+        def make(found: Object) -> tuple[Object, None]:
+            resources = dict(found["tool_resources"])
+            ids = resources.get("code_interpreter", {"file_ids": []})["file_ids"]
+            if file not in ids:
+                ids = [*ids, file]
+            if len(ids) > MOST_CODE_FILES:
+                raise InvalidData(f"code has at most {MOST_CODE_FILES} files")
+            return {
+                **found,
+                "tool_resources": {**resources, "code_interpreter": {"file_ids": ids}},
+            }, None
+
+        self.shelf(user).change(thread, make)
+
+    def _store_of(self, user: str, id: str) -> str:
+        """The vector store of a thread, a new one where it has none."""
+        resources = self.get(user, id)["tool_resources"]
+        has = resources.get("file_search", {}).get("vector_store_ids")
+        if has:
+            return str(has[0])
+        made: str = self._stores.make(user, [], expires=_ATTACHED_LIVE)["id"]
+        search = {"file_search": {"vector_store_ids": [made]}}
+        self.shelf(user).update(id, tool_resources={**resources, **search})
+        return made
+
+
+def _id(request: RouteRequest) -> str:
+    return request.parameters["thread"]

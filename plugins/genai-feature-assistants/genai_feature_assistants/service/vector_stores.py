@@ -1,0 +1,228 @@
+"""Vector stores: files that can be searched by what they mean.
+
+Source: OpenAI API reference, "Vector stores"; OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from genai_feature_assistants.service.attributes import matches, must_be_filter
+from genai_feature_assistants.service.fields import count_in, metadata_in, ranking_in
+from genai_feature_assistants.service.indexing import shelf_of
+from genai_feature_assistants.service.passages import Held, Hit, nearest, unit_rows
+from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
+from genai_feature_assistants.service.store_files import StoreFiles, chunking_in
+from genai_host.api import Limits, RouteReply, RouteRequest, json_reply
+from genai_host.api.given import Given, body_of
+from genai_host.errors import InvalidData
+
+if TYPE_CHECKING:
+    from genai_host.host import Host
+
+_DAY = 24 * 3600
+_MOST_FILES = 500
+_STATES = ("in_progress", "completed", "failed", "cancelled")
+
+
+class VectorStores:
+    """Of all users of one host."""
+
+    def __init__(self, host: Host, store_files: StoreFiles) -> None:
+        self._host = host
+        self._store_files = store_files
+        self._held = Held()
+
+    def create(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request) if request.body else Given({}, "$")
+        name = given.text("name")
+        metadata = metadata_in(given)
+        expires = _expires_in(given)
+        chunking = chunking_in(given)
+        files = given.texts("file_ids")
+        if len(files) > _MOST_FILES:
+            raise InvalidData(f"at most {_MOST_FILES} files", path="$.file_ids")
+        given.raw("description")
+        given.nothing_else()
+        made = self.make(request.user, files, name, metadata, expires, chunking)
+        return json_reply(self._shown(request.user, made))
+
+    def show(self, request: RouteRequest) -> RouteReply:
+        return json_reply(self._shown(request.user, self.get(request.user, _id(request))))
+
+    def page(self, request: RouteRequest) -> RouteReply:
+        def show(found: Object) -> Object:
+            return self._shown(request.user, found)
+
+        return json_reply(self._shelf(request.user).page(request.query, show))
+
+    def update(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        fields: dict[str, Any] = {}
+        if "name" in given:
+            fields["name"] = given.text("name")
+        if "metadata" in given:
+            fields["metadata"] = metadata_in(given)
+        if "expires_after" in given.value:
+            fields["expires_after"] = _expires_in(given)
+        given.raw("name"), given.raw("metadata"), given.raw("expires_after")
+        given.nothing_else()
+        self._shelf(request.user).update(_id(request), **fields)
+        return self.show(request)
+
+    def delete(self, request: RouteRequest) -> RouteReply:
+        id = _id(request)
+        self._shelf(request.user).delete(id)
+        self._store_files.forget_all(request.user, id)
+        return json_reply({"id": id, "object": "vector_store.deleted", "deleted": True})
+
+    def search(self, request: RouteRequest) -> RouteReply:
+        given = body_of(request)
+        queries = (
+            [given.text("query")] if isinstance(given.raw("query"), str) else given.texts("query")
+        )
+        if not any(query.strip() for query in queries):
+            raise InvalidData("there is no query", path="$.query")
+        most = count_in(given, "max_num_results", 1, 50) or 10
+        ranking = given.object("ranking_options")
+        least = ranking_in(ranking)["score_threshold"] if ranking is not None else 0.0
+        filters = given.mapping("filters")
+        if filters is not None:
+            must_be_filter(filters, "$.filters")
+        given.flag("rewrite_query")
+        given.nothing_else()
+        store = _id(request)
+        hits = self.found(
+            request.user, [store], queries, most, least, request.limits, filters=filters
+        )
+        data = [
+            {
+                "file_id": hit.key,
+                "filename": self._store_files.name_of(request.user, hit.key),
+                "score": hit.score,
+                "attributes": shelf_of(self._host, request.user, store).get(hit.key)["attributes"],
+                "content": [{"type": "text", "text": hit.text}],
+            }
+            for hit in hits
+        ]
+        page = {"search_query": list(queries), "data": data, "has_more": False, "next_page": None}
+        return json_reply({"object": "vector_store.search_results.page", **page})
+
+    def make(
+        self,
+        user: str,
+        files: Sequence[str],
+        name: str = "",
+        metadata: Mapping[str, str] | None = None,
+        expires: Mapping[str, Any] | None = None,
+        chunking: Mapping[str, Any] | None = None,
+    ) -> Object:
+        """A new one, with files that are made searchable from now on. Raises `InvalidData` for
+        a file that is not there."""
+        self._store_files.must_be_there(user, files, "$.file_ids")
+        shelf = self._shelf(user)
+        made = shelf.add(
+            {
+                "id": new_id("vs"),
+                "object": "vector_store",
+                "created_at": shelf.now(),
+                "name": name,
+                "metadata": dict(metadata or {}),
+                "expires_after": expires,
+                "last_active_at": shelf.now(),
+            }
+        )
+        for file in files:
+            self._store_files.add(user, made["id"], file, chunking)
+        return made
+
+    def get(self, user: str, id: str) -> Object:
+        """Raises `Missing`."""
+        return self._shelf(user).get(id)
+
+    def is_ready(self, user: str, id: str) -> bool:
+        """Whether all of its files have been looked at."""
+        waiting = shelf_of(self._host, user, id).all({"status": "in_progress"})
+        return next(waiting, None) is None
+
+    def found(
+        self,
+        user: str,
+        stores: Sequence[str],
+        queries: Sequence[str],
+        most: int,
+        least: float,
+        limits: Limits,
+        filters: Mapping[str, Any] | None = None,
+    ) -> list[Hit]:
+        """The passages of some stores that are most like any of the queries, best first; the
+        key of each is the id of its file. Raises `Missing`, and what embedding raises."""
+        blobs = self._host.kept(user).blobs()
+        files: list[tuple[str, Any]] = []
+        for store in stores:
+            self._must_live(user, self.get(user, store))
+            for file in shelf_of(self._host, user, store).all({"status": "completed"}):
+                if filters is None or matches(file["attributes"], filters):
+                    files.append((file["id"], self._held.get(file["_blob"], blobs)))
+            self._shelf(user).update(store, last_active_at=self._shelf(user).now())
+        asked: dict[str, Any] = {}
+
+        def question(embedder: str) -> Any:
+            if embedder not in asked:
+                given = self._host.embed(
+                    queries, model=embedder or None, purpose="query", limits=limits
+                )
+                asked[embedder] = unit_rows(given.vectors)
+            return asked[embedder]
+
+        return nearest(files, question, most, least)
+
+    def _must_live(self, user: str, store: Object) -> None:
+        if self._status(store, []) == "expired":
+            raise InvalidData(f"the vector store {store['id']} has expired")
+
+    def _shown(self, user: str, store: Object) -> dict[str, Any]:
+        files = list(shelf_of(self._host, user, store["id"]).all())
+        states = [file["status"] for file in files]
+        counts = {state: states.count(state) for state in _STATES}
+        expires = store["expires_after"]
+        told = shown(store)
+        if not expires:  # it is no object then, and nothing else
+            del told["expires_after"]
+        return {
+            **told,
+            "usage_bytes": sum(file["usage_bytes"] for file in files),
+            "file_counts": {**counts, "total": len(files)},
+            "status": self._status(store, states),
+            "expires_at": _end_of(store) if expires else None,
+        }
+
+    def _status(self, store: Object, states: Sequence[str]) -> str:
+        end = _end_of(store)
+        if end is not None and end < int(self._host.clock.now().timestamp()):
+            return "expired"
+        return "in_progress" if "in_progress" in states else "completed"
+
+    def _shelf(self, user: str) -> Shelf:
+        return Shelf(self._host, user, "vector store")
+
+
+def _end_of(store: Object) -> int | None:
+    expires = store["expires_after"]
+    return store["last_active_at"] + expires["days"] * _DAY if expires else None
+
+
+def _expires_in(given: Given) -> dict[str, Any] | None:
+    after = given.object("expires_after")
+    if after is None:
+        return None
+    anchor = after.choice("anchor", ("last_active_at",), "last_active_at")
+    days = count_in(after, "days", 1, 365)
+    if days is None:
+        raise InvalidData("days is a number", path=after.at("days"))
+    return {"anchor": anchor, "days": days}
+
+
+def _id(request: RouteRequest) -> str:
+    return request.parameters["store"]

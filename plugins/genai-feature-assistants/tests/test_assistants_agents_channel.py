@@ -1,0 +1,237 @@
+"""Agents from their beginning to their end, and the channels that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from assistants_agents import agent_of, configured
+from assistants_service import AssistantsService, Calls, Says
+from genai_feature_assistants.agents import (
+    AgentDeleted,
+    AgentDelta,
+    AgentMessage,
+    Code,
+    FileImage,
+    OpenAIAssistantAgent,
+    OpenAIAssistantChannel,
+    OpenAIAssistantDefinition,
+    OpenAIAssistantInvocationOptions,
+    OpenAIThreadCreationOptions,
+    channel_hash,
+)
+
+from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
+from genai_host.errors import InvalidData, RequestRefused, UnsupportedPart
+
+KEYS = ["OpenAIAssistantAgent", "asst_1", "n", "http://127.0.0.1:1/v1/"]
+
+
+def roll() -> str:
+    """Roll a die."""
+    return "6"
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+class TestItem8:
+    def test_item_8_what_is_deleted_does_nothing(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            states = [agent.is_deleted, agent.delete(), agent.is_deleted]
+            assert states == [False, True, True]
+            before = len(service.requests)
+            for act in (
+                lambda: agent.invoke(thread),
+                lambda: agent.invoke_stream(thread),
+                lambda: agent.add_chat_message(thread, "hi"),
+                lambda: agent.create_channel(thread),
+            ):
+                with pytest.raises(AgentDeleted) as caught:
+                    act()
+                assert caught.value.assistant_id == agent.id
+            assert agent.delete() is True
+            assert len(service.requests) == before
+
+    def test_item_8_who_was_deleted_by_others(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            del service.assistants[agent.id]
+            assert agent.delete() is True
+            with pytest.raises(RequestRefused):
+                OpenAIAssistantAgent.retrieve(configured(service), agent.id)
+
+    def test_item_8_a_delete_that_fails_is_none(self, service: AssistantsService) -> None:
+        from genai_host.errors import Unavailable
+        from genai_host.testing.fake_service import reply
+
+        service.fail("DELETE", "/assistants", reply(status=500))
+        with agent_of(service) as agent:
+            with pytest.raises(Unavailable):
+                agent.delete()
+            assert not agent.is_deleted
+            assert agent.delete()
+
+    def test_item_8_a_deleted_thread(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            assert agent.delete_thread(thread) is True
+            for act in (
+                lambda: agent.add_chat_message(thread, "hi"),
+                lambda: list(agent.invoke(thread)),
+                lambda: list(agent.invoke_stream(thread)),
+                lambda: list(agent.get_thread_messages(thread)),
+                lambda: agent.delete_thread(thread),
+            ):
+                with pytest.raises(RequestRefused) as caught:
+                    act()
+                assert caught.value.status == 404
+
+
+class TestItem9:
+    @pytest.mark.parametrize("role", ["system", "tool"])
+    def test_item_9_other_roles(self, service: AssistantsService, role: Any) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            before = len(service.requests)
+            with pytest.raises(InvalidData, match=role):
+                agent.add_chat_message(thread, Message(role, "hi"))
+            options = OpenAIAssistantInvocationOptions(additional_messages=[Message(role, "hi")])
+            with pytest.raises(InvalidData, match=role):
+                agent.invoke(thread, options)
+            with pytest.raises(InvalidData, match=role):
+                agent.create_thread(OpenAIThreadCreationOptions(messages=[Message(role, "hi")]))
+            assert len(service.requests) == before
+
+    def test_item_9_what_threads_can_have(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread(
+                OpenAIThreadCreationOptions(messages=[Message("user", "1")])
+            )
+            agent.add_chat_message(thread, "2")
+            parts = [Text("look"), Image(url="https://x/y.png"), FileImage("file_1"), Code("3")]
+            added = agent.add_chat_message(thread, Message("assistant", parts))
+            assert added.content == (*parts[:3], Text("3"))
+            said = list(agent.get_thread_messages(thread))
+        assert [each.role for each in said] == ["user", "user", "assistant"]
+        assert [each.text for each in said] == ["1", "2", "look3"]
+
+    @pytest.mark.parametrize("part", [Image(data=b"x"), File(data=b"x"), ToolCall("c", "f")])
+    def test_item_9_what_threads_cannot_have(self, service: AssistantsService, part: Any) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            with pytest.raises(UnsupportedPart):
+                agent.add_chat_message(thread, Message("user", ["look", part]))
+
+    @pytest.mark.parametrize("content", ["", [Reasoning("hm")]])
+    def test_item_9_nothing_is_no_message(self, service: AssistantsService, content: Any) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            with pytest.raises(InvalidData):
+                agent.add_chat_message(thread, Message("user", content))
+
+
+class TestItem10:
+    def test_item_10_the_hash_of_keys(self) -> None:
+        assert channel_hash(KEYS) == "t/u8BiWgWDECEmveKzEYeJmD/Uf/HQ52v+Mu5zg/i1g="
+
+    def test_item_10_the_keys_of_an_agent(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            assert list(agent.get_channel_keys()) == [
+                "OpenAIAssistantAgent", agent.id, "n", service.url,
+            ]  # fmt: skip
+
+    def test_item_10_an_agent_without_a_name(self, service: AssistantsService) -> None:
+        with agent_of(service, OpenAIAssistantDefinition("m")) as agent:
+            assert list(agent.get_channel_keys())[2] == ""
+            assert agent.name is None
+
+
+class TestChannel:
+    def test_two_agents_on_one_channel(self, service: AssistantsService) -> None:
+        service.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
+        with (
+            agent_of(service, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
+            agent_of(service, OpenAIAssistantDefinition("m", name="bob")) as bob,
+        ):
+            channel = ann.create_channel()
+            assert isinstance(channel, OpenAIAssistantChannel)
+            channel.receive([Message("user", "roll")])
+            first = list(channel.invoke(ann))
+            assert [visible for visible, _ in first] == [False, False, True]
+            second = list(channel.invoke(bob))
+            assert [(each.name, each.text) for _, each in second] == [("bob", "well rolled")]
+            history = list(channel.history())
+        assert [(each.name, each.text) for each in history] == [
+            ("", "roll"), ("ann", "a six"), ("bob", "well rolled"),
+        ]  # fmt: skip
+
+    def test_history_is_handed_from_one_to_the_other(self, service: AssistantsService) -> None:
+        service.turns += [[Calls(("c1", "roll", "{}")), Says("a six")], [Says("well rolled")]]
+        with (
+            agent_of(service, OpenAIAssistantDefinition("m", name="ann"), [roll]) as ann,
+            agent_of(service, OpenAIAssistantDefinition("m", name="bob")) as bob,
+        ):
+            anns, bobs = ann.create_channel(), bob.create_channel()
+            assert anns.thread_id != bobs.thread_id
+            said = [each for _, each in anns.invoke(ann)]
+            bobs.receive(said)
+            list(bobs.invoke(bob))
+            assert [(each.role, each.text) for each in bobs.history()] == [
+                ("assistant", "a six"), ("assistant", "well rolled"),
+            ]  # fmt: skip
+            assert [each.text for each in anns.history()] == ["a six"]
+
+    def test_what_agents_do_among_themselves_is_not_received(
+        self, service: AssistantsService
+    ) -> None:
+        with agent_of(service) as agent:
+            channel = agent.create_channel(agent.create_thread())
+            channel.receive(
+                [
+                    Message("assistant", ["hm", ToolCall("c", "f"), Reasoning("why")]),
+                    Message("assistant", [ToolCall("c", "f")]),
+                    Message("tool", [ToolResult("c", "f", "x")]),
+                    AgentMessage("assistant", "psst", visible=False),
+                    Message("user", "so?"),
+                ]
+            )
+            assert [each.text for each in channel.history()] == ["hm", "so?"]
+
+    def test_another_role_is_refused_before_anything_is_added(
+        self, service: AssistantsService
+    ) -> None:
+        with agent_of(service) as agent:
+            channel = agent.create_channel()
+            with pytest.raises(InvalidData):
+                channel.receive([Message("user", "1"), Message("system", "2")])
+            assert list(channel.history()) == []
+
+    def test_who_was_deleted_is_named_by_its_id(self, service: AssistantsService) -> None:
+        service.turns.append([Says("so")])
+        with agent_of(service) as agent:
+            channel = agent.create_channel()
+            list(channel.invoke(agent))
+            assert [each.name for each in channel.history()] == ["n"]
+            agent.delete()
+            assert [each.name for each in channel.history()] == [agent.id]
+
+    def test_the_stream_of_a_channel(self, service: AssistantsService) -> None:
+        service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+        with agent_of(service, functions=[roll]) as agent:
+            told = list(agent.create_channel().invoke_stream(agent))
+        assert [visible for visible, _ in told] == [False, False, True, True]
+        assert isinstance(told[2][1], AgentDelta)
+
+    def test_a_channel_outlives_an_agent(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            channel = agent.create_channel()
+            channel.receive([Message("user", "hi")])
+            agent.delete()
+            with pytest.raises(AgentDeleted):
+                list(channel.invoke(agent))
+            assert [each.text for each in channel.history()] == ["hi"]

@@ -1,0 +1,252 @@
+"""Definitions and options: their JSON, what is kept of them, and what is too much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import cattrs
+import pytest
+from assistants_agents import DEFINITION, agent_of, configured
+from assistants_service import AssistantsService, Says
+from genai_feature_assistants.agents import (
+    BrokenDefinition,
+    OpenAIAssistantAgent,
+    OpenAIAssistantDefinition,
+    OpenAIAssistantExecutionOptions,
+    OpenAIAssistantInvocationOptions,
+    OpenAIAssistantToolCallBehavior,
+    OpenAIServiceConfiguration,
+    OpenAIThreadCreationOptions,
+    PollingOptions,
+    from_json,
+    to_json,
+)
+
+from genai_host.api import Message
+from genai_host.errors import InvalidData
+
+BEHAVIOR = OpenAIAssistantToolCallBehavior(True, "roll", False)
+EXECUTION = OpenAIAssistantExecutionOptions(
+    max_completion_tokens=0,
+    max_prompt_tokens=400,
+    parallel_tool_calls_enabled=False,
+    truncation_message_count=7,
+    tool_call_behavior=BEHAVIOR,
+    additional_instructions="And polite: é.",
+)
+WHOLE = OpenAIAssistantDefinition(
+    "m",
+    id="asst_9",
+    name="n",
+    description="d",
+    instructions="i",
+    code_interpreter_file_ids=("file_1", "file_2"),
+    enable_code_interpreter=True,
+    enable_file_search=True,
+    enable_json_response=True,
+    metadata={"a": "b"},
+    temperature=0.0,
+    top_p=0.5,
+    vector_store_id="vs_1",
+    execution_options=EXECUTION,
+)
+INVOCATION = OpenAIAssistantInvocationOptions(
+    model_name="other",
+    enable_code_interpreter=False,
+    enable_file_search=True,
+    enable_json_response=False,
+    max_completion_tokens=5,
+    temperature=0,
+    metadata={"k": "v"},
+    tool_call_behavior=BEHAVIOR,
+    additional_messages=[Message("user", "hi")],
+)
+THREAD = OpenAIThreadCreationOptions(["file_1"], [Message("assistant", "hm")], "vs_2", {"a": "b"})
+ALL = [
+    WHOLE, EXECUTION, BEHAVIOR, INVOCATION, THREAD, PollingOptions(interval=1.5, tries=2),
+    OpenAIServiceConfiguration(endpoint="http://127.0.0.1:1/v1/", service_type="host"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+@pytest.mark.parametrize("value", ALL, ids=lambda value: type(value).__name__)
+class TestItem1:
+    def test_item_1_there_and_back(self, value: Any) -> None:
+        data = json.loads(json.dumps(to_json(value)))
+        assert from_json(data, type(value)) == value
+
+    def test_item_1_an_unknown_key(self, value: Any) -> None:
+        with pytest.raises(InvalidData, match="colour"):
+            from_json({**to_json(value), "colour": "red"}, type(value))
+
+    def test_item_1_frozen(self, value: Any) -> None:
+        with pytest.raises(attrs.exceptions.FrozenInstanceError):
+            value.colour = "red"
+
+
+PLAIN = [
+    WHOLE, EXECUTION, BEHAVIOR, PollingOptions(), ALL[-1],
+    attrs.evolve(INVOCATION, additional_messages=()), attrs.evolve(THREAD, messages=()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+def test_item_1_with_a_converter_of_ones_own(value: Any) -> None:
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    data = converter.unstructure(value)
+    assert converter.structure(data, type(value)) == value
+    with pytest.raises(cattrs.errors.ClassValidationError):
+        converter.structure({**data, "colour": "red"}, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("model_id", ""), ("model_id", None), ("name", 1), ("enable_file_search", 1),
+        ("metadata", {"a": 1}), ("temperature", float("nan")), ("top_p", "1"),
+        ("code_interpreter_file_ids", "file_1"), ("code_interpreter_file_ids", [1]),
+    ],
+)  # fmt: skip
+def test_item_1_what_no_field_can_be(name: str, wrong: Any) -> None:
+    with pytest.raises((TypeError, InvalidData)):
+        OpenAIAssistantDefinition(**{"model_id": "m", name: wrong})
+    with pytest.raises(InvalidData):
+        from_json({"model_id": "m", name: wrong}, OpenAIAssistantDefinition)
+
+
+def test_item_2_execution_options_are_kept_with_the_assistant(service: AssistantsService) -> None:
+    options = OpenAIAssistantExecutionOptions(
+        max_prompt_tokens=0, parallel_tool_calls_enabled=False
+    )
+    with agent_of(service, attrs.evolve(DEFINITION, execution_options=options)) as made:
+        (body,) = service.bodies("POST", "/assistants")
+        kept = json.loads(body["metadata"]["__run_options"])
+        assert kept == {"max_prompt_tokens": 0, "parallel_tool_calls_enabled": False}
+        assert made.definition.execution_options == options
+        assert made.definition.metadata == {}
+        with OpenAIAssistantAgent.retrieve(configured(service), made.id) as found:
+            assert found.definition == made.definition
+        assert OpenAIAssistantAgent.list_definitions(configured(service)) == [made.definition]
+
+
+def test_item_2_all_fields_come_back(service: AssistantsService) -> None:
+    with agent_of(service, WHOLE) as made:
+        assert attrs.evolve(made.definition, id="asst_9") == WHOLE
+        assert made.id != "asst_9"
+
+
+def test_item_2_without_options_nothing_is_kept(service: AssistantsService) -> None:
+    with agent_of(service) as made:
+        assert service.bodies("POST", "/assistants")[0]["metadata"] == {}
+        assert made.definition.execution_options is None
+
+
+@pytest.mark.parametrize(
+    "kept", ["{", "[]", '{"colour":"red"}', '{"max_prompt_tokens":"many"}', 7, "NaN"]
+)
+def test_item_2_broken_options_name_the_assistant(service: AssistantsService, kept: Any) -> None:
+    with agent_of(service) as made:
+        service.assistants[made.id]["metadata"] = {"__run_options": kept}
+        with pytest.raises(BrokenDefinition, match=made.id) as caught:
+            OpenAIAssistantAgent.retrieve(configured(service), made.id)
+        assert caught.value.assistant_id == made.id
+        with pytest.raises(BrokenDefinition):
+            OpenAIAssistantAgent.list_definitions(configured(service))
+
+
+def test_item_2_all_pages_are_listed(service: AssistantsService) -> None:
+    for number in range(5):
+        agent_of(service, OpenAIAssistantDefinition(f"m{number}")).close()
+    listed = OpenAIAssistantAgent.list_definitions(configured(service))
+    assert [each.model_id for each in listed] == ["m4", "m3", "m2", "m1", "m0"]
+
+
+PAIRS = {f"k{number}": "v" for number in range(16)}
+TOO_MUCH: list[dict[str, Any]] = [
+    {"metadata": {**PAIRS, "one": "more"}},
+    {"metadata": PAIRS, "execution_options": OpenAIAssistantExecutionOptions()},
+    {"metadata": {"k" * 65: "v"}},
+    {"metadata": {"k": "v" * 513}},
+    {"execution_options": OpenAIAssistantExecutionOptions(additional_instructions="x" * 513)},
+    {"code_interpreter_file_ids": [f"file_{number}" for number in range(21)]},
+]
+
+
+@pytest.mark.parametrize("fields", TOO_MUCH, ids=range(len(TOO_MUCH)))
+def test_item_3_too_much_in_a_definition(
+    service: AssistantsService, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidData):
+        agent_of(service, attrs.evolve(DEFINITION, **fields))
+    assert not service.requests
+
+
+def test_item_3_as_much_as_there_may_be(service: AssistantsService) -> None:
+    metadata = {"k" * 64: "v" * 512, **dict(list(PAIRS.items())[1:])}
+    files = [f"file_{number}" for number in range(20)]
+    definition = attrs.evolve(DEFINITION, metadata=metadata, code_interpreter_file_ids=files)
+    with agent_of(service, definition) as made:
+        assert made.definition.metadata == metadata
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 5])
+def test_item_3_too_much_in_a_thread(service: AssistantsService, number: int) -> None:
+    with agent_of(service) as agent:
+        before = len(service.requests)
+        with pytest.raises(InvalidData):
+            agent.create_thread(OpenAIThreadCreationOptions(**TOO_MUCH[number]))
+        assert len(service.requests) == before
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+def test_item_3_too_much_in_a_run(service: AssistantsService, number: int) -> None:
+    with agent_of(service) as agent:
+        before = len(service.requests)
+        with pytest.raises(InvalidData):
+            agent.invoke("thread_1", OpenAIAssistantInvocationOptions(**TOO_MUCH[number]))
+        assert len(service.requests) == before
+
+
+def test_item_5_what_definitions_switch_on(service: AssistantsService) -> None:
+    definition = OpenAIAssistantDefinition(
+        "m", vector_store_id="vs_1", code_interpreter_file_ids=["file_1"], enable_json_response=True
+    )
+    with agent_of(service, definition) as made:
+        (body,) = service.bodies("POST", "/assistants")
+        assert body["tools"] == [{"type": "code_interpreter"}, {"type": "file_search"}]
+        assert body["tool_resources"] == {
+            "code_interpreter": {"file_ids": ["file_1"]},
+            "file_search": {"vector_store_ids": ["vs_1"]},
+        }
+        assert body["response_format"] == {"type": "json_object"}
+        assert made.definition.enable_code_interpreter
+        assert made.definition.enable_file_search
+
+
+def test_item_5_what_is_not_said_is_not_sent(service: AssistantsService) -> None:
+    with agent_of(service, OpenAIAssistantDefinition("m")):
+        assert service.bodies("POST", "/assistants") == [
+            {"model": "m", "tools": [], "metadata": {}}
+        ]
+
+
+def test_item_5_truncation_and_json_of_a_run(service: AssistantsService) -> None:
+    options = OpenAIAssistantExecutionOptions(
+        truncation_message_count=7, tool_call_behavior=BEHAVIOR
+    )
+    service.turns.append([Says("{}")])
+    with agent_of(service, attrs.evolve(DEFINITION, execution_options=options)) as agent:
+        wanted = OpenAIAssistantInvocationOptions(enable_json_response=True)
+        list(agent.invoke(agent.create_thread(), wanted))
+    (body,) = service.bodies("POST", "/runs")
+    assert body["truncation_strategy"] == {"type": "last_messages", "last_messages": 7}
+    assert body["response_format"] == {"type": "json_object"}
+    assert "tool_choice" not in body

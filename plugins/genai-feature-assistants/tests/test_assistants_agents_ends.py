@@ -1,0 +1,173 @@
+"""Runs that come to a bad end, and functions that do."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from assistants_agents import RushingClock, agent_of, invoked, roll
+from assistants_service import AssistantsService, Calls, Ends, Says, Waits
+from genai_feature_assistants.agents import (
+    PollingOptions,
+    RunCancelled,
+    RunError,
+    RunExpired,
+    RunFailed,
+    RunIncomplete,
+    RunStuck,
+    RunTimedOut,
+)
+
+from genai_host.api import tool
+from genai_host.errors import MalformedReply
+from genai_host.testing.fake_service import json_reply, reply
+
+ENDS = [
+    ("failed", RunFailed, {"last_error": {"code": "server_error", "message": "broke"}}),
+    ("cancelled", RunCancelled, {}),
+    ("expired", RunExpired, {}),
+    ("incomplete", RunIncomplete, {"incomplete_details": {"reason": "max_prompt_tokens"}}),
+    ("mysterious", RunStuck, {}),
+]
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+class TestItem7:
+    @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+    @pytest.mark.parametrize(("status", "kind", "more"), ENDS)
+    def test_item_7_a_bad_end(
+        self, service: AssistantsService, status: str, kind: Any, more: Any, streamed: bool
+    ) -> None:
+        service.turns.append([Ends(status, more)])
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            with pytest.raises(kind) as caught:
+                list((agent.invoke_stream if streamed else agent.invoke)(thread))
+        error = caught.value
+        assert isinstance(error, RunError)
+        (run,) = service.runs
+        assert (error.run_id, error.thread_id, error.assistant_id) == (run, thread, agent.id)
+        assert error.run_status == status
+        assert error.last_error == more.get("last_error")
+        assert error.incomplete_reason == more.get("incomplete_details", {}).get("reason", "")
+        assert run in error.message
+
+    def test_item_7_a_run_that_takes_too_long(self, service: AssistantsService) -> None:
+        service.turns.append([Waits()])
+        clock = RushingClock()
+        with agent_of(service, clock=clock) as agent, pytest.raises(RunTimedOut) as caught:
+            invoked(agent)
+        assert clock.monotonic() == pytest.approx(60)
+        (run,) = service.runs.values()
+        assert caught.value.run_id == run["id"]
+        assert run["status"] == "cancelled"
+
+    def test_item_7_cancelling_may_fail(self, service: AssistantsService) -> None:
+        service.turns.append([Waits("cancelling")])
+        service.fail("POST", "/cancel", reply(status=500))
+        polling = PollingOptions(timeout=3)
+        with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
+            invoked(agent)
+        assert caught.value.run_status == "cancelling"
+
+    @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+    @pytest.mark.parametrize(
+        "action", [None, {"submit_tool_outputs": {"tool_calls": []}}, {"type": "new"}]
+    )
+    def test_item_7_an_action_without_calls(
+        self, service: AssistantsService, action: Any, streamed: bool
+    ) -> None:
+        service.turns.append([Ends("requires_action", {"required_action": action})])
+        with agent_of(service) as agent:
+            told = (agent.invoke_stream if streamed else agent.invoke)(agent.create_thread())
+            with pytest.raises(RunStuck, match="names no calls") as caught:
+                list(told)
+        assert caught.value.run_status == "requires_action"
+        (run,) = service.runs.values()
+        assert run["status"] == "cancelled"
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "told"),
+        [
+            ("dance", "{}", "there is no function 'dance'"),
+            ("roll", "{", "no JSON object"),
+            ("roll", "[]", "no JSON object"),
+            ("roll", '{"sides":"six"}', "six"),
+            ("roll", '{"colour":1}', "colour"),
+            ("breaks", "{}", "ZeroDivisionError: division by zero"),
+            ("leaves", "{}", "SystemExit: 3"),
+            ("asks", "{}", "nobody approved"),
+        ],
+    )
+    def test_item_7_what_goes_wrong_with_a_function_is_told(
+        self, service: AssistantsService, name: str, arguments: str, told: str
+    ) -> None:
+        @tool
+        def breaks() -> str:
+            """Break."""
+            return str(1 / 0)
+
+        @tool
+        def leaves() -> str:
+            """Leave."""
+            raise SystemExit(3)
+
+        @tool(approval="ask")
+        def asks() -> str:
+            """Do what needs a human."""
+            return "done"
+
+        service.turns.append([Calls(("c1", name, arguments)), Says("so")])
+        with agent_of(service, functions=[roll, breaks, leaves, asks]) as agent:
+            said = invoked(agent)
+        assert said[-1].text == "so"
+        (output,) = service.outputs
+        assert output["output"].startswith("Error: ")
+        assert told in output["output"]
+
+    def test_item_7_a_function_that_hangs(self, service: AssistantsService) -> None:
+        over = threading.Event()
+
+        @tool(seconds=0.05)
+        def hangs() -> str:
+            """Never end."""
+            over.wait(20)
+            return "late"
+
+        service.turns.append([Calls(("c1", "hangs", "{}")), Says("so")])
+        with agent_of(service, functions=[hangs]) as agent:
+            assert invoked(agent)[-1].text == "so"
+        over.set()
+        assert service.outputs[0]["output"] == "Error: it took too long"
+
+    def test_item_7_who_asks_for_functions_without_an_end(self, service: AssistantsService) -> None:
+        service.turns.append([Calls((f"c{number}", "roll", "{}")) for number in range(5)])
+        polling = PollingOptions(round_trips=3)
+        with (
+            agent_of(service, functions=[roll], polling=polling) as agent,
+            pytest.raises(RunStuck, match="4 times"),
+        ):
+            invoked(agent)
+
+    @pytest.mark.parametrize(
+        "garbage",
+        [
+            reply(b"<html>"), json_reply([]), json_reply({}), reply(b"\xff"),
+            json_reply({"id": "run_else", "status": "completed"}),
+            json_reply({"id": 1}), reply(b"[" * 100_000),
+        ],
+        ids=range(7),
+    )  # fmt: skip
+    def test_item_7_garbage_for_a_run(self, service: AssistantsService, garbage: Any) -> None:
+        service.turns.append([Says("so")])
+        with agent_of(service) as agent:
+            service.fail("GET", "/runs/run", garbage)
+            with pytest.raises(MalformedReply):
+                invoked(agent)

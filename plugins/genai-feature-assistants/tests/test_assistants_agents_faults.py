@@ -1,0 +1,306 @@
+"""Faults of services, of networks and of programs, and what agents make of them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from assistants_agents import DEFINITION, RushingClock, agent_of, configured, invoked, roll
+from assistants_service import AssistantsService, Calls, Ends, Says, Waits
+from genai_feature_assistants.agents import (
+    AgentDeleted,
+    BrokenDefinition,
+    FileDefinitions,
+    OpenAIAssistantAgent,
+    OpenAIAssistantDefinition,
+    OpenAIAssistantExecutionOptions,
+    OpenAIAssistantInvocationOptions,
+    OpenAIServiceConfiguration,
+    OpenAIThreadCreationOptions,
+    PollingOptions,
+    RunError,
+    RunTimedOut,
+    assistants_run,
+)
+from genai_feature_assistants.agents import client as client_file
+from genai_feature_assistants.agents.functions import Functions
+
+from genai_host.api import Image, Message, ToolCall
+from genai_host.errors import (
+    DeadlineExceeded,
+    GenaiError,
+    InvalidData,
+    MalformedReply,
+    ProviderError,
+    RateLimited,
+    UnsupportedPart,
+)
+from genai_host.testing import FakeService
+from genai_host.testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
+
+CREATED = b'event: thread.run.created\ndata: {"id": "run_1", "status": "queued"}\n\n'
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+def cancels(service: AssistantsService) -> int:
+    return len([each for each in service.asked if each.endswith("/cancel")])
+
+
+class TestRuns:
+    def test_item_6_a_step_that_is_listed_twice(self, service: AssistantsService) -> None:
+        program = {"type": "code_interpreter", "code_interpreter": {"input": "1"}}
+        step = {
+            "id": "step_1", "type": "tool_calls", "status": "completed",
+            "step_details": {"type": "tool_calls", "tool_calls": [program]},
+        }  # fmt: skip
+        service.turns.append([])
+        service.fail("GET", "/steps", json_reply({"data": [step, step]}))
+        with agent_of(service) as agent:
+            assert len(invoked(agent)) == 1
+
+    def test_item_6_a_step_without_an_id(self, service: AssistantsService) -> None:
+        service.turns.append([])
+        step = {"type": "tool_calls", "status": "completed"}
+        service.fail("GET", "/steps", json_reply({"data": [step]}))
+        with agent_of(service) as agent, pytest.raises(MalformedReply, match="no id"):
+            invoked(agent)
+
+    @pytest.mark.parametrize(
+        "garbage",
+        [{}, {"id": "run_else", "status": "completed"}, {"status": "completed"}, {"id": None}],
+    )
+    def test_item_7_a_run_that_turns_to_garbage_is_cancelled(
+        self, service: AssistantsService, garbage: Any
+    ) -> None:
+        service.turns.append([Says("so")])
+        with agent_of(service) as agent:
+            service.fail("GET", "/runs/run", json_reply(garbage))
+            with pytest.raises(MalformedReply):
+                invoked(agent)
+        assert cancels(service) == 1
+
+    @pytest.mark.parametrize("status", [[], {}, 7])
+    def test_item_7_a_status_that_is_no_text(self, service: AssistantsService, status: Any) -> None:
+        service.turns.append([Ends(status)])
+        with agent_of(service) as agent, pytest.raises(MalformedReply, match="status"):
+            invoked(agent)
+        assert cancels(service) == 1
+
+    def test_item_7_a_stream_that_is_silent(self, service: AssistantsService) -> None:
+        service.fail("POST", "/runs", stream_reply([CREATED, HANG]))
+        polling = PollingOptions(timeout=0.05)
+        with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut) as caught:
+            list(agent.invoke_stream(agent.create_thread()))
+        assert caught.value.run_id == "run_1"
+        assert cancels(service) == 1
+
+    def test_item_7_a_cancel_that_nobody_answers(
+        self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(assistants_run, "CANCELLING", 0.05)
+        service.turns.append([Waits()])
+        service.fail("POST", "/cancel", Reply([HANG]))
+        begun = time.monotonic()
+        with agent_of(service) as agent, pytest.raises(RunTimedOut):
+            invoked(agent)
+        assert time.monotonic() - begun < 10  # of the 20 that any other request has
+
+    def test_item_7_no_try_goes_beyond_the_time_of_a_run(self, service: AssistantsService) -> None:
+        service.turns.append([Says("so")])
+        clock = RushingClock()
+        with agent_of(service, clock=clock, polling=PollingOptions(timeout=1.0)) as agent:
+            service.fail("GET", "/runs/run", reply(status=500), 3)
+            with pytest.raises(ProviderError):
+                invoked(agent)
+        assert clock.monotonic() <= 1
+        assert cancels(service) == 1
+
+    def test_item_7_ctrl_c_is_no_result_of_a_function(self) -> None:
+        class Interrupted(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                super().result(timeout)
+                raise KeyboardInterrupt
+
+        from genai_feature_assistants.agents import functions
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(functions, "Future", Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                Functions([roll]).call([ToolCall("c1", "roll", {})])
+
+    def test_item_8_what_was_begun_before_it_was_deleted(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            begun = [agent.invoke(thread), agent.invoke_stream(thread)]
+            agent.delete()
+            before = len(service.requests)
+            for told in begun:
+                with pytest.raises(AgentDeleted):
+                    next(told)
+            assert len(service.requests) == before
+
+
+class TestRetryAfter:
+    def told(self, service: AssistantsService, after: str) -> tuple[list[float], Any]:
+        """What is waited for, and the error, where the first try is told to wait."""
+        service.turns.append([Says("so")])
+        clock = RushingClock()
+        with agent_of(service, clock=clock) as agent:
+            thread = agent.create_thread()
+            header = {"Retry-After": after}
+            service.fail("GET", "/threads/thread", json_reply({}, 429, header))
+            try:
+                list(agent.invoke(thread))
+            except GenaiError as error:
+                return clock.waits, error
+        return clock.waits, None
+
+    @pytest.mark.parametrize(
+        ("after", "first"), [("2", 2.0), ("60", 60.0), ("0", 1.0), ("soon", 1.0), ("nan", 1.0)]
+    )
+    def test_item_6_as_long_as_the_service_asks_for(
+        self, service: AssistantsService, after: str, first: float
+    ) -> None:
+        waits, error = self.told(service, after)
+        assert error is None
+        assert waits[0] == first
+
+    @pytest.mark.parametrize("after", ["61", "86400", "Fri, 01 Jan 2100 00:00:00 GMT"])
+    def test_item_6_longer_than_anyone_waits(self, service: AssistantsService, after: str) -> None:
+        waits, error = self.told(service, after)
+        assert isinstance(error, RateLimited)
+        assert error.retry_after is not None
+        assert error.retry_after == float(after) if after.isdigit() else error.retry_after > 10**8
+        assert waits == []
+
+    def test_item_6_a_date_that_is_past(self, service: AssistantsService) -> None:
+        waits, error = self.told(service, "Fri, 31 Dec 1999 23:59:59 GMT")
+        assert (waits[0], error) == (1.0, None)
+
+
+class TestWhatIsRefused:
+    def test_item_2_the_name_of_ours_is_taken(self, service: AssistantsService) -> None:
+        with pytest.raises(InvalidData, match="__run_options"):
+            agent_of(service, attrs.evolve(DEFINITION, metadata={"__run_options": "{}"}))
+        assert not service.requests
+
+    def test_item_2_an_assistant_without_an_id(self, service: AssistantsService) -> None:
+        service.fail("POST", "/assistants", json_reply({"model": "m"}))
+        with pytest.raises(BrokenDefinition, match="without an id"):
+            agent_of(service)
+
+    def test_item_15_the_name_of_ours_is_taken(self) -> None:
+        with FakeService([json_reply({"id": "conv_1"})]) as service:
+            url = f"{service.url}/v1"
+            configuration = OpenAIServiceConfiguration.for_host(url, api="responses")
+            with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
+                taken = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
+                with pytest.raises(InvalidData, match="__thread_options"):
+                    agent.create_thread(taken)
+            assert not service.requests
+
+    @pytest.mark.parametrize("api", ["assistants", "responses"])
+    @pytest.mark.parametrize(
+        ("role", "content", "kind"),
+        [("user", "", InvalidData), ("assistant", Image(data=b"x"), UnsupportedPart)],
+    )
+    def test_item_9_a_message_that_no_thread_can_have(
+        self, service: AssistantsService, api: str, role: Any, content: Any, kind: Any
+    ) -> None:
+        message = Message(role, content)
+        configuration = configured(service, api=api)
+        with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
+            before = len(service.requests)
+            options = OpenAIAssistantInvocationOptions(additional_messages=[message])
+            with pytest.raises(kind):
+                agent.invoke("thread_1", options)
+            with pytest.raises(kind):
+                agent.add_chat_message("thread_1", message)
+            assert len(service.requests) == before
+
+    def test_nothing_is_received_of_what_cannot_be_whole(self, service: AssistantsService) -> None:
+        picture = Message("user", Image(data=b"x"))
+        with agent_of(service) as agent:
+            channel = agent.create_channel()
+            with pytest.raises(UnsupportedPart):
+                channel.receive([Message("user", "hi"), picture])
+            assert list(channel.history()) == []
+
+    def test_who_said_nothing_is_not_received(self, service: AssistantsService) -> None:
+        with agent_of(service) as agent:
+            channel = agent.create_channel()
+            channel.receive([Message("user", "hi"), Message("assistant", "")])
+            assert [each.text for each in channel.history()] == ["hi"]
+
+    @pytest.mark.parametrize(
+        "made",
+        [
+            lambda: OpenAIAssistantDefinition("m", execution_options={}),  # type: ignore[arg-type]  # wrong
+            lambda: OpenAIAssistantExecutionOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
+            lambda: OpenAIAssistantInvocationOptions(tool_call_behavior="roll"),  # type: ignore[arg-type]  # wrong
+            lambda: OpenAIAssistantInvocationOptions(additional_messages=["hi"]),
+            lambda: OpenAIThreadCreationOptions(messages=["hi"]),
+        ],
+    )  # fmt: skip
+    def test_item_1_what_is_no_object_of_its_class(self, made: Any) -> None:
+        with pytest.raises(TypeError, match="must be"):
+            made()
+
+
+class TestHostileReplies:
+    def test_item_9_a_picture_that_is_nowhere(self, service: AssistantsService) -> None:
+        part = {"type": "image_url", "image_url": {}}
+        message = {"id": "msg_1", "role": "user", "content": [part]}
+        with agent_of(service) as agent:
+            thread = agent.create_thread()
+            service.fail("GET", "/messages", json_reply({"data": [message]}))
+            with pytest.raises(MalformedReply):
+                list(agent.get_thread_messages(thread))
+
+    def test_a_reply_that_comes_a_byte_at_a_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
+        with FakeService([Reply([head, HANG])]) as service:
+            passed = itertools.count(0, 7)
+            monkeypatch.setattr(client_file, "_now", lambda: next(passed))
+            configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", timeout=5.0)
+            with configuration.create_client() as client, pytest.raises(DeadlineExceeded) as caught:
+                client.get("a")
+        assert caught.value.deadline == "total"
+
+    def test_definitions_that_another_program_removes(self, tmp_path: Path) -> None:
+        files = FileDefinitions(tmp_path)
+        kept = attrs.evolve(DEFINITION, id="asst_1")
+        files.save(kept)
+        (tmp_path / "asst_2.json").symlink_to(tmp_path / "gone")
+        assert files.all() == [kept]
+
+
+def test_agents_of_many_threads(service: AssistantsService) -> None:
+    """One agent, asked by several at once: each hears of its own run."""
+    service.turns += [[Calls((f"c{number}", "roll", "{}")), Says("so")] for number in range(8)]
+    heard: list[Any] = []
+    with agent_of(service, functions=[roll]) as agent:
+        threads = [
+            threading.Thread(target=lambda: heard.append(invoked(agent)), daemon=True)
+            for _ in range(8)
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(30)
+    assert [[each.visible for each in said] for said in heard] == [[False, False, True]] * 8
+    assert len({said[-1].run_id for said in heard}) == 8
+    assert {len({each.run_id for each in said}) for said in heard} == {1}
+    assert not [each for each in heard if isinstance(each, RunError)]

@@ -1,0 +1,212 @@
+"""The agents against the host's own server, over both of its APIs: what they do with a scripted
+service they do with the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import genai_feature_assistants
+import pytest
+from assistants_agents import roll
+from assistants_api import CONFIG, Api, calls, outputs_in, says
+from fixtures import MakeHost
+from genai_feature_assistants.agents import (
+    AgentDelta,
+    AgentMessage,
+    OpenAIAssistantAgent,
+    OpenAIAssistantDefinition,
+    OpenAIAssistantExecutionOptions,
+    OpenAIAssistantInvocationOptions,
+    OpenAIServiceConfiguration,
+    OpenAIThreadCreationOptions,
+    RunFailed,
+    RunIncomplete,
+)
+from serving import served
+
+from genai_host.api import Message
+from genai_host.errors import ProviderError, RequestRefused, Unavailable
+from genai_host.store import Store
+from genai_host.testing import FakeModel, Heard
+
+DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
+
+
+def rolls(heard: Heard) -> Any:
+    """It rolls a die when it is told to, looks into files when it can, and else says again
+    what it hears."""
+    given = outputs_in(heard)
+    if given and "file_search" in heard.tools:
+        return says(f"It says so {given[0].splitlines()[0]}.")
+    if given:
+        return says(f"You rolled {given[0]}.")
+    if "file_search" in heard.tools:
+        return calls(("c1", "file_search", {"query": heard.text}))
+    if "roll" in heard.text:
+        return calls(("c1", "roll", {"sides": 4}))
+    return f"So it is: {heard.text}"
+
+
+class Served:
+    """
+    url    of the API, which ends in /v1
+    fake   the model behind it
+    """
+
+    def __init__(self, url: str, fake: FakeModel) -> None:
+        self.url = f"{url}/v1/"
+        self.fake = fake
+        self.api = Api(url, fake)
+
+    def configured(self, api: Any = "assistants") -> OpenAIServiceConfiguration:
+        return OpenAIServiceConfiguration.for_host(self.url, api=api, timeout=30.0)
+
+
+@pytest.fixture
+def server(make_host: MakeHost, tmp_path: Path) -> Iterator[Served]:
+    fake = FakeModel(rolls)
+    plugins = {"fake": fake, "assistants": genai_feature_assistants}
+    with (
+        Store(tmp_path / "store.db") as store,
+        served(make_host(store=store, config=CONFIG, **plugins)) as running,
+    ):
+        found = Served(running.url, fake)
+        yield found
+        found.api.close()
+
+
+@contextmanager
+def an_agent(
+    server: Served, definition: OpenAIAssistantDefinition = DEFINITION, api: Any = "assistants"
+) -> Iterator[OpenAIAssistantAgent]:
+    with OpenAIAssistantAgent.create(server.configured(api), definition, [roll]) as agent:
+        yield agent
+
+
+def conversed(agent: OpenAIAssistantAgent, streamed: bool) -> Any:
+    """Three turns, one with a function: what was seen, and what the thread has in the end."""
+    told: list[AgentMessage] = []
+    thread = agent.create_thread()
+    for text in ("hello", "roll, please", "so?"):
+        agent.add_chat_message(thread, text)
+        invoke = agent.invoke_stream if streamed else agent.invoke
+        told += [each for each in invoke(thread, hidden=True) if isinstance(each, AgentMessage)]
+    shown = [(each.role, each.name, each.visible, each.content) for each in told]
+    return shown, [(each.role, each.text) for each in agent.get_thread_messages(thread)]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
+def test_item_15_a_conversation_is_the_same_over_the_successor_api(
+    server: Served, streamed: bool
+) -> None:
+    with an_agent(server) as agent:
+        before = conversed(agent, streamed)
+    with an_agent(server, api="responses") as agent:
+        after = conversed(agent, streamed)
+    shown, kept = before
+    assert [visible for _, _, visible, _ in shown] == [True, False, False, True, True]
+    assert kept[-3:] == [
+        ("assistant", "You rolled 4 of 4."),
+        ("user", "so?"),
+        ("assistant", "So it is: so?"),
+    ]
+    assert before[0] == after[0]
+    assert before[1] == after[1]
+
+
+def test_item_6_a_run_calls_functions_and_tells_its_steps_once(server: Served) -> None:
+    with an_agent(server) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "roll, please")
+        call, result, said = agent.invoke(thread, hidden=True)
+        assert (call.visible, result.visible, said.visible) == (False, False, True)
+        assert said.text == "You rolled 4 of 4."
+        pieces = []
+        agent.add_chat_message(thread, "so?")
+        for each in agent.invoke_stream(thread):
+            if isinstance(each, AgentDelta):
+                pieces.append(each.text)
+        assert "".join(pieces) == "So it is: so?"
+
+
+def test_two_agents_share_a_channel_and_hand_on_its_history(server: Served) -> None:
+    other = attrs.evolve(DEFINITION, name="other")
+    with an_agent(server) as first, an_agent(server, other) as second:
+        channel = first.create_channel()
+        channel.receive(Message("user", text) for text in ("hello", "from elsewhere"))
+        [(_, one)] = channel.invoke(first)
+        [(_, two)] = channel.invoke(second)
+        assert one.text == "So it is: from elsewhere"
+        assert [each.text for each in channel.history()] == [
+            "hello",
+            "from elsewhere",
+            one.text,
+            two.text,
+        ]
+        third = second.create_channel()
+        third.receive(channel.history())
+        assert [each.text for each in third.history()] == [each.text for each in channel.history()]
+        assert first.id != second.id
+
+
+def test_item_2_definitions_come_back_as_they_were(server: Served) -> None:
+    options = OpenAIAssistantExecutionOptions(max_completion_tokens=300, truncation_message_count=4)
+    whole = attrs.evolve(
+        DEFINITION, execution_options=options, metadata={"a": "b"}, temperature=0.0
+    )
+    with an_agent(server, whole) as agent:
+        with OpenAIAssistantAgent.retrieve(server.configured(), agent.id) as again:
+            assert again.definition == attrs.evolve(whole, id=agent.id)
+        assert again.definition in OpenAIAssistantAgent.list_definitions(server.configured())
+        thread = agent.create_thread(OpenAIThreadCreationOptions(metadata={"c": "d"}))
+        agent.add_chat_message(thread, "hello")
+        list(agent.invoke(thread, OpenAIAssistantInvocationOptions(top_p=0.0)))
+        [run] = server.api.get(f"/threads/{thread}/runs")["data"]
+        assert (run["temperature"], run["top_p"], run["max_completion_tokens"]) == (0.0, 0.0, 300)
+        assert run["truncation_strategy"]["last_messages"] == 4
+
+
+def test_item_12_an_agent_searches_and_cites(server: Served) -> None:
+    store = server.api.store_of(sea="the sea is blue")
+    with an_agent(server, attrs.evolve(DEFINITION, vector_store_id=store)) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "the sea is blue")
+        [said] = agent.invoke(thread)
+        [cited] = said.annotations
+        assert said.text[cited.start : cited.end] == cited.text
+        assert server.api.get(f"/files/{cited.file_id}")["filename"] == "sea.txt"
+
+
+def test_item_7_what_ends_badly_raises(server: Served) -> None:
+    server.fake.faults[0] = Unavailable("it is down")
+    with an_agent(server) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "hello")
+        with pytest.raises(RunFailed, match="it is down") as failed:
+            list(agent.invoke(thread))
+        assert failed.value.run_id.startswith("run_")
+        server.fake.answer = lambda heard: says("so far", finish="length")
+        with pytest.raises(RunIncomplete, match="max_completion_tokens"):
+            list(agent.invoke(thread, OpenAIAssistantInvocationOptions(max_completion_tokens=256)))
+
+
+def test_item_8_what_is_deleted_is_gone(server: Served) -> None:
+    with an_agent(server) as agent:
+        thread = agent.create_thread()
+        assert agent.delete_thread(thread)
+        with pytest.raises(ProviderError, match="No thread found"):
+            agent.add_chat_message(thread, "hello")
+        assert agent.delete()
+        server.api.get(f"/assistants/{agent.id}", 404)
+
+
+def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
+    with an_agent(server, attrs.evolve(DEFINITION, enable_code_interpreter=True)) as agent:
+        thread = agent.create_thread()
+        agent.add_chat_message(thread, "count")
+        with pytest.raises(RequestRefused, match="no sandbox for code"):
+            list(agent.invoke(thread))

@@ -1,0 +1,206 @@
+"""Runs that are streamed, and the events that they come in."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from assistants_agents import agent_of, roll
+from assistants_service import Act, AssistantsService, Calls, Runs, Says, Waits
+from genai_feature_assistants.agents import (
+    AgentDelta,
+    AgentMessage,
+    Code,
+    PollingOptions,
+    RunTimedOut,
+)
+from genai_feature_assistants.agents import client as client_file
+from genai_feature_assistants.agents.server_events import ServerEvent, server_events
+
+from genai_host.api import ToolCall
+from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, Unavailable
+from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
+
+
+@pytest.fixture
+def service() -> Iterator[AssistantsService]:
+    with AssistantsService() as made:
+        yield made
+
+
+def streamed(service: AssistantsService, functions: Any = ()) -> list[Any]:
+    with agent_of(service, functions=functions) as agent:
+        return list(agent.invoke_stream(agent.create_thread(), hidden=True))
+
+
+def test_item_6_the_stream_of_a_run(service: AssistantsService) -> None:
+    service.turns.append([Calls(("c1", "roll", "{}")), Runs("print(1)", "1"), Says("füñf 【1】")])
+    told = streamed(service, [roll])
+    assert [type(each).__name__ + "." * (not each.visible) for each in told] == [
+        "AgentMessage.", "AgentMessage.", "AgentDelta", "AgentMessage",
+        "AgentDelta", "AgentDelta", "AgentMessage",
+    ]  # fmt: skip
+    assert told[0].content == (ToolCall("c1", "roll", {}),)
+    assert told[1].content[0].content[0].text == "6 of 6"
+    assert (told[2].text, told[2].kind) == ("print(1)", "code")
+    assert told[3].content == (Code("print(1)", "1"),)
+    assert [each.text for each in told[4:6]] == ["füñ", "f 【1】"]
+    assert told[6].text == "füñf 【1】"
+    assert {each.message_id for each in told[4:6]} == {told[6].id}
+    assert {each.name for each in told} == {"n"}
+    assert service.outputs == [{"tool_call_id": "c1", "output": "6 of 6"}]
+
+
+def test_item_6_hidden_messages_are_left_out(service: AssistantsService) -> None:
+    service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+    with agent_of(service, functions=[roll]) as agent:
+        told = list(agent.invoke_stream(agent.create_thread()))
+    assert [type(each) for each in told] == [AgentDelta, AgentMessage]
+
+
+def test_item_6_both_forms_tell_the_same(service: AssistantsService) -> None:
+    script: list[Act] = [
+        Runs("1", "one"), Says("first"), Calls(("c1", "roll", "{}")), Calls(("c2", "roll", "{}")),
+        Says("last"),
+    ]  # fmt: skip
+    service.turns += [script, script]
+    with agent_of(service, functions=[roll]) as agent:
+        plain = list(agent.invoke(agent.create_thread()))
+        stream = list(agent.invoke_stream(agent.create_thread()))
+    whole = [each for each in stream if isinstance(each, AgentMessage)]
+    assert [each.content for each in whole] == [each.content for each in plain]
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_item_7_a_stream_that_is_cut(service: AssistantsService, after: int) -> None:
+    service.cut = after
+    service.turns.append([Says("something")])
+    with pytest.raises(IncompleteReply) as caught:
+        streamed(service)
+    assert caught.value.text == "something"[: (0, 0, 3, 9)[after]]
+    cancels = [each for each in service.asked if each.endswith("/cancel")]
+    assert len(cancels) == (1 if after else 0)
+
+
+def test_item_7_a_stream_that_is_cut_after_the_functions(service: AssistantsService) -> None:
+    service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+    service.fail("POST", "/submit_tool_outputs", stream_reply([b"event: x\n", CUT]))
+    with pytest.raises(IncompleteReply):
+        streamed(service, [roll])
+    assert service.asked[-1].endswith("/cancel")
+
+
+def test_item_7_nothing_is_submitted_twice(service: AssistantsService) -> None:
+    service.turns.append([Calls(("c1", "roll", "{}")), Says("so")])
+    service.fail("POST", "/submit_tool_outputs", sse_reply([b"[DONE]"]))
+    with pytest.raises(IncompleteReply):
+        streamed(service, [roll])
+    assert len(service.bodies("POST", "/submit_tool_outputs")) == 1
+
+
+def test_item_6_a_message_that_is_completed_twice(service: AssistantsService) -> None:
+    part = {"type": "text", "text": {"value": "so", "annotations": []}}
+    message = {"id": "msg_1", "role": "assistant", "content": [part]}
+    events = [
+        ("thread.run.created", {"id": "run_1", "status": "queued"}),
+        ("thread.message.completed", message),
+        ("thread.something.new", {}),
+        ("thread.message.completed", message),
+        ("thread.run.completed", {"id": "run_1", "status": "completed"}),
+    ]
+    written = [f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode() for kind, data in events]
+    service.fail("POST", "/runs", stream_reply(written))
+    assert [each.text for each in streamed(service)] == ["so"]
+
+
+def test_item_7_a_stream_that_just_ends(service: AssistantsService) -> None:
+    service.turns.append([Waits()])
+    with pytest.raises(IncompleteReply, match="before its run did"):
+        streamed(service)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (sse_reply([b"[DONE]"]), IncompleteReply),
+        (stream_reply([b'event: error\ndata: {"message": "broke"}\n\n']), ProviderError),
+        (stream_reply([b'event: error\ndata: {"error": {"message": "no"}}\n\n']), ProviderError),
+        (stream_reply([b"event: thread.run.created\ndata: {\n\n"]), MalformedReply),
+        (stream_reply([b"event: thread.run.created\ndata: []\n\n"]), MalformedReply),
+        (stream_reply([b"event: thread.run.created\ndata: {}\n\n"]), MalformedReply),
+        (stream_reply([b"data: \xff\n\n"]), MalformedReply),
+        (stream_reply([b"data: 1", RESET]), ProviderError),
+        (reply(b"", 503), Unavailable),
+        (json_reply({"error": {"message": "no"}}, 400), ProviderError),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_item_7_garbage_for_a_stream(service: AssistantsService, given: Any, kind: Any) -> None:
+    service.turns.append([Says("so")])
+    service.fail("POST", "/runs", given)
+    with pytest.raises(kind) as caught:
+        streamed(service)
+    assert type(caught.value) is not Exception
+
+
+def test_item_6_a_stream_that_is_left_is_cancelled(service: AssistantsService) -> None:
+    service.turns.append([Says("a long answer")])
+    with agent_of(service) as agent:
+        told = agent.invoke_stream(agent.create_thread())
+        assert next(told).visible
+        told.close()
+    assert service.asked[-1].endswith("/cancel")
+
+
+def test_item_7_a_stream_that_takes_too_long(
+    service: AssistantsService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = itertools.count(0, 7)
+    service.turns.append([Says("a long answer")])
+    with agent_of(service) as agent:
+        thread = agent.create_thread()
+        monkeypatch.setattr(client_file, "_now", lambda: next(passed))
+        with pytest.raises(RunTimedOut):
+            list(agent.invoke_stream(thread))
+
+
+def test_item_7_a_stream_that_only_keeps_alive(service: AssistantsService) -> None:
+    service.turns.append([Says("so")])
+    created = b'event: thread.run.created\ndata: {"id": "run_1", "status": "queued"}\n\n'
+    service.fail("POST", "/runs", stream_reply([created, *[b": alive\n\n"] * 50]))
+    polling = PollingOptions(timeout=0)
+    with agent_of(service, polling=polling) as agent, pytest.raises(RunTimedOut):
+        list(agent.invoke_stream(agent.create_thread()))
+
+
+EVENTS = (
+    "event: a\ndata: é1\ndata:2\n\n: note\nid: 7\n"
+    "event: b\r\ndata: 【\U0001f600】\r\n\r\ndata: c\r\rdata: cut"
+)
+READ = [ServerEvent("a", "é1\n2"), ServerEvent("b", "【\U0001f600】"), ServerEvent("", "c")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_events_come_in_pieces_of_any_size(size: int) -> None:
+    data = EVENTS.encode()
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert list(server_events(pieces)) == READ
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(MalformedReply, match="UTF-8"):
+        list(server_events([b"data: \xc3\n\n"]))
+
+
+@pytest.mark.parametrize("piece", [b"x" * 2**20, b"data: " + b"x" * 2**20 + b"\n"])
+def test_an_event_without_an_end_is_refused(piece: bytes) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(64):
+            yield piece
+        raise AssertionError("it was read on and on")
+
+    with pytest.raises(MalformedReply, match="too l"):
+        list(server_events(pieces()))

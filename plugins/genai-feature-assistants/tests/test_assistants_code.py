@@ -1,0 +1,120 @@
+"""The code interpreter: without a sandbox, and with one that does what a test says. The real
+one is in tests/test_assistants_sandbox.py."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any
+
+import pytest
+from assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
+
+from genai_host.api import Image, Text, ToolOutput, tool
+from genai_host.testing import Heard, MadePlugin
+
+__all__ = ["make_api"]
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class Sandbox:
+    """A tool `sandbox__run` that gives what it is told to.
+
+    asked   the arguments of its calls
+    """
+
+    def __init__(self, output: ToolOutput) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._output = output
+
+    def plugin(self) -> MadePlugin:
+        def run(
+            code: Annotated[str, "Python"],
+            session: Annotated[str, "of which calls share files"] = "",
+            files: Annotated[list[dict[str, str]], "put into /mnt/data"] = [],  # noqa: B006
+        ) -> ToolOutput:
+            """Run it."""
+            self.asked.append({"code": code, "session": session, "files": files})
+            return self._output
+
+        return MadePlugin(tools=[tool(run, name="sandbox__run")])
+
+
+def runs_code(heard: Heard) -> Any:
+    given = outputs_in(heard)
+    return says(f"done: {given[0]}") if given else calls(("c1", "code_interpreter", {"input": "1"}))
+
+
+def test_item_13_without_a_sandbox_it_is_off(make_api: MakeApi) -> None:
+    api = make_api(runs_code)
+    thread = api.thread("count")
+    refused = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant(CODE)}, 400)
+    assert "code_interpreter is off" in api.error(refused)
+    assert "genai-tools-sandbox" in api.error(refused)
+
+
+def test_item_13_logs_and_images_stand_in_the_steps(make_api: MakeApi) -> None:
+    sandbox = Sandbox(ToolOutput([Text("printed"), Image(PNG, "image/png")]))
+    api = make_api(runs_code, sandbox=sandbox.plugin())
+    file = api.upload("data.csv", b"a,b")
+    resources = {"code_interpreter": {"file_ids": [file]}}
+    thread = api.thread("count")
+    run = api.run(thread, api.assistant(CODE, tool_resources=resources))
+    assert run["status"] == "completed", run
+    [call] = api.steps(run)[0]["step_details"]["tool_calls"]
+    logs, image = call["code_interpreter"]["outputs"]
+    assert call["code_interpreter"]["input"] == "1"
+    assert logs == {"type": "logs", "logs": "printed"}
+    assert api.ask("GET", f"/files/{image['image']['file_id']}/content").content == PNG
+    [asked] = sandbox.asked
+    assert asked["files"] == [{"name": "data.csv", "data": base64.b64encode(b"a,b").decode()}]
+    assert thread in asked["session"]
+    assert "done: printed" in api.texts(thread)[-1][1]
+
+
+def test_item_13_files_that_code_writes_are_cited(make_api: MakeApi) -> None:
+    written = {"name": "sum.csv", "data": base64.b64encode(b"3").decode()}
+    wrong = [{"name": "a"}, "b", {"name": "c", "data": "?"}]
+    reaction = {"type": "sandbox_files", "files": [written, *wrong]}
+    sandbox = Sandbox(ToolOutput("ok", reactions=[reaction]))
+
+    def answer(heard: Heard) -> Any:
+        given = outputs_in(heard)
+        said = "See [it](sandbox:/mnt/data/sum.csv), not sandbox:/mnt/data/other.csv."
+        return says(said) if given else calls(("c1", "code_interpreter", {"input": "1"}))
+
+    api = make_api(answer, sandbox=sandbox.plugin())
+    thread = api.thread("count")
+    assert api.run(thread, api.assistant(CODE))["status"] == "completed"
+    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
+    [annotation] = text["annotations"]
+    cut = text["value"][annotation["start_index"] : annotation["end_index"]]
+    assert cut == annotation["text"] == "sandbox:/mnt/data/sum.csv"
+    made = annotation["file_path"]["file_id"]
+    assert api.ask("GET", f"/files/{made}/content").content == b"3"
+    assert api.get(f"/files/{made}")["purpose"] == "assistants_output"
+
+
+def test_calls_without_code_are_told_so(make_api: MakeApi) -> None:
+    sandbox = Sandbox(ToolOutput("never"))
+
+    def answer(heard: Heard) -> Any:
+        given = outputs_in(heard)
+        return says(given[0]) if given else calls(("c1", "code_interpreter", {"x": 1}))
+
+    api = make_api(answer, sandbox=sandbox.plugin())
+    thread = api.thread("count")
+    assert api.run(thread, api.assistant(CODE))["status"] == "completed"
+    assert "no code" in api.texts(thread)[-1][1]
+    assert sandbox.asked == []
+
+
+@pytest.mark.parametrize("number", [0, 21])
+def test_code_has_at_most_20_files(make_api: MakeApi, number: int) -> None:
+    api = make_api()
+    ids = [api.upload(f"{at}.txt", b"a") for at in range(number)] or ["file_1"]
+    body = {"model": "fake", "tool_resources": {"code_interpreter": {"file_ids": ids}}}
+    refused = api.post("/assistants", body, 400)
+    assert ("at most 20" if number else "file_1") in api.error(refused)

@@ -1,0 +1,304 @@
+"""Runs that outlive who works at them: killed before each of their writes, taken over, given
+up, too late."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from assistants_api import (
+    SEARCH,
+    WEATHER,
+    Api,
+    api_of,
+    calls,
+    outputs_in,
+    path_of,
+    says,
+    until,
+)
+from fixtures import MakeHost
+from genai_feature_assistants.service.jobs import MOST_TRIES, Job
+from genai_feature_assistants.service.worker import Worker
+from stores import MakeStore, make_store, place, postgres_server
+
+from genai_host.api.cancellation import Cancellation
+from genai_host.store import Store
+from genai_host.store.documents import Documents
+from genai_host.store.stored_record import StoredRecord
+from genai_host.testing import Heard, ManualClock
+from genai_host.testing.fake_service import HANG
+
+__all__ = ["make_store", "place", "postgres_server"]
+
+JOBS = "assistants/jobs"
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@contextmanager
+def killed_before(number: int) -> Iterator[None]:
+    """Before this thread's write of that number, and all that come after it."""
+    me, writes = threading.current_thread(), 0
+    put, append = Documents.put, StoredRecord.append
+
+    def count() -> None:
+        nonlocal writes
+        if threading.current_thread() is me:
+            if writes >= number:
+                raise Killed
+            writes += 1
+
+    def put_or_die(self: Documents, *given: Any, **named: Any) -> int:
+        count()
+        return put(self, *given, **named)
+
+    def append_or_die(self: StoredRecord, entry: Any) -> None:
+        count()
+        append(self, entry)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Documents, "put", put_or_die)
+        patched.setattr(StoredRecord, "append", append_or_die)
+        yield
+
+
+class ByHand:
+    """The jobs of runs, which a test does itself."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._waiting: list[tuple[Worker, Job]] = []
+        start = Worker._start
+
+        def queue(worker: Worker, job: Job) -> None:
+            if job.kind == "run":
+                self._waiting.append((worker, job))
+            else:
+                start(worker, job)
+
+        patch.setattr(Worker, "_start", queue)
+
+    def do(self, number: int | None = None) -> bool:
+        """What there is to do; whether whoever does it first is killed.
+
+        number   of the write before which that happens; None for never
+        """
+        worker, job = self._waiting.pop()
+        del worker._under_way[job.id]
+        worker.jobs.drop(job.id)
+        work: Callable[[Job, Cancellation], None] = worker._works[job.kind]
+        if number is not None:
+            try:
+                with killed_before(number):
+                    work(job, Cancellation())
+                return False
+            except Killed:
+                pass
+        work(job, Cancellation())
+        return number is not None
+
+
+def with_tools(heard: Heard) -> Any:
+    """It searches, has a function called, and answers."""
+    rounds = [message for message in heard.messages if message.role == "tool"]
+    if not rounds:
+        return calls(("c1", "file_search", {"query": "the sea"}), text="I look.")
+    if len(rounds) == 1:
+        return calls(("c2", "weather", {"city": "Oslo"}))
+    return says(f"the sea 【0:0†sea.txt】 is {outputs_in(heard)[0]}")
+
+
+def test_item_14_a_run_killed_before_any_write_goes_on_and_says_nothing_twice(
+    make_host: MakeHost, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever works at it first is killed one write later each time, until it is not; the next
+    goes on from what is in the store, and clients see what they would have seen."""
+    by_hand = ByHand(monkeypatch)
+    with api_of(make_host, make_store(), with_tools) as api:
+        resources = {"file_search": {"vector_store_ids": [api.store_of(sea="the sea")]}}
+        assistant = api.assistant(SEARCH, WEATHER, tool_resources=resources)
+
+        def seen(number: int | None) -> tuple[Any, bool]:
+            thread = api.thread("?")
+            run = api.post(f"/threads/{thread}/runs", {"assistant_id": assistant})
+            is_killed = by_hand.do(number)
+            outputs = {"tool_outputs": [{"tool_call_id": "c2", "output": "cold"}]}
+            api.post(f"{path_of(run)}/submit_tool_outputs", outputs)
+            is_killed = by_hand.do(number) or is_killed
+            return shown(api, api.get(path_of(run))), is_killed
+
+        whole, _ = seen(None)
+        assert whole["texts"][1:] == [
+            ("assistant", "I look."),
+            ("assistant", "the sea 【0:0†sea.txt】 is cold"),
+        ]
+        number, is_killed = 0, True
+        while is_killed:
+            found, is_killed = seen(number)
+            assert found == whole, f"killed before write {number}"
+            number += 1
+        assert number > 15
+
+
+def shown(api: Api, run: Any) -> dict[str, Any]:
+    """What a client sees of a run, but for what differs from run to run."""
+    messages = api.get(f"/threads/{run['thread_id']}/messages", order="asc")["data"]
+    return {
+        "run": (run["status"], run["usage"], run["required_action"]),
+        "texts": api.texts(run["thread_id"]),
+        "cited": [len(each["content"][0]["text"]["annotations"]) for each in messages],
+        "steps": [
+            (step["type"], step["status"], step["usage"], outputs_of(step))
+            for step in api.steps(run)
+        ],
+    }
+
+
+def outputs_of(step: Any) -> list[Any]:
+    found = step["step_details"].get("tool_calls", ())
+    return [call[call["type"]].get("output", len(call[call["type"]])) for call in found]
+
+
+def test_item_14_a_server_that_ends_leaves_its_runs_to_others(
+    make_host: MakeHost, make_store: MakeStore
+) -> None:
+    with ExitStack() as first, api_of(make_host, make_store()) as other:
+        api = first.enter_context(api_of(make_host, make_store()))
+        api.fake.faults[0] = HANG
+        thread = api.thread("hi")
+        run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+        assert api.fake.hanging.wait(30)
+        assert other.get(path_of(run))["status"] == "in_progress"
+        first.close()
+        assert other.ended(run)["status"] == "completed"
+        assert other.texts(thread) == [("user", "hi"), ("assistant", "hi")]
+
+
+def test_item_14_a_killed_workers_run_is_taken_up_when_its_lease_is_over(
+    make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker that has it does nothing more, as one that was killed; in its place in the
+    store stands a time that is over."""
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Worker, "_start", lambda self, job: None)
+            run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
+        with api_of(make_host, store) as other:
+            abandon(store, run)
+            assert other.ended(run)["status"] == "completed"
+
+
+def test_item_14_a_run_that_ends_those_who_do_it_is_given_up(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Worker, "_start", lambda self, job: None)
+            run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
+        with api_of(make_host, store) as other:
+            abandon(store, run, tries=MOST_TRIES)
+            run = other.ended(run)
+            assert run["status"] == "failed"
+            assert "again and again" in run["last_error"]["message"]
+            assert other.run(run["thread_id"], run["assistant_id"])["status"] == "completed"
+
+
+def abandon(store: Store, run: Any, tries: int = 1) -> None:
+    """As if a worker had taken the job of a run, and had not been heard of since."""
+    documents = store.of("").documents(JOBS)
+    [found] = [each for each in documents.list() if each.value["about"]["run"] == run["id"]]
+    gone = {"worker": "killed", "until": 0.0, "tries": tries}
+    documents.put(found.id, {**found.value, **gone})
+
+
+def test_item_14_a_run_nobody_can_do_expires(make_host: MakeHost, tmp_path: Path) -> None:
+    clock = ManualClock()
+    with (
+        Store(tmp_path / "store.db") as store,
+        api_of(make_host, store, clock=clock) as api,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr(Worker, "_start", lambda self, job: None)
+        thread = api.thread("hi")
+        run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+        clock.advance(601)
+        assert api.get(path_of(run))["status"] == "queued"
+        clock.advance(60)
+        run = api.get(path_of(run))
+        assert (run["status"], run["expires_at"]) == ("expired", None)
+        api.post(f"/threads/{thread}/messages", {"role": "user", "content": "more"})
+
+
+def test_item_11_a_run_expires_while_the_model_thinks(make_host: MakeHost, tmp_path: Path) -> None:
+    clock = ManualClock()
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store, clock=clock) as api:
+        api.fake.faults[0] = HANG
+        run = api.post(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
+        assert api.fake.hanging.wait(30)
+        clock.advance(601)
+        assert api.ended(run)["status"] == "expired"
+
+
+def test_item_11_a_run_expires_that_waits_for_its_client(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    with (
+        Store(tmp_path / "store.db") as store,
+        api_of(make_host, store, with_asking, clock=clock) as api,
+    ):
+        run = api.run(api.thread("hi"), api.assistant(WEATHER))
+        assert run["status"] == "requires_action"
+        clock.advance(600)
+        path = f"{path_of(run)}/submit_tool_outputs"
+        outputs = {"tool_outputs": [{"tool_call_id": "c1", "output": ""}]}
+        assert "expired" in api.error(api.post(path, outputs, 400))
+        assert api.get(path_of(run))["status"] == "expired"
+
+
+def with_asking(heard: Heard) -> Any:
+    return calls(("c1", "weather", {"city": "Oslo"}))
+
+
+def test_item_14_all_is_there_after_a_restart(make_host: MakeHost, make_store: MakeStore) -> None:
+    with api_of(make_host, make_store()) as api:
+        assistant, file = api.assistant(name="A", metadata={"a": "b"}), api.upload("a.txt", b"hi")
+        thread = api.thread("hello")
+        run = api.run(thread, assistant)
+        store = api.store_of(sea="the sea is blue")
+        paths = [
+            f"/assistants/{assistant}",
+            f"/threads/{thread}",
+            f"/threads/{thread}/messages",
+            path_of(run),
+            f"{path_of(run)}/steps",
+            f"/files/{file}",
+            f"/vector_stores/{store}/files",
+        ]
+        before = [api.get(path) for path in paths]
+    with api_of(make_host, make_store()) as api:
+        assert [api.get(path) for path in paths] == before
+        assert api.ask("GET", f"/files/{file}/content").content == b"hi"
+        found = api.post(f"/vector_stores/{store}/search", {"query": "the sea is blue"})
+        assert found["data"][0]["filename"] == "sea.txt"
+
+
+def test_a_file_that_was_left_is_made_searchable_by_others(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Worker, "_start", lambda self, job: None)
+            file = api.upload("a.txt", b"the sea")
+            made = api.post("/vector_stores", {"file_ids": [file]})["id"]
+        documents = store.of("").documents(JOBS)
+        [found] = documents.list()
+        documents.put(found.id, {**found.value, "worker": "killed", "until": 0.0})
+        with api_of(make_host, store) as other:
+            until(lambda: other.get(f"/vector_stores/{made}")["status"] == "completed")

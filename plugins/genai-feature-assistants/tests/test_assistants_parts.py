@@ -1,0 +1,233 @@
+"""What the Assistants' server is made of, part by part: citations, texts, passages, uploads,
+filters."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import string
+from typing import Any
+
+import pytest
+from genai_feature_assistants.service.attributes import matches, must_be_filter
+from genai_feature_assistants.service.citations import annotations_of, mark
+from genai_feature_assistants.service.passages import Held, Passages, nearest, unit_rows
+from genai_feature_assistants.service.texts import Unreadable, passages, text_of
+from genai_feature_assistants.service.uploads import read_upload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_pdf import pdf
+from requests import Request
+
+from genai_host.api import RouteRequest
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import InvalidData
+
+PDF = pdf([b"BT /F1 12 Tf 10 100 Td (a page) Tj ET"])
+OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
+FORM = "multipart/form-data; boundary=b"
+NAMES = st.text(max_size=120)
+TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@given(st.lists(st.tuples(TEXTS, st.integers(0, 3), st.integers(0, 3), NAMES), max_size=6))
+def test_item_12_indices_slice_to_the_text_of_the_annotation(
+    said: list[tuple[str, int, int, str]],
+) -> None:
+    text = "".join(before + mark(round, number, name) for before, round, number, name in said)
+    found = {0: ["file_a"], 1: ["file_b", "file_c"]}
+    annotations = annotations_of(text, found, {})
+    ends = 0
+    for each in annotations:
+        assert text[each["start_index"] : each["end_index"]] == each["text"]
+        assert each["start_index"] >= ends
+        ends = each["end_index"]
+    cited = [each["file_citation"]["file_id"] for each in annotations]
+    expected = [
+        found[round][number] for _, round, number, _ in said if number < len(found.get(round, ()))
+    ]
+    assert [each for each in cited if each in ("file_a", "file_b", "file_c")] == cited
+    assert len(cited) >= len(expected)
+
+
+@given(TEXTS)
+def test_any_text_has_annotations(text: str) -> None:
+    for each in annotations_of(text, {0: ["a"]}, {"b": "c"}):
+        assert text[each["start_index"] : each["end_index"]] == each["text"]
+
+
+def test_a_path_ends_before_what_closes_the_sentence() -> None:
+    text = "See sandbox:/mnt/data/a.csv. Or (sandbox:/mnt/data/b.csv)."
+    found = annotations_of(text, {}, {"a.csv": "file_a", "b.csv": "file_b"})
+    assert [each["text"] for each in found] == [
+        "sandbox:/mnt/data/a.csv",
+        "sandbox:/mnt/data/b.csv",
+    ]
+    assert [each["file_path"]["file_id"] for each in found] == ["file_a", "file_b"]
+
+
+@given(
+    st.lists(st.text(alphabet=string.ascii_letters, min_size=1, max_size=50), max_size=200),
+    st.integers(100, 300),
+)
+def test_passages_have_every_word_of_a_text_whole_and_are_bounded(
+    words: list[str], tokens: int
+) -> None:
+    text = " ".join(words)
+    found = passages(text, tokens, tokens // 2)
+    assert all(len(each) <= tokens * 4 for each in found)
+    assert all(each in text for each in found)
+    assert all(any(word in each.split() for each in found) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "text"),
+    [
+        (b"plain", "a.txt", "plain"),
+        ("\ufeffmärk".encode(), "a.md", "märk"),
+        ("zwei".encode("utf-16"), "a.txt", "zwei"),
+        (b"<title>no</title><p>one</p><script>x</script><p>two", "a.html", "one\ntwo"),
+        (b"caf\xe9", "a.txt", "caf\ufffd"),
+        (PDF, "a.bin", "a page"),
+    ],
+)
+def test_the_text_of_a_file(data: bytes, name: str, text: str) -> None:
+    assert text_of(data, name).strip() == text
+
+
+@given(st.binary(max_size=300), st.sampled_from(["a.pdf", "a.html", "a.txt", "a"]))
+@settings(deadline=None)
+def test_whatever_bytes_have_a_text_or_a_reason(data: bytes, name: str) -> None:
+    try:
+        assert text_of(data, name).strip()
+    except Unreadable as error:
+        assert error.code in ("unsupported_file", "invalid_file")
+
+
+def test_passages_come_back_from_their_bytes() -> None:
+    made = Passages("m@p", ["one", "zw\u00f6lf"], unit_rows([[3.0, 4.0], [0.0, 0.0]]))
+    again = Passages.from_bytes(made.to_bytes("store/file"))
+    assert (again.embedder, list(again.texts)) == ("m@p", ["one", "zw\u00f6lf"])
+    assert again.vectors.tolist() == made.vectors.tolist()
+    assert again.vectors.tolist()[0] == pytest.approx([0.6, 0.8])
+    assert made.to_bytes("a") != made.to_bytes("b")
+
+
+def test_the_nearest_come_first_and_others_embedders_vectors_are_not_compared() -> None:
+    one = Passages("m", ["x", "y"], unit_rows([[1, 0], [0, 1]]))
+    other = Passages("n", ["z"], unit_rows([[1, 0, 0]]))
+    found = nearest([("a", one), ("b", other)], lambda embedder: unit_rows([[1, 0]]), 5)
+    assert [(hit.key, hit.text, hit.score) for hit in found] == [("a", "x", 1.0), ("a", "y", 0.0)]
+    assert nearest([("a", one)], lambda embedder: unit_rows([[1, 0]]), 5, least=0.5) == found[:1]
+
+
+class Blobs:
+    def __init__(self, data: bytes) -> None:
+        self.reads = 0
+        self._data = data
+
+    def get(self, id: str) -> Any:
+        self.reads += 1
+        return iter([self._data])
+
+
+def test_passages_that_were_read_lately_are_held_as_far_as_they_fit() -> None:
+    data = Passages("m", ["a" * 500], unit_rows([[1.0] * 100])).to_bytes("x")
+    held, blobs = Held(size=2000), Blobs(data)
+    for id in ("a", "b", "a", "c", "a", "b"):
+        held.get(id, blobs)  # type: ignore[arg-type] # it stands in for those of a store
+    assert blobs.reads == 4
+
+
+def form_of(data: bytes, name: str = "a.txt", **fields: str) -> RouteRequest:
+    made = Request(
+        "POST", "http://x", files={"file": (name, io.BytesIO(data))}, data=fields
+    ).prepare()
+    assert isinstance(made.body, bytes)
+    return sent(made.body, made.headers["content-type"])
+
+
+def sent(body: bytes, kind: str) -> RouteRequest:
+    return RouteRequest(
+        "POST", "/v1/files", headers={"content-type": kind}, body=body, limits=Cancellation()
+    )
+
+
+@pytest.mark.parametrize("size", [0, 10, 3 * 2**20])
+def test_an_upload_is_read_whole(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+    upload = read_upload(form_of(data, "ä b.txt", purpose="assistants", other="é"))
+    assert (upload.name, upload.data) == ("ä b.txt", data)
+    assert upload.fields == {"purpose": "assistants", "other": "é"}
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "C:\\x\\passwd", "/passwd"])
+def test_an_upload_has_no_folders(name: str) -> None:
+    assert read_upload(form_of(b"a", name)).name == "passwd"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"{}", "application/json"),
+        (b"", "multipart/form-data"),
+        (b"--b\r\n", FORM),
+        (b"--b--\r\n", FORM),
+        (b"nonsense", FORM),
+        (b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--", FORM),
+        (OTHER, FORM),
+    ],
+)
+def test_what_is_no_upload(body: bytes, kind: str) -> None:
+    with pytest.raises(InvalidData):
+        read_upload(sent(body, kind))
+
+
+@given(st.binary(max_size=200))
+def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
+    for whole in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
+        with contextlib.suppress(InvalidData):
+            read_upload(sent(whole, FORM))
+
+
+@pytest.mark.parametrize(
+    ("filter", "passes"),
+    [
+        ({"type": "eq", "key": "a", "value": 1}, True),
+        ({"type": "eq", "key": "a", "value": True}, False),
+        ({"type": "ne", "key": "b", "value": 1}, True),
+        ({"type": "gte", "key": "a", "value": 1}, True),
+        ({"type": "lt", "key": "a", "value": "x"}, False),
+        ({"type": "in", "key": "a", "value": [1, 2]}, True),
+        ({"type": "nin", "key": "a", "value": [1, 2]}, False),
+        ({"type": "and", "filters": [{"type": "eq", "key": "a", "value": 1}] * 2}, True),
+        ({"type": "or", "filters": [{"type": "eq", "key": "a", "value": 2}] * 2}, False),
+    ],
+)
+def test_filters(filter: Any, passes: bool) -> None:
+    must_be_filter(filter, "$")
+    assert matches({"a": 1, "c": "x"}, filter) is passes
+
+
+DEEP: Any = {"type": "eq", "key": "a", "value": 1}
+for _ in range(50):
+    DEEP = {"type": "and", "filters": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        [],
+        {},
+        {"type": "like", "key": "a", "value": 1},
+        {"type": "eq", "value": 1},
+        {"type": "eq", "key": "a"},
+        {"type": "in", "key": "a", "value": 1},
+        {"type": "eq", "key": "a", "value": [1]},
+        {"type": "and", "filters": 1},
+        DEEP,
+    ],
+)
+def test_what_is_no_filter(filter: Any) -> None:
+    with pytest.raises(InvalidData):
+        must_be_filter(filter, "$")

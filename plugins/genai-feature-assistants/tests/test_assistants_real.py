@@ -1,0 +1,54 @@
+"""Assistants with the embedded model and its embedder: no network, no key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import genai_feature_assistants
+import pytest
+from assistants_api import SEARCH, Api
+from fixtures import MakeHost
+
+from genai_host.server.forms import form
+from genai_host.store import Store
+from genai_host.testing import FakeModel, RouteServer
+
+TEXTS = {
+    "water": "Water freezes at zero degrees Celsius, and boils at one hundred.",
+    "music": "The orchestra played a symphony by Mahler in the old concert hall.",
+    "law": "The parliament passed the budget after a debate of two days.",
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.weights, pytest.mark.timeout(600)]
+
+
+def test_files_are_searched_by_what_they_mean_and_the_model_answers(
+    make_local_host: MakeHost, tmp_path: Path
+) -> None:
+    """Of the model, which is small, only that it answers is expected; of the search, that it
+    finds the right document by a question that shares no rare word with it."""
+    with Store(tmp_path / "store.db") as store:
+        host = make_local_host(
+            plugins={"assistants": genai_feature_assistants}, window=4096, store=store
+        )
+        with RouteServer(host, form=form) as server:
+            api = Api(server.url, FakeModel())
+            kept = api.store_of(**TEXTS)
+            asked = {"query": "At which temperature does water turn into ice?"}
+            found = api.post(f"/vector_stores/{kept}/search", asked)["data"]
+            assert found[0]["filename"] == "water.txt"
+            assert 0.0 < found[0]["score"] <= 1.0
+            resources = {"file_search": {"vector_store_ids": [kept]}}
+            search = {**SEARCH, "file_search": {"max_num_results": 2}}
+            assistant = api.assistant(
+                search, model="smollm2", tool_resources=resources, instructions="Be brief."
+            )
+            run = api.run(
+                api.thread("When does water freeze?"),
+                assistant,
+                max_completion_tokens=256,
+                tool_choice={"type": "file_search"},
+            )
+            assert run["status"] in ("completed", "incomplete"), run
+            assert run["usage"]["completion_tokens"] > 0
+            api.close()

@@ -1,0 +1,304 @@
+"""Runs over HTTP: the loop with tools, their ends, what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from assistants_api import (
+    WEATHER,
+    MakeApi,
+    api_of,
+    calls,
+    make_api,
+    outputs_in,
+    path_of,
+    says,
+    until,
+)
+from fixtures import MakeHost
+
+from genai_host.errors import RateLimited, Unavailable
+from genai_host.store import Store
+from genai_host.testing import Heard
+from genai_host.testing.fake_service import HANG
+
+__all__ = ["make_api"]
+
+
+def with_weather(heard: Heard) -> Any:
+    given = outputs_in(heard)
+    if given:
+        return says(f"it is {' and '.join(given)}")
+    return calls(("c1", "weather", {"city": "Oslo"}), ("c2", "weather", {"city": "Rome"}))
+
+
+def test_item_11_a_run_answers_and_its_steps_and_usage_are_told(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: says(f"you said {heard.text}"))
+    assistant = api.assistant(instructions="Be kind.", metadata={"a": "1"})
+    thread = api.thread("hello")
+    run = api.run(thread, assistant, additional_instructions="And short.")
+    assert run["status"] == "completed", run
+    assert run["usage"] == {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    assert run["instructions"] == "Be kind.\nAnd short."
+    assert run["expires_at"] is None
+    assert run["started_at"] is not None
+    assert run["completed_at"] is not None
+    assert not [name for name in run if name.startswith("_")]
+    assert api.texts(thread) == [("user", "hello"), ("assistant", "you said hello")]
+    [step] = api.steps(run)
+    [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
+    assert step["step_details"]["message_creation"] == {"message_id": message["id"]}
+    assert message["assistant_id"] == assistant
+    system, said = api.fake.prompts[0].messages
+    assert (system.role, system.text) == ("system", "Be kind.\nAnd short.")
+    assert said.text == "hello"
+
+
+def test_item_11_functions_are_called_by_the_client(make_api: MakeApi) -> None:
+    api = make_api(with_weather)
+    thread = api.thread("the weather?")
+    run = api.run(thread, api.assistant(WEATHER))
+    assert run["status"] == "requires_action"
+    action = run["required_action"]["submit_tool_outputs"]["tool_calls"]
+    assert [(call["id"], call["function"]["name"]) for call in action] == [
+        ("c1", "weather"),
+        ("c2", "weather"),
+    ]
+    [step] = api.steps(run)
+    assert step["status"] == "in_progress"
+    run = api.submit(run, c1="cold", c2="warm")
+    assert run["status"] == "completed"
+    assert run["required_action"] is None
+    assert api.texts(thread)[-1] == ("assistant", "it is cold and warm")
+    called, said = api.steps(run)
+    assert [call["function"]["output"] for call in called["step_details"]["tool_calls"]] == [
+        "cold",
+        "warm",
+    ]
+    assert called["status"] == said["status"] == "completed"
+    assert run["usage"]["total_tokens"] == 40
+
+
+def test_item_11_outputs_are_for_the_calls_that_were_asked_for(make_api: MakeApi) -> None:
+    api = make_api(with_weather)
+    run = api.run(api.thread("the weather?"), api.assistant(WEATHER))
+    path = f"{path_of(run)}/submit_tool_outputs"
+    some = [{"tool_call_id": "c1", "output": "cold"}]
+    other = [*some, {"tool_call_id": "c2", "output": ""}, {"tool_call_id": "c3", "output": ""}]
+    assert "c2" in api.error(api.post(path, {"tool_outputs": some}, 400))
+    assert "c3" in api.error(api.post(path, {"tool_outputs": other}, 400))
+    assert api.submit(run, c1="cold", c2="warm")["status"] == "completed"
+    assert "completed" in api.error(api.post(path, {"tool_outputs": some}, 400))
+
+
+def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
+    def answer(heard: Heard) -> Any:
+        rounds = sum(message.role == "tool" for message in heard.messages)
+        return calls(("c", "weather", {})) if rounds < 2 else says("done")
+
+    api = make_api(answer)
+    run = api.run(api.thread("the weather?"), api.assistant(WEATHER))
+    ids = []
+    while run["status"] == "requires_action":
+        [call] = run["required_action"]["submit_tool_outputs"]["tool_calls"]
+        ids.append(call["id"])
+        run = api.submit(run, **{call["id"]: "cold"})
+    assert run["status"] == "completed"
+    assert len(ids) == len(set(ids)) == 2
+
+
+def test_functions_that_there_are_not_are_refused_to_the_model(make_api: MakeApi) -> None:
+    def answer(heard: Heard) -> Any:
+        given = outputs_in(heard)
+        return says(given[0]) if given else calls(("c", "wether", {}))
+
+    api = make_api(answer)
+    thread = api.thread("hi")
+    assert api.run(thread, api.assistant(WEATHER))["status"] == "completed"
+    assert "there is no function 'wether'" in api.texts(thread)[-1][1]
+
+
+def test_item_11_a_run_is_cancelled_while_the_model_thinks(make_api: MakeApi) -> None:
+    api = make_api()
+    api.fake.faults[0] = HANG
+    thread = api.thread("hi")
+    run = api.post(f"/threads/{thread}/runs", {"assistant_id": api.assistant()})
+    assert run["status"] == "queued"
+    assert api.fake.hanging.wait(30)
+    assert api.post(f"{path_of(run)}/cancel")["status"] in ("cancelling", "cancelled")
+    run = api.ended(run)
+    assert run["status"] == "cancelled"
+    assert run["cancelled_at"] is not None
+    assert "cancelled" in api.error(api.post(f"{path_of(run)}/cancel", status=400))
+    assert api.texts(thread) == [("user", "hi")]
+    assert api.run(thread, run["assistant_id"])["status"] == "completed"
+
+
+def test_item_11_a_run_that_waits_for_its_client_is_cancelled_at_once(make_api: MakeApi) -> None:
+    api = make_api(with_weather)
+    run = api.run(api.thread("the weather?"), api.assistant(WEATHER))
+    run = api.post(f"{path_of(run)}/cancel")
+    assert (run["status"], run["required_action"]) == ("cancelled", None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (RateLimited("too many", retry_after=1), "rate_limit_exceeded"),
+        (Unavailable("it is down"), "server_error"),
+    ],
+)
+def test_item_11_what_goes_wrong_fails_the_run(make_api: MakeApi, fault: Any, code: str) -> None:
+    api = make_api()
+    api.fake.faults[0] = fault
+    thread = api.thread("hi")
+    run = api.run(thread, api.assistant())
+    assert (run["status"], run["last_error"]["code"]) == ("failed", code)
+    assert fault.message in run["last_error"]["message"]
+    assert run["failed_at"] is not None
+    assert api.run(thread, run["assistant_id"])["status"] == "completed"
+
+
+def test_item_11_bounds_on_tokens_leave_a_run_incomplete(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: says("so far", finish="length"))
+    thread = api.thread("hi")
+    run = api.run(thread, api.assistant(), max_completion_tokens=256)
+    assert run["status"] == "incomplete"
+    assert run["incomplete_details"] == {"reason": "max_completion_tokens"}
+    [message] = api.get(f"/threads/{thread}/messages", run_id=run["id"])["data"]
+    assert (message["status"], message["incomplete_details"]) == (
+        "incomplete",
+        {"reason": "max_tokens"},
+    )
+    assert api.fake.prompts[0].parameters["max_tokens"] == 256
+
+
+def test_what_a_run_sees_of_its_thread(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: " | ".join(message.text for message in heard.messages))
+    thread = api.thread("one", "two", "three")
+    more = [{"role": "user", "content": "four"}]
+    strategy = {"type": "last_messages", "last_messages": 2}
+    run = api.run(thread, api.assistant(), additional_messages=more, truncation_strategy=strategy)
+    assert run["truncation_strategy"] == strategy
+    assert api.texts(thread)[3:] == [("user", "four"), ("assistant", "three | four")]
+
+
+def test_a_thread_has_one_run_at_a_time(make_api: MakeApi) -> None:
+    api = make_api(with_weather)
+    thread = api.thread("the weather?")
+    assistant = api.assistant(WEATHER)
+    run = api.run(thread, assistant)
+    again = api.post(f"/threads/{thread}/runs", {"assistant_id": assistant}, 400)
+    assert f"already has an active run {run['id']}" in api.error(again)
+    said = {"role": "user", "content": "more"}
+    refused = api.post(f"/threads/{thread}/messages", said, 400)
+    assert run["id"] in api.error(refused)
+    assert run["id"] in api.error(api.delete(f"/threads/{thread}", 400))
+    assert len(api.get(f"/threads/{thread}/runs")["data"]) == 1
+    api.submit(run, c1="a", c2="b")
+    api.post(f"/threads/{thread}/messages", said)
+
+
+def test_a_tool_choice_holds_for_the_first_prompt(make_api: MakeApi) -> None:
+    api = make_api(with_weather)
+    chosen = {"type": "function", "function": {"name": "weather"}}
+    run = api.run(api.thread("the weather?"), api.assistant(WEATHER), tool_choice=chosen)
+    assert run["tool_choice"] == chosen
+    assert api.submit(run, c1="a", c2="b")["status"] == "completed"
+
+
+def test_answers_in_json_are_checked(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: '{"city": "Oslo"}' if heard.schema else "no")
+    thread = api.thread("where?")
+    run = api.run(thread, api.assistant(response_format={"type": "json_object"}))
+    assert run["status"] == "completed"
+    assert api.texts(thread)[-1][1] == '{"city": "Oslo"}'
+    assert api.fake.prompts[0].schema == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ({"model": "nobody"}, "model"),
+        ({"tools": [{"type": "retrieval"}]}, "tools[0].type"),
+        ({"temperature": 3}, "temperature"),
+        ({"max_completion_tokens": 1}, "max_completion_tokens"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
+        ({"tool_choice": "always"}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"truncation_strategy": {"type": "last_messages"}}, "last_messages"),
+        ({"additional_messages": [{"role": "system", "content": "a"}]}, "role"),
+        ({"nonsense": 1}, "nonsense"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+def test_what_a_run_must_not_ask_for(make_api: MakeApi, fields: Any, path: str) -> None:
+    api = make_api()
+    thread = api.thread("hi")
+    body = {"assistant_id": api.assistant(), **fields}
+    refused = api.post(f"/threads/{thread}/runs", body, 400)
+    error = refused["error"]
+    assert path in f"{error['param']} {error['message']}", refused
+    assert api.get(f"/threads/{thread}/runs")["data"] == []
+    assert api.texts(thread) == [("user", "hi")]
+
+
+def test_a_thread_and_a_run_in_one_request(make_api: MakeApi) -> None:
+    api = make_api()
+    said = {"messages": [{"role": "user", "content": "hello"}], "metadata": {"a": "b"}}
+    run = api.ended(api.post("/threads/runs", {"assistant_id": api.assistant(), "thread": said}))
+    assert run["status"] == "completed"
+    assert api.texts(run["thread_id"]) == [("user", "hello"), ("assistant", "hello")]
+    assert api.get(f"/threads/{run['thread_id']}")["metadata"] == {"a": "b"}
+
+
+def test_item_11_what_is_not_there_is_a_404_with_a_message(make_api: MakeApi) -> None:
+    api = make_api()
+    thread = api.thread("hi")
+    for path in (
+        "/assistants/asst_1",
+        "/threads/thread_1",
+        "/threads/thread_1/messages",
+        f"/threads/{thread}/messages/msg_1",
+        f"/threads/{thread}/runs/run_1",
+        f"/threads/{thread}/runs/run_1/steps",
+        "/vector_stores/vs_1",
+        "/vector_stores/vs_1/files",
+        "/files/file_1",
+        "/files/file_1/content",
+    ):
+        assert "found" in api.error(api.get(path, 404)), path
+    body = {"assistant_id": "asst_1"}
+    assert "asst_1" in api.error(api.post(f"/threads/{thread}/runs", body, 404))
+
+
+def test_a_model_that_says_nothing_fails_the_run(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: says("  "))
+    run = api.run(api.thread("hi"), api.assistant())
+    assert run["status"] == "failed"
+    assert "said nothing" in run["last_error"]["message"]
+
+
+def test_users_have_their_own(make_api: MakeApi) -> None:
+    ann, bob = make_api(user="ann"), make_api(user="bob")
+    assistant, thread = ann.assistant(), ann.thread("hi")
+    file = ann.upload("a.txt", b"a")
+    for path in (f"/assistants/{assistant}", f"/threads/{thread}", f"/files/{file}"):
+        ann.get(path)
+        bob.get(path, 404)
+    assert bob.get("/assistants")["data"] == []
+    run = ann.run(thread, assistant)
+    assert run["status"] == "completed"
+    bob.get(path_of(run), 404)
+
+
+def test_records_of_runs_are_not_kept_nor_among_conversations(
+    make_host: MakeHost, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.db") as store, api_of(make_host, store) as api:
+        api.run(api.thread("hi"), api.assistant())
+        until(lambda: not store.of("assistants/").conversations())
+        assert store.conversations() == []
+        until(lambda: not store.of("").documents("assistants/jobs").list())

@@ -1,0 +1,217 @@
+"""Files, vector stores, and the search in them by runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from assistants_api import SEARCH, Api, MakeApi, calls, ids_of, make_api, outputs_in, says, until
+
+from genai_host.testing import Heard
+
+__all__ = ["make_api"]
+
+
+def cites(heard: Heard) -> Any:
+    """It searches, and answers with the marks of all passages that were found."""
+    given = outputs_in(heard)
+    if not given:
+        return calls(("c1", "file_search", {"query": heard.text}))
+    marks = [line for line in given[0].splitlines() if line.startswith("【")]
+    return says("𝄞 First" + ", then".join(f" something {mark}" for mark in marks) + ".")
+
+
+def searcher(api: Api, store: str, **search: Any) -> str:
+    tool = {**SEARCH, "file_search": search} if search else SEARCH
+    resources = {"file_search": {"vector_store_ids": [store]}}
+    return api.assistant(tool, tool_resources=resources)
+
+
+def test_item_12_an_answer_cites_the_files_and_indices_slice_to_its_marks(
+    make_api: MakeApi,
+) -> None:
+    api = make_api(cites)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    files = {file["id"] for file in api.get(f"/vector_stores/{store}/files")["data"]}
+    thread = api.thread("the sea is blue")
+    run = api.run(thread, searcher(api, store))
+    assert run["status"] == "completed", run
+    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
+    assert len(text["annotations"]) == 2
+    for annotation in text["annotations"]:
+        start, end = annotation["start_index"], annotation["end_index"]
+        assert text["value"][start:end] == annotation["text"]
+        assert annotation["text"].startswith("【0:")
+        assert annotation["type"] == "file_citation"
+    assert {each["file_citation"]["file_id"] for each in text["annotations"]} == files
+    first = api.get(f"/files/{text['annotations'][0]['file_citation']['file_id']}")
+    assert first["filename"] == "sea.txt"
+
+
+def test_item_12_what_was_found_stands_in_the_step(make_api: MakeApi) -> None:
+    api = make_api(cites)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    run = api.run(api.thread("the sea is blue"), searcher(api, store, max_num_results=1))
+    [call] = api.steps(run)[0]["step_details"]["tool_calls"]
+    [found] = call["file_search"]["results"]
+    assert (found["file_name"], "content" in found) == ("sea.txt", False)
+    assert found["score"] == pytest.approx(1.0)
+    wanted = "step_details.tool_calls[*].file_search.results[*].content"
+    [call] = api.steps(run, **{"include[]": wanted})[0]["step_details"]["tool_calls"]
+    [found] = call["file_search"]["results"]
+    assert found["content"] == [{"type": "text", "text": "the sea is blue"}]
+
+
+def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) -> None:
+    api = make_api(cites)
+    thread = api.thread("the sea?")
+    body = {"assistant_id": api.assistant(SEARCH)}
+    refused = api.post(f"/threads/{thread}/runs", body, 400)
+    assert "file_search has no vector store" in api.error(refused)
+    assert api.get(f"/threads/{thread}/runs")["data"] == []
+
+
+def test_item_12_marks_of_two_searches_of_a_round_are_told_apart(make_api: MakeApi) -> None:
+    def answer(heard: Heard) -> Any:
+        given = outputs_in(heard)
+        if not given:
+            asked = ("the sea is blue", "hills are green")
+            wanted = [(f"c{at}", "file_search", {"query": each}) for at, each in enumerate(asked)]
+            return calls(*wanted)
+        return says(" ".join(each.splitlines()[0] for each in given))
+
+    api = make_api(answer)
+    store = api.store_of(sea="the sea is blue", hills="hills are green")
+    thread = api.thread("?")
+    api.run(thread, searcher(api, store, max_num_results=1))
+    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
+    cited = [api.get(f"/files/{each['file_citation']['file_id']}") for each in text["annotations"]]
+    assert [file["filename"] for file in cited] == ["sea.txt", "hills.txt"]
+
+
+def test_marks_that_nothing_was_found_for_are_no_citations(make_api: MakeApi) -> None:
+    api = make_api(lambda heard: "as 【0:0†sea.txt】 and 【9:9†a】 say")
+    thread = api.thread("?")
+    api.run(thread, searcher(api, api.store_of(sea="the sea is blue")))
+    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
+    assert text["annotations"] == []
+
+
+def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
+    api = make_api(cites)
+    file = api.upload("sea.txt", b"the sea is blue")
+    attached = [{"file_id": file, "tools": [SEARCH]}]
+    thread = api.post("/threads")["id"]
+    more = [{"role": "user", "content": "the sea is blue", "attachments": attached}]
+    run = api.run(thread, api.assistant(SEARCH), additional_messages=more)
+    assert run["status"] == "completed", run
+    text = api.get(f"/threads/{thread}/messages")["data"][0]["content"][0]["text"]
+    assert [each["file_citation"]["file_id"] for each in text["annotations"]] == [file]
+    store = api.get(f"/threads/{thread}")["tool_resources"]["file_search"]["vector_store_ids"][0]
+    assert api.get(f"/vector_stores/{store}")["expires_after"]["days"] == 7
+
+
+def test_a_search_that_fails_is_told_to_the_model(make_api: MakeApi) -> None:
+    def answer(heard: Heard) -> Any:
+        given = outputs_in(heard)
+        return says(given[0]) if given else calls(("c1", "file_search", {"query": "a"}))
+
+    api = make_api(answer)
+    store = api.store_of(sea="the sea is blue")
+    assistant, thread = searcher(api, store), api.thread("?")
+    api.delete(f"/vector_stores/{store}")
+    assert api.run(thread, assistant)["status"] == "completed"
+    assert "the search failed" in api.texts(thread)[-1][1]
+
+
+def test_files_are_kept_as_they_are(make_api: MakeApi) -> None:
+    api = make_api()
+    data = bytes(range(256)) * 1000
+    id = api.upload("dir/näme.bin", data, "user_data")
+    file = api.get(f"/files/{id}")
+    assert (file["bytes"], file["purpose"], file["status"]) == (256_000, "user_data", "processed")
+    assert api.ask("GET", f"/files/{id}/content").content == data
+    assert ids_of(api.get("/files", purpose="user_data")) == [id]
+    assert ids_of(api.get("/files", purpose="vision")) == []
+    assert api.delete(f"/files/{id}") == {"id": id, "object": "file", "deleted": True}
+    api.get(f"/files/{id}", 404)
+    api.delete(f"/files/{id}", 404)
+
+
+def test_equal_files_are_deleted_one_by_one(make_api: MakeApi) -> None:
+    api = make_api()
+    first, second = api.upload("a.txt", b"same"), api.upload("b.txt", b"same")
+    api.delete(f"/files/{first}")
+    assert api.ask("GET", f"/files/{second}/content").content == b"same"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code"),
+    [
+        ("a.bin", b"a\0b", "unsupported_file"),
+        ("a.txt", b"  ", "invalid_file"),
+        ("a.pdf", b"%PDF-1.4 nonsense", "invalid_file"),
+        ("a.html", b"<div>" * 10_000, "invalid_file"),
+    ],
+)
+def test_files_without_a_text_fail(make_api: MakeApi, name: str, data: bytes, code: str) -> None:
+    api = make_api()
+    store = api.post("/vector_stores", {"file_ids": [api.upload(name, data)]})["id"]
+    until(lambda: api.get(f"/vector_stores/{store}")["status"] == "completed")
+    [file] = api.get(f"/vector_stores/{store}/files")["data"]
+    assert (file["status"], file["last_error"]["code"]) == ("failed", code)
+    counts = api.get(f"/vector_stores/{store}")["file_counts"]
+    assert (counts["failed"], counts["total"]) == (1, 1)
+
+
+def test_a_vector_store_is_searched_with_filters(make_api: MakeApi) -> None:
+    api = make_api()
+    store = api.post("/vector_stores", {"name": "mine"})["id"]
+    for name, year in (("old", 1999), ("new", 2026)):
+        file = api.upload(f"{name}.txt", f"it is {name}".encode())
+        body = {"file_id": file, "attributes": {"year": year}}
+        api.post(f"/vector_stores/{store}/files", body)
+    until(lambda: api.get(f"/vector_stores/{store}")["status"] == "completed")
+    late = {"type": "gt", "key": "year", "value": 2000}
+    body = {"query": "it is old", "filters": late}
+    [found] = api.post(f"/vector_stores/{store}/search", body)["data"]
+    assert (found["filename"], found["attributes"]) == ("new.txt", {"year": 2026})
+    page = api.post(f"/vector_stores/{store}/search", {"query": "it is old"})
+    assert page["data"][0]["filename"] == "old.txt"
+    assert page["search_query"] == ["it is old"]
+
+
+def test_batches_of_files(make_api: MakeApi) -> None:
+    api = make_api()
+    store = api.post("/vector_stores")["id"]
+    files = [api.upload(f"{number}.txt", f"number {number}".encode()) for number in range(3)]
+    batch = api.post(f"/vector_stores/{store}/file_batches", {"file_ids": files})
+    path = f"/vector_stores/{store}/file_batches/{batch['id']}"
+    until(lambda: api.get(path)["status"] == "completed")
+    assert api.get(path)["file_counts"]["completed"] == 3
+    assert sorted(ids_of(api.get(f"{path}/files"))) == sorted(files)
+    api.delete(f"/vector_stores/{store}/files/{files[0]}")
+    assert len(api.get(f"/vector_stores/{store}/files")["data"]) == 2
+    content = api.get(f"/vector_stores/{store}/files/{files[1]}/content")
+    assert content["data"] == [{"type": "text", "text": "number 1"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/vector_stores", {"file_ids": ["file_1"]}, "file_1"),
+        ("/vector_stores", {"expires_after": {"anchor": "created_at", "days": 1}}, "anchor"),
+        ("/vector_stores", {"chunking_strategy": {"type": "static"}}, "static"),
+        ("/vector_stores/{store}/files", {"file_id": "file_1"}, "file_1"),
+        ("/vector_stores/{store}/files", {}, "file_id"),
+        ("/vector_stores/{store}/search", {"query": " "}, "query"),
+        ("/vector_stores/{store}/search", {"query": "a", "filters": {"type": "x"}}, "filter"),
+        ("/vector_stores/{store}/file_batches", {"file_ids": []}, "1 to"),
+    ],
+)
+def test_what_vector_stores_refuse(make_api: MakeApi, path: str, body: Any, words: str) -> None:
+    api = make_api()
+    store = api.post("/vector_stores")["id"]
+    refused = api.post(path.format(store=store), body, 400)
+    assert words in json.dumps(refused["error"])
