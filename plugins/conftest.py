@@ -97,13 +97,13 @@ def local_host(
 def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
     """Makes hosts as `local_host`, for one test: `make_local_host(window=2048)`.
 
-    `plugins` goes to the host, all else to the settings of the local provider.
+    `plugins` and `store` go to the host, all else to the settings of the local provider.
     """
     made = []
 
-    def make(*, plugins: Any = None, **settings: Any) -> Host:
+    def make(*, plugins: Any = None, store: Any = None, **settings: Any) -> Host:
         given = {"threads": 1, "window": 1024, **settings}
-        made.append(_real_host(home, weights, given, plugins))
+        made.append(_real_host(home, weights, given, plugins, store))
         return made[-1]
 
     yield make
@@ -111,7 +111,9 @@ def make_local_host(home: Path, weights: Path) -> Iterator[MakeHost]:
         each.close()
 
 
-def _real_host(home: Path, weights: Path, settings: Any, plugins: Any = None) -> Host:
+def _real_host(
+    home: Path, weights: Path, settings: Any, plugins: Any = None, store: Any = None
+) -> Host:
     import genai_feature_chat
     import genai_models_open
     import genai_vendor_local
@@ -144,4 +146,5 @@ def _real_host(home: Path, weights: Path, settings: Any, plugins: Any = None) ->
     return Host(
         config=Config(providers={"local": InstanceConfig("local", settings=settings)}),
         discovery=Given({**usual, **(plugins or {})}),
+        store=store,
     )

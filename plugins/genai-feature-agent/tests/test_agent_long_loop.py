@@ -86,7 +86,8 @@ class LastFirst(Tools):
 
 
 def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
-    allowed = Caps(**{"round_trips": rounds + 1, "steps": 10 * rounds, **caps})
+    given: dict[str, Any] = {"round_trips": rounds + 1, "steps": 10 * rounds, **caps}
+    allowed = Caps(**given)
     return host.open("agent", "mock", settings={"round_trips": rounds + 1}, caps=allowed)
 
 

@@ -11,7 +11,7 @@ import pytest
 from fixtures import MakeHost
 from research_engine import Scene, result
 
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, DeadlineExceeded
 
 

@@ -39,7 +39,7 @@ from genai_host.api import (
     ToolRun,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.testing import MadePlugin, RouteServer
 
 NEW, OLD = "2026-07-28", "2025-11-25"

@@ -25,7 +25,7 @@ from mcp_service import PIXEL
 
 from genai_host import Config, Host
 from genai_host.api import Image, Text
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, DeadlineExceeded, Unavailable
 from genai_host.testing import MadePlugin
 

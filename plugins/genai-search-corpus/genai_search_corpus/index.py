@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,7 @@ FORM = 1
 """Of the tables; a file of another form is made anew."""
 
 _WAIT = 20_000  # milliseconds that one writer waits for another
+_PAUSE = 0.01  # seconds
 _MOST_WORDS = 40
 _WORD = re.compile(r"\w+")
 
@@ -105,7 +107,8 @@ class Index:
             connection.enable_load_extension(True)
             connection.load_extension(sqlite_vec.loadable_path())
             connection.enable_load_extension(False)
-            connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+            _begin_log(connection)
+            connection.execute("PRAGMA synchronous = NORMAL")
             _make_tables(connection)
         except BaseException:
             connection.close()
@@ -122,6 +125,23 @@ def _damages() -> tuple[type[Exception], ...]:
     import apsw
 
     return (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+
+
+def _begin_log(connection: Any) -> None:
+    """Have it write ahead to a log, so that who reads waits for nobody. Of several that do so at
+    once, SQLite has some fail, which it does not have wait."""
+    import apsw
+
+    until = time.monotonic() + _WAIT / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _make_tables(connection: Any) -> None:

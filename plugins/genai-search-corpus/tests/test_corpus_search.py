@@ -13,6 +13,7 @@ import pytest
 from genai_search_corpus import corpus as module
 from genai_search_corpus import documents
 from genai_search_corpus.corpus import Corpus, State
+from genai_search_corpus.index import Index
 from genai_search_corpus.settings import Settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -283,3 +284,25 @@ def test_halves_of_characters_in_a_document_are_replaced(
 def test_halves_of_characters_in_a_query_are_no_error(shared: Corpus) -> None:
     ((_, found),) = shared.search("rivers \ud800", 1, nothing)
     assert found.title == "Rivers"
+
+
+def test_an_index_may_be_made_by_many_at_once(tmp_path: Path) -> None:
+    """Of several that have SQLite write ahead to a log, some fail without having waited."""
+    failed: list[BaseException] = []
+
+    def make(index: Index, begin: threading.Barrier) -> None:
+        begin.wait()
+        try:
+            with index.opened() as session:
+                session.files()
+        except Exception as error:  # noqa: BLE001 - it is what is looked for
+            failed.append(error)
+
+    for number in range(100):
+        index, begin = Index(str(tmp_path / f"{number}.db")), threading.Barrier(8, timeout=60)
+        threads = [threading.Thread(target=make, args=(index, begin)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []

@@ -26,7 +26,7 @@ from search_engines import (
 
 from genai_host import Host
 from genai_host.api import ToolOutput
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.errors import Cancelled, DeadlineExceeded, RateLimited, Unavailable
 

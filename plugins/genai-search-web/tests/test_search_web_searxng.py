@@ -18,7 +18,7 @@ from genai_search_web.regions import language_of
 from genai_search_web.results import sound, written
 
 from genai_host import Host
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.errors import (
     AuthenticationFailed,

@@ -84,7 +84,7 @@ def _bars(reaction: Mapping[str, Any], width: int) -> list[str]:
     room = max(4, width - label_room - number_room - 2)
     lowest = min(0.0, *(value or 0.0 for _, value in named))
     highest = max(0.0, *(value or 0.0 for _, value in named))
-    left = round(room * _part(-lowest, highest - lowest))
+    left = round(room * _height(0, lowest, highest))
     lines = []
     for name, value in named:
         below = _bar(_part(-(value or 0), -lowest), left)
@@ -130,7 +130,7 @@ def _curves(reaction: Mapping[str, Any], width: int) -> list[str]:
         room = max(4, width - margin)
         columns = _fitted(points, room)
         heights = [
-            round(_part(0 if point is None else point - lowest, highest - lowest) * _HIGH * 8)
+            round(_height(lowest if point is None else point, lowest, highest) * _HIGH * 8)
             for point in columns
         ]
         lines.append(_cut(safe(name), width))
@@ -178,6 +178,12 @@ def _labelled(
         )
         for row in reaction["rows"]
     ]
+
+
+def _height(value: float, lowest: float, highest: float) -> float:
+    """Where it is between the two, 0 to 1; of halves, as what is between may be too much for a
+    number."""
+    return _part(value / 2 - lowest / 2, highest / 2 - lowest / 2)
 
 
 def _part(value: float, whole: float) -> float:

@@ -18,7 +18,7 @@ from genai_tools_data.apart import can_run, run_apart
 from genai_tools_data.database import opened_file
 
 from genai_host import Host
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
 
 pytestmark = pytest.mark.skipif(not can_run(), reason="query_sql needs Python 3.11")

@@ -18,7 +18,7 @@ from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import view
 
 from genai_host.api import Checker, ToolOutput
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
 
 Draw = Callable[..., ToolOutput]

@@ -18,7 +18,7 @@ from genai_tools_data.result import MOST_ROWS, MOST_TEXT
 
 from genai_host import Host
 from genai_host.api import ToolOutput
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, InvalidData
 
 needs_bounds = pytest.mark.skipif(not can_bound(), reason="query_sql needs Python 3.11")

@@ -10,7 +10,7 @@ from fixtures import MakeHost
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
 from genai_tools_data.result import MOST_BYTES, kept
 from genai_tools_data.terminal_view import _width, view
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genai_host.api import Checker, Tool, ToolOutput
@@ -112,6 +112,7 @@ NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=Fal
 KINDS = st.sampled_from(["bar", "row", "line", "area"])
 
 
+@example("line", [("a", None, -1e308), ("b", None, 1e308)], ["x", "y", "z"], "", 80)
 @given(
     kind=KINDS,
     rows=st.lists(st.tuples(NASTY | NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=40),

@@ -25,7 +25,7 @@ from made_pdf import pdf
 from page_site import PageSite, reply, wait_for_end
 
 from genai_host import Config, Host
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import SetConfig
 from genai_host.errors import (
     Cancelled,

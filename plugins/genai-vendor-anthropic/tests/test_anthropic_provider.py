@@ -13,7 +13,7 @@ from openai_service import LOOKING
 
 from genai_host import Config, Host
 from genai_host.api import File, Image, Listed, Message, Offering, Serve, Usage, http_provider
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,

@@ -26,7 +26,7 @@ from openai_service import LOOKING
 
 from genai_host import Config, Host, Patience
 from genai_host.api import Listed, ProviderRequest, Usage
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,

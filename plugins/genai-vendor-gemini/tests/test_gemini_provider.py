@@ -24,7 +24,7 @@ from openai_service import LOOKING
 
 from genai_host import Host
 from genai_host.api import Answer, Embed, Feature, Listed, NoSettings, Story, Turn, Usage
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     InvalidParameter,

@@ -20,7 +20,7 @@ from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Event, Host
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.conversation import Conversation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 

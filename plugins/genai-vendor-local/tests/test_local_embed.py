@@ -33,7 +33,7 @@ from genai_host.api import (
     Turn,
     Vectors,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     Cancelled,

@@ -19,7 +19,7 @@ from genai_vendor_local.engine import Engine
 from genai_vendor_local.loadable import must_be_loadable
 from genai_vendor_local.settings import Settings
 
-from genai_host.cancellation import Cancellation, Registration
+from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, ConfigurationError, ProviderRemoved
 
 Background = Callable[..., Future[Any]]

@@ -20,9 +20,9 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Config, Host
 from genai_host.api import FREE, ProviderRequest, Services
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import read_settings
 from genai_host.bounds import Bounds
-from genai_host.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
 from genai_host.testing import ManualClock

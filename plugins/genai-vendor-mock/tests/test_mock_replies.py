@@ -30,7 +30,7 @@ from genai_host.api import (
     Usage,
     Vectors,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import NoRoute, UnexpectedFinish
 from genai_host.testing import MadePlugin
 

@@ -14,7 +14,7 @@ from genai_vendor_mock import MockProvider, Reply, Settings
 
 from genai_host import Answer, Caps, Event
 from genai_host.api import ProviderReply, ProviderRequest, Services
-from genai_host.cancellation import Cancellation, Registration
+from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.testing import ManualClock
 

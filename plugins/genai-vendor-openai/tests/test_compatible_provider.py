@@ -12,7 +12,7 @@ from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 from genai_host import Host
 from genai_host.api import Answer, Embed, Feature, Listed, Message, NoSettings, Secret, Story, Turn
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import read_config
 from genai_host.errors import AuthenticationFailed, ConfigurationError, NoRoute
 from genai_host.testing import MadePlugin

@@ -37,7 +37,7 @@ from genai_host.api import (
     Turn,
     Usage,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,

@@ -1,0 +1,174 @@
+"""Names and values of OpenTelemetry's semantic conventions for generative AI, and of those for
+HTTP servers.
+
+The former are still in development and have no version of their own: these are as they stood
+beside version 1.42 of the semantic conventions (repository `semantic-conventions-genai`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import frozen
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+MODEL = "gen_ai.request.model"
+AGENT = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+TOOL = "gen_ai.tool.name"
+TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105 - the name of it
+ERROR = "error.type"
+METHOD = "http.request.method"
+ROUTE = "http.route"
+STATUS = "http.response.status_code"
+
+OTHER = "_OTHER"
+"""What stands in metrics for names that nobody declared, of which there may be any number."""
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+OPERATIONS: Mapping[str, str] = {
+    "chat": "chat",
+    "embed": "embeddings",
+    "moderate": "moderation",
+    "count": "count_tokens",
+}
+"""What a model is called for; the last two are words of our own."""
+
+PROVIDERS: Mapping[str, str] = {
+    "azure": "azure.ai.openai",
+    "azure-openai": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+"""Instances whose usual names are not those of the conventions; others keep theirs."""
+
+PARAMETERS: Mapping[str, str] = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "seed": "gen_ai.request.seed",
+    "stop": "gen_ai.request.stop_sequences",
+}
+"""Parameters by the host's names."""
+
+
+@frozen
+class Instrument:
+    """What is measured.
+
+    unit      by the UCUM, or a word in braces
+    labels    attributes that its points may have, each with few values
+    buckets   boundaries of a histogram
+    """
+
+    name: str
+    kind: Literal["histogram", "counter", "gauge"]
+    unit: str
+    about: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+
+
+_SECONDS = tuple(0.01 * 2**power for power in range(14))
+_OF_CALL = (OPERATION, PROVIDER, MODEL, AGENT)
+
+DURATION = Instrument(
+    "gen_ai.client.operation.duration",
+    "histogram",
+    "s",
+    "How long calls of models took.",
+    (*_OF_CALL, ERROR),
+    _SECONDS,
+)
+FIRST = Instrument(
+    "gen_ai.client.operation.time_to_first_chunk",
+    "histogram",
+    "s",
+    "How long it took until the first piece of an answer came.",
+    _OF_CALL,
+    _SECONDS,
+)
+TOKENS = Instrument(
+    "gen_ai.client.token.usage",
+    "histogram",
+    "{token}",
+    "Tokens that calls of models used.",
+    (*_OF_CALL, TOKEN_TYPE),
+    tuple(4.0**power for power in range(14)),
+)
+COST = Instrument(
+    "genai_host.client.cost",
+    "counter",
+    "{dollar}",
+    "US dollars that calls of models cost, by list price.",
+    _OF_CALL,
+)
+UNPRICED = Instrument(
+    "genai_host.client.unpriced",
+    "counter",
+    "{call}",
+    "Calls of models that were answered, and whose cost is not known.",
+    _OF_CALL,
+)
+ACTIVE_CALLS = Instrument(
+    "genai_host.client.active_calls",
+    "gauge",
+    "{call}",
+    "Calls of models that are under way.",
+    (OPERATION, PROVIDER, MODEL),
+)
+TURNS = Instrument(
+    "gen_ai.invoke_agent.duration",
+    "histogram",
+    "s",
+    "How long turns of features took.",
+    (AGENT, ERROR),
+    tuple(0.1 * 2**power for power in range(13)),
+)
+TOOLS = Instrument(
+    "gen_ai.execute_tool.duration",
+    "histogram",
+    "s",
+    "How long tools ran.",
+    (TOOL, AGENT, ERROR),
+    _SECONDS,
+)
+REQUESTS = Instrument(
+    "http.server.request.duration",
+    "histogram",
+    "s",
+    "How long requests over HTTP took, until their reply was written.",
+    (METHOD, ROUTE, STATUS),
+    (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+)
+ACTIVE_REQUESTS = Instrument(
+    "http.server.active_requests",
+    "gauge",
+    "{request}",
+    "Requests over HTTP that are under way.",
+    (METHOD,),
+)
+
+INSTRUMENTS = (
+    DURATION,
+    FIRST,
+    TOKENS,
+    COST,
+    UNPRICED,
+    ACTIVE_CALLS,
+    TURNS,
+    TOOLS,
+    REQUESTS,
+    ACTIVE_REQUESTS,
+)

@@ -1,0 +1,266 @@
+"""Turns, calls, tools and requests in the words of the conventions: the attributes of their
+spans, and the points of their metrics.
+
+What is said, to models and by them, stays out unless it is asked for; so do messages of
+errors, in which services repeat it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import define, field
+
+from genai_host.api import (
+    Answer,
+    ChatCall,
+    Completion,
+    Message,
+    ToolOutput,
+    Usage,
+    Vectors,
+)
+from genai_host.errors import GenaiError, TurnWaiting
+from genai_otel import conventions as names
+from genai_otel.content import heard_of, said_in, text_of
+from genai_otel.conventions import Instrument
+
+if TYPE_CHECKING:
+    from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall
+    from genai_otel.telemetry import Listener
+
+Kind = Literal["client", "internal", "server"]
+Point = tuple[Instrument, float, Mapping[str, Any]]
+"""What is measured, and the attributes that it is measured with."""
+
+
+@define(eq=False)
+class Operation:
+    """
+    name         of its span
+    kind         of its span
+    attributes   of its span; those that are known when it begins count for sampling
+    labels       attributes of its metrics: none of them has more values than somebody has
+                 declared, or installed
+    parent       the turn that it is for; None if it is for none, or that is not known
+    headers      of a request, in which a trace may be that it goes on with
+    scoped       whether it begins and ends in one thread, which does nothing else meanwhile
+    error        why it failed, in a word; empty if it did not
+    points       what is measured when it ends
+    heard        who was told that it began
+    span         that of its trace
+    token        what puts back the context of before
+    """
+
+    name: str
+    kind: Kind
+    attributes: dict[str, Any]
+    labels: Mapping[str, Any]
+    duration: Instrument
+    parent: Operation | None = None
+    headers: Mapping[str, str] | None = None
+    scoped: bool = False
+    active: Instrument | None = None
+    error: str = ""
+    seconds: float = 0.0
+    points: list[Point] = field(factory=list)
+    heard: list[Listener] = field(factory=list)
+    span: Any = None
+    token: Any = None
+
+    def answered(self, answer: Answer | None, *, captures: bool) -> None:
+        """A turn has ended."""
+        if answer is not None:
+            self._use(answer.usage)
+            if answer.cost.known:
+                self.attributes["genai_host.cost"] = answer.cost.dollars
+            if captures:
+                said = Message("assistant", answer.summary)
+                self.attributes["gen_ai.output.messages"] = said_in([said], "stop")
+
+    def called(self, result: Any, first: float | None, *, captures: bool) -> None:
+        """A call of a model has ended."""
+        if first is not None:
+            self.attributes["gen_ai.response.time_to_first_chunk"] = first
+            self._measure(names.FIRST, first)
+        if isinstance(result, Completion):
+            self.attributes["gen_ai.response.finish_reasons"] = [result.finish]
+            if captures:
+                said = said_in([result.message], result.finish)
+                self.attributes["gen_ai.output.messages"] = said
+        elif isinstance(result, Vectors) and result.model:
+            self.attributes["gen_ai.response.model"] = result.model
+        if isinstance(result, (Completion, Vectors)):
+            self._use(result.usage)
+            for kind, tokens in (("input", result.usage.input), ("output", result.usage.output)):
+                if tokens:
+                    self._measure(names.TOKENS, tokens, {names.TOKEN_TYPE: kind})
+        if result is not None:
+            self._pay(result.cost)
+
+    def gave(self, output: ToolOutput | None, *, captures: bool) -> None:
+        """A tool has ended."""
+        if output is not None and output.error:
+            self.error = "tool_failed"
+        if output is not None and captures:
+            self.attributes["gen_ai.tool.call.result"] = text_of(output.content)
+
+    def replied(self, status: int) -> None:
+        """A request was answered."""
+        self.attributes[names.STATUS] = status
+        self.labels = {**self.labels, names.STATUS: status}
+        if status >= 500:
+            self.error = str(status)
+
+    def ended(self, error: Exception | None, seconds: float) -> None:
+        """It has ended, and all that is to be said of that has been."""
+        self.seconds = seconds
+        if isinstance(error, TurnWaiting):
+            self.attributes["genai_host.waits_for"] = error.kind
+        elif error is not None:
+            self.error = error.code if isinstance(error, GenaiError) else type(error).__qualname__
+        failed = {names.ERROR: self.error} if self.error else {}
+        self.attributes.update(failed)
+        self._measure(self.duration, seconds, failed)
+
+    def moved(self, by: int) -> Iterator[Point]:
+        """It counts towards what is under way, or does so no longer."""
+        if self.active is not None:
+            yield self.active, by, self.labels
+
+    def _use(self, usage: Usage) -> None:
+        tokens = {
+            "gen_ai.usage.input_tokens": usage.input,
+            "gen_ai.usage.output_tokens": usage.output,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached_input,
+            "gen_ai.usage.cache_creation.input_tokens": usage.cache_written,
+            "gen_ai.usage.reasoning.output_tokens": usage.reasoning,
+        }
+        self.attributes.update({name: count for name, count in tokens.items() if count})
+
+    def _pay(self, dollars: float | None) -> None:
+        if dollars is None:
+            self._measure(names.UNPRICED, 1)
+        elif dollars:
+            self.attributes["genai_host.cost"] = dollars
+            self._measure(names.COST, dollars)
+
+    def _measure(
+        self, instrument: Instrument, value: float, further: Mapping[str, str] | None = None
+    ) -> None:
+        self.points.append((instrument, value, {**self.labels, **(further or {})}))
+
+
+def of_turn(feature: str, conversation: str, model: str, message: Message | None) -> Operation:
+    """
+    model     that plays the main role, as `name@provider`; empty if none does
+    message   what the user said, if it is to be recorded
+    """
+    attributes: dict[str, Any] = {names.OPERATION: "invoke_agent", names.AGENT: feature}
+    if conversation:
+        attributes[names.CONVERSATION] = conversation
+    if model:
+        attributes[names.MODEL] = model.rpartition("@")[0] or model
+    if message is not None:
+        attributes["gen_ai.input.messages"] = said_in([message])
+    labels = {names.AGENT: feature}
+    return Operation(f"invoke_agent {feature}", "internal", attributes, labels, names.TURNS)
+
+
+def of_call(
+    operation: str, route: RouteInfo, call: Call, parent: Operation | None, *, captures: bool
+) -> Operation:
+    name = names.OPERATIONS.get(operation, operation)
+    provider = names.PROVIDERS.get(route.provider, route.provider)
+    attributes: dict[str, Any] = {
+        names.OPERATION: name,
+        names.PROVIDER: provider,
+        names.MODEL: call.model_id,
+        **_of_parent(parent),
+        **dict(_parameters(call.parameters)),
+    }
+    if call.stream:
+        attributes["gen_ai.request.stream"] = True
+    if isinstance(call, ChatCall):
+        if call.schema is not None:
+            attributes["gen_ai.output.type"] = "json"
+        if captures:
+            attributes.update(heard_of(call))
+    labels = {
+        names.OPERATION: name,
+        names.PROVIDER: provider,
+        names.MODEL: names.OTHER if _is_undeclared(route) else call.model_id,
+        names.AGENT: attributes.get(names.AGENT, ""),
+    }
+    return Operation(
+        f"{name} {call.model_id}",
+        "client",
+        attributes,
+        labels,
+        names.DURATION,
+        parent,
+        active=names.ACTIVE_CALLS,
+    )
+
+
+def of_tool(call: ToolCall, parent: Operation | None, *, captures: bool) -> Operation:
+    attributes: dict[str, Any] = {
+        names.OPERATION: "execute_tool",
+        names.TOOL: call.name,
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": call.id,
+        **_of_parent(parent),
+    }
+    if captures:
+        attributes["gen_ai.tool.call.arguments"] = json.dumps(call.arguments, default=str)
+    labels = {names.TOOL: call.name, names.AGENT: attributes.get(names.AGENT, "")}
+    name = f"execute_tool {call.name}"
+    return Operation(name, "internal", attributes, labels, names.TOOLS, parent, scoped=True)
+
+
+def of_request(request: RouteRequest, route: str) -> Operation:
+    """
+    route   its path with the names of what varies; empty if there is none
+    """
+    method = request.method if request.method in names.METHODS else names.OTHER
+    attributes: dict[str, Any] = {
+        names.METHOD: method,
+        "url.path": request.path[:1000],
+    }
+    if route:
+        attributes[names.ROUTE] = route
+    return Operation(
+        f"{method} {route}".strip(),
+        "server",
+        attributes,
+        {names.METHOD: method, names.ROUTE: route},
+        names.REQUESTS,
+        headers=request.headers,
+        scoped=True,
+        active=names.ACTIVE_REQUESTS,
+    )
+
+
+def _of_parent(parent: Operation | None) -> dict[str, Any]:
+    shared = (names.AGENT, names.CONVERSATION)
+    known = {} if parent is None else parent.attributes
+    return {name: known[name] for name in shared if name in known}
+
+
+def _parameters(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, attribute in names.PARAMETERS.items():
+        value = given.get(name)
+        if isinstance(value, str):
+            yield attribute, [value]
+        elif isinstance(value, (list, tuple)):
+            yield attribute, [str(each) for each in value]
+        elif isinstance(value, (int, float)):
+            yield attribute, value
+
+
+def _is_undeclared(route: RouteInfo) -> bool:
+    """Whether it is an id that somebody named and the host passes through, as
+    `instance/id`."""
+    return route.model.startswith(f"{route.provider}/")

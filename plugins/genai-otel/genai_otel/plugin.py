@@ -1,0 +1,120 @@
+"""The hooks. What the host tells becomes an `Operation`, if anybody listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from genai_host.api import Answer, HttpRoute, ToolOutput, hookimpl
+from genai_otel.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from genai_host.api import Call, RouteInfo, RouteRequest, ToolCall, Turn
+    from genai_otel.operation import Operation
+
+
+class OtelPlugin:
+    """
+    telemetry   what it hears goes there; None for that of this process's environment
+    """
+
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self.telemetry = telemetry or Telemetry()
+
+    @hookimpl
+    def genai_http_routes(self) -> Iterable[HttpRoute]:
+        # it is loaded at the start: what comes before the first scrape counts as well
+        load = "genai_otel.scrape:Scrape.answer"
+        yield HttpRoute("GET", "/metrics", load, counts=False, starts=True)
+
+    @hookimpl
+    def genai_on_turn_start(
+        self, id: str, feature: str, turn: Turn[Any], conversation: str, model: str
+    ) -> None:
+        if self.telemetry.is_heard():
+            from genai_otel.operation import of_turn
+
+            message = turn.message if self.telemetry.captures else None
+            self._begin(id, of_turn(feature, conversation, model, message))
+
+    @hookimpl
+    def genai_on_turn_end(
+        self, id: str, answer: Answer | None, error: Exception | None, seconds: float
+    ) -> None:
+        captures = self.telemetry.captures
+        self._end(id, error, seconds, lambda turn: turn.answered(answer, captures=captures))
+
+    @hookimpl
+    def genai_on_call_start(
+        self, id: str, parent: str, operation: str, route: RouteInfo, call: Call
+    ) -> None:
+        if self.telemetry.is_heard():
+            from genai_otel.operation import of_call
+
+            above = self.telemetry.under_way(parent)
+            captures = self.telemetry.captures
+            self._begin(id, of_call(operation, route, call, above, captures=captures))
+
+    @hookimpl
+    def genai_call_headers(self, id: str) -> Mapping[str, str]:
+        call = self.telemetry.under_way(id) if self.telemetry.propagates else None
+        if call is None or call.span is None:
+            return {}
+        from genai_otel.spans import headers_of
+
+        return headers_of(call.span)
+
+    @hookimpl
+    def genai_on_call_end(
+        self, id: str, result: Any, first: float | None, error: Exception | None, seconds: float
+    ) -> None:
+        captures = self.telemetry.captures
+        self._end(id, error, seconds, lambda call: call.called(result, first, captures=captures))
+
+    @hookimpl
+    def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:
+        if self.telemetry.is_heard():
+            from genai_otel.operation import of_tool
+
+            above = self.telemetry.under_way(parent)
+            self._begin(id, of_tool(call, above, captures=self.telemetry.captures))
+
+    @hookimpl
+    def genai_on_tool_end(
+        self, id: str, output: ToolOutput | None, error: Exception | None, seconds: float
+    ) -> None:
+        captures = self.telemetry.captures
+        self._end(id, error, seconds, lambda tool: tool.gave(output, captures=captures))
+
+    @hookimpl
+    def genai_on_request_start(self, id: str, request: RouteRequest, route: str) -> None:
+        if self.telemetry.is_heard():
+            from genai_otel.operation import of_request
+
+            self._begin(id, of_request(request, route))
+
+    @hookimpl
+    def genai_on_request_end(
+        self, id: str, status: int, error: Exception | None, seconds: float
+    ) -> None:
+        self._end(id, error, seconds, lambda request: request.replied(status))
+
+    @hookimpl
+    def genai_on_close(self) -> None:
+        self.telemetry.flush()
+
+    def _begin(self, id: str, operation: Operation) -> None:
+        self.telemetry.begin(id, operation)
+
+    def _end(
+        self,
+        id: str,
+        error: Exception | None,
+        seconds: float,
+        say: Callable[[Operation], None],
+    ) -> None:
+        operation = self.telemetry.taken(id)
+        if operation is not None:  # else nobody listened when it began
+            say(operation)
+            operation.ended(error, seconds)
+            self.telemetry.end(operation)

@@ -1,0 +1,155 @@
+"""The providers of OpenTelemetry that spans and metrics go to: the application's, or our own,
+which read the environment as OpenTelemetry says: where to, as which service, how much of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from importlib_metadata import entry_points
+
+from genai_otel.telemetry import Listener
+from genai_otel.wanted import Signal, Want
+
+NAME = "genai_otel"
+"""The instrumentation scope."""
+
+APP = "genai-host"
+
+_log = logging.getLogger(__name__)
+_SDK = logging.getLogger("opentelemetry")
+
+
+class Providers:
+    """
+    want        which are needed
+    listeners   what writes to them
+    are_own     whether any of them is ours, to be flushed and closed
+    """
+
+    def __init__(self, want: Want) -> None:
+        self._ours: list[Any] = []
+        self._gave_up = False
+        self._trouble = _Trouble()
+        self.listeners: list[Listener] = []
+        if "traces" in want.own or "traces" in want.apps:
+            from genai_otel.spans import Spans
+
+            provider = want.apps.get("traces") or self._own_traces(want.own["traces"])
+            self.listeners.append(Spans(provider.get_tracer(NAME)))
+        if "metrics" in want.own or "metrics" in want.apps:
+            from genai_otel.meters import Meters
+
+            provider = want.apps.get("metrics") or self._own_metrics(want.own["metrics"])
+            self.listeners.append(Meters(provider.get_meter(NAME)))
+        if self.are_own:
+            _SDK.addHandler(self._trouble)
+
+    @property
+    def are_own(self) -> bool:
+        return bool(self._ours)
+
+    def flush(self, seconds: float) -> None:
+        """Send what there is; what takes longer goes on without being waited for."""
+        self._gave_up = not _all_done([each.force_flush for each in self._ours], seconds)
+        if self._gave_up:
+            self._trouble.tell(f"it took more than {seconds:g} seconds")
+
+    def close(self, seconds: float) -> None:
+        """The same, and send nothing more. A collector that was away just now is not waited
+        for again."""
+        _all_done([each.shutdown for each in self._ours], 0.0 if self._gave_up else seconds)
+        _SDK.removeHandler(self._trouble)
+
+    def _own_traces(self, exporters: Iterable[str]) -> Any:
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+        for exporter in _exporters("traces", exporters):
+            provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._ours.append(provider)
+        return provider
+
+    def _own_metrics(self, exporters: Iterable[str]) -> Any:
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+        readers = [PeriodicExportingMetricReader(each) for each in _exporters("metrics", exporters)]
+        provider = MeterProvider(readers, _resource(), shutdown_on_exit=False)
+        self._ours.append(provider)
+        return provider
+
+
+class _Trouble(logging.Handler):
+    """Tells of a collector that is away once, where the SDK would at each try. Who has set up
+    logging hears all of it, as ever."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._is_told = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.tell(record.getMessage())
+
+    def tell(self, why: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            _log.warning("telemetry is not taken: %s", " ".join(why.split())[:300])
+
+
+def _resource() -> Any:
+    """As the environment says, with the host for the service where that says none."""
+    from opentelemetry.sdk.resources import Resource
+
+    found = Resource.create()
+    if str(found.attributes.get("service.name", "")).startswith("unknown_service"):
+        return found.merge(Resource({"service.name": APP}))
+    return found
+
+
+def _exporters(signal: Signal, names: Iterable[str]) -> list[Any]:
+    """Made of what is installed, by the entry points that the SDK finds them by as well."""
+    made = []
+    for name in names:
+        found = _name(signal) if name == "otlp" else name
+        points = tuple(entry_points(group=f"opentelemetry_{signal}_exporter", name=found))
+        if not points:
+            _log.warning("%s: no exporter %r is installed", signal, found)
+            continue
+        try:
+            made.append(points[0].load()())
+        except Exception as error:  # noqa: BLE001 - it reads whatever the environment says
+            _log.warning("%s: the exporter %r cannot be used: %s", signal, found, error)
+    return made
+
+
+def _name(signal: Signal) -> str:
+    """As the exporter of OTLP is registered. Over HTTP where nothing is said, as the
+    specification has it; the one over gRPC is a package of its own."""
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((os.environ[each] for each in variables if os.environ.get(each)), "")
+    return "otlp_proto_grpc" if protocol.strip() == "grpc" else "otlp_proto_http"
+
+
+def _all_done(works: list[Callable[[], Any]], seconds: float) -> bool:
+    """Each in a thread that can be left behind; whether all ended in time."""
+    threads = [threading.Thread(target=_quietly, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
+
+
+def _quietly(work: Callable[[], Any]) -> None:
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - telemetry that is lost must not be the end of anything
+        _log.debug("telemetry could not be sent", exc_info=True)

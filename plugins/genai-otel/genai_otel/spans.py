@@ -1,0 +1,66 @@
+"""Operations as spans.
+
+A span's parent is that of the turn that it is for, whichever thread it is made in; else what is
+current there: the request that is answered, the tool that runs, a span of the application.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry import context, propagate, trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer
+
+    from genai_otel.operation import Operation
+
+_KINDS = {
+    "client": SpanKind.CLIENT,
+    "internal": SpanKind.INTERNAL,
+    "server": SpanKind.SERVER,
+}
+
+
+class Spans:
+    """Listens, and writes them to a tracer."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def begin(self, operation: Operation) -> None:
+        span = operation.span = self._tracer.start_span(
+            operation.name,
+            _above(operation),
+            _KINDS[operation.kind],
+            operation.attributes,
+        )
+        if operation.scoped:
+            operation.token = context.attach(trace.set_span_in_context(span))
+
+    def end(self, operation: Operation) -> None:
+        if operation.token is not None:
+            context.detach(operation.token)
+        span = operation.span
+        span.set_attributes(operation.attributes)
+        if operation.error:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+
+def headers_of(span: Span) -> dict[str, str]:
+    """What tells a service of the trace, by the propagators of the environment."""
+    headers: dict[str, str] = {}
+    propagate.inject(headers, trace.set_span_in_context(span))
+    return headers
+
+
+def _above(operation: Operation) -> Context | None:
+    """None for what is current."""
+    if operation.headers is not None:  # by the propagators of the environment
+        return propagate.extract(operation.headers)
+    if operation.parent is not None and operation.parent.span is not None:
+        return trace.set_span_in_context(operation.parent.span)
+    return None

@@ -1,0 +1,115 @@
+"""What is under way, and who listens to it.
+
+Telemetry.is_heard → _open (once, when it is first known to be wanted)
+         .begin, .end → each Listener
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from genai_otel.wanted import exporters_in, wanted
+
+if TYPE_CHECKING:
+    from genai_otel.operation import Operation
+    from genai_otel.providers import Providers
+
+PATIENCE = 2.0
+"""Seconds that the end of a host, and of the process, waits for a collector."""
+
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_PROPAGATE = "GENAI_OTEL_PROPAGATE"  # OpenTelemetry has no variable for it
+_CAPTURING = ("true", "span_only", "span_and_event")
+
+
+class Listener(Protocol):
+    """Is told of all operations, from any thread."""
+
+    def begin(self, operation: Operation) -> None: ...
+
+    def end(self, operation: Operation) -> None: ...
+
+
+class Telemetry:
+    """Of one process. May be used from many threads.
+
+    environ      the environment that says where telemetry goes
+    captures     whether what is said is recorded as well
+    propagates   whether services are told of the trace that a call is in
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._exporters = exporters_in(environ)
+        self._lock = threading.Lock()
+        self._listeners: tuple[Listener, ...] = ()
+        self._under_way: dict[str, Operation] = {}
+        self._providers: Providers | None = None
+        self.propagates = environ.get(_PROPAGATE, "").lower() == "true"
+        self.captures = environ.get(_CAPTURE, "").lower() in _CAPTURING
+
+    def is_heard(self) -> bool:
+        """Whether anybody listens, which may begin now."""
+        if self._providers is None:
+            self._open()
+        return bool(self._listeners)
+
+    def under_way(self, id: str) -> Operation | None:
+        return self._under_way.get(id)
+
+    def begin(self, id: str, operation: Operation) -> None:
+        self._under_way[id] = operation
+        for each in self._listeners:
+            each.begin(operation)
+            operation.heard.append(each)
+
+    def taken(self, id: str) -> Operation | None:
+        """What is no longer under way; None if nobody listened when it began."""
+        return self._under_way.pop(id, None)
+
+    def end(self, operation: Operation) -> None:
+        """Told to those who heard that it began."""
+        for each in operation.heard:
+            each.end(operation)
+
+    def add(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def remove(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+    def flush(self, seconds: float = PATIENCE) -> None:
+        """Send what has not been sent, as far as that is possible in some seconds."""
+        if self._providers is not None:
+            self._providers.flush(seconds)
+
+    def close(self, seconds: float = PATIENCE) -> None:
+        """The same; then nothing is sent any more."""
+        providers, self._providers = self._providers, None
+        self._listeners = ()
+        if providers is not None:
+            atexit.unregister(self.close)
+            providers.close(seconds)
+
+    def _open(self) -> None:
+        """Listen for OpenTelemetry, if the application has set it up, or the environment says
+        where it goes."""
+        want = wanted(self._exporters)
+        if not want:
+            return
+        with self._lock:
+            if self._providers is not None:
+                return
+            from genai_otel.providers import Providers
+
+            self._exporters = {}  # should it fail: once is enough
+            providers = Providers(want)
+            self._listeners = (*self._listeners, *providers.listeners)
+            self._providers = providers
+        if providers.are_own:  # after those of others, so that it comes before theirs
+            atexit.register(self.close)

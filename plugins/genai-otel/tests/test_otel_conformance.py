@@ -1,0 +1,24 @@
+"""The plugin, by what is asked of all plugins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import genai_otel
+
+from genai_host.testing.suites import PluginSuite
+
+
+class TestPlugin(PluginSuite):
+    plugin = genai_otel.plugin
+
+
+def test_nothing_heavy_is_imported_until_it_is_wanted() -> None:
+    program = (
+        "import sys, genai_otel, genai_otel.telemetry as t;"
+        "assert not t.Telemetry({}).is_heard();"
+        "heavy = {'opentelemetry', 'prometheus_client', 'requests', 'google'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,116 @@
+"""Where telemetry goes: what the environment says, what the application has set up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+
+import pytest
+from genai_otel.providers import Providers
+from genai_otel.telemetry import Telemetry
+from genai_otel.wanted import exporters_in
+from importlib_metadata import EntryPoint
+from otel_receiver import Receiver
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+OTLP = ("otlp",)
+
+
+@pytest.mark.parametrize(
+    ("environ", "own"),
+    [
+        ({}, {}),
+        ({"OTEL_SERVICE_NAME": "mine"}, {}),
+        ({ENDPOINT: ""}, {}),
+        ({ENDPOINT: "http://c"}, {"traces": OTLP, "metrics": OTLP}),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, {"traces": OTLP}),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}, {"metrics": OTLP}),
+        ({ENDPOINT: "http://c", "OTEL_METRICS_EXPORTER": "none"}, {"traces": OTLP}),
+        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, {"traces": ("console", "otlp")}),
+        ({ENDPOINT: "http://c", "OTEL_SDK_DISABLED": "True"}, {}),
+    ],
+)
+def test_what_is_sent_is_what_the_environment_says(
+    environ: Mapping[str, str], own: Mapping[str, tuple[str, ...]]
+) -> None:
+    assert exporters_in(environ) == own
+
+
+def test_what_the_application_has_set_up_is_used() -> None:
+    """In a process of its own, as what is global stays so."""
+    program = """
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from genai_otel.telemetry import Telemetry
+from genai_otel.wanted import wanted
+
+assert not wanted({})
+telemetry = Telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
+tracers, meters = TracerProvider(), MeterProvider()
+trace.set_tracer_provider(tracers)
+assert wanted({}).apps == {"traces": tracers}
+metrics.set_meter_provider(meters)
+want = wanted({"traces": ("otlp",), "metrics": ("otlp",)})
+assert want.apps == {"traces": tracers, "metrics": meters} and not want.own
+assert telemetry.is_heard()
+assert not telemetry._providers.are_own
+telemetry.close()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_global_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opentelemetry import trace
+
+    with Receiver() as receiver:
+        monkeypatch.setenv(ENDPOINT, receiver.url)
+        telemetry = Telemetry()
+        assert telemetry.is_heard()
+        assert isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+        telemetry.close()
+    assert not Telemetry({}).is_heard()
+
+
+def test_a_collector_that_hangs_is_waited_for_so_long_and_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Receiver(answers=False) as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{receiver.url}/v1/traces")
+        before = threading.active_count()
+        telemetry = Telemetry()
+        assert telemetry.is_heard()
+        providers = telemetry._providers
+        assert isinstance(providers, Providers)
+        providers._ours[0].get_tracer("t").start_span("s").end()
+        began = time.monotonic()
+        telemetry.flush(0.2)
+        telemetry.close(10)
+        assert 0.2 <= time.monotonic() - began < 5
+    for thread in threading.enumerate()[before:]:
+        thread.join(10)
+
+
+def test_an_exporter_that_cannot_be_made_is_told_of_and_disturbs_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one over gRPC that finds its certificate missing."""
+    broken = EntryPoint("pigeon", "genai_otel.no_such_module:Exporter", "of this test")
+    monkeypatch.setattr("genai_otel.providers.entry_points", lambda **_: [broken])
+    telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
+    assert telemetry.is_heard()
+    telemetry.close()
+    assert "the exporter 'pigeon' cannot be used" in caplog.text
+
+
+def test_an_exporter_that_is_not_installed_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    telemetry = Telemetry({"OTEL_TRACES_EXPORTER": "pigeon"})
+    assert telemetry.is_heard()
+    telemetry.close()
+    assert "no exporter 'pigeon' is installed" in caplog.text

@@ -1,0 +1,389 @@
+"""What is traced: names, attributes, parents."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import genai_vendor_openai
+import pytest
+import requests
+from fixtures import MakeHost
+from genai_otel import OtelPlugin
+from genai_otel.spans import Spans
+from genai_otel.telemetry import Telemetry
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.trace import SpanKind, StatusCode
+from serving import served
+
+from genai_host import Config, Given, Host
+from genai_host.api import (
+    All,
+    Answer,
+    CallTools,
+    Feature,
+    Message,
+    NoSettings,
+    Prompt,
+    Story,
+    ToolCall,
+    Turn,
+    Wait,
+    tool,
+)
+from genai_host.config import InstanceConfig
+from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnWaiting
+from genai_host.retry import Patience
+from genai_host.testing import FakeModel, FakeService, MadePlugin
+from genai_host.testing.fake_service import json_reply
+
+KEY = "sk-canary-otel-5b1f"
+SAID = "the canary that was said"
+
+
+class Traced:
+    """What was traced, by the name of the span."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.telemetry = Telemetry(environ or {})
+        self.telemetry.add(Spans(self.provider.get_tracer("tests")))
+        self.plugin = OtelPlugin(self.telemetry)
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        return self._exporter.get_finished_spans()
+
+    def of(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def one(self, name: str) -> ReadableSpan:
+        [span] = self.of(name)
+        return span
+
+
+@pytest.fixture
+def traced() -> Iterator[Traced]:
+    made = Traced()
+    yield made
+    made.provider.shutdown()
+
+
+@pytest.fixture
+def host(make_host: MakeHost, traced: Traced) -> Host:
+    return make_host(otel=traced.plugin)
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def is_below(span: ReadableSpan, parent: ReadableSpan) -> bool:
+    assert span.parent is not None
+    return bool(span.parent.span_id == parent.context.span_id)
+
+
+def test_a_turn_is_a_span_with_its_call_below(host: Host, traced: Traced) -> None:
+    host.open("chat", "mock", parameters={"temperature": 0.5, "stop": ["x"]}).say("hi")
+    turn, call = traced.one("invoke_agent chat"), traced.one("chat mock")
+    assert (turn.kind, call.kind) == (SpanKind.INTERNAL, SpanKind.CLIENT)
+    assert turn.parent is None
+    assert is_below(call, turn)
+    assert attributes(call) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "mock",
+        "gen_ai.request.model": "mock",
+        "gen_ai.agent.name": "chat",
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.stop_sequences": ("x",),
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": attributes(call)["gen_ai.usage.input_tokens"],
+        "gen_ai.usage.output_tokens": 1,
+    }
+    assert attributes(turn)["gen_ai.usage.output_tokens"] == 1
+    assert attributes(turn)["gen_ai.request.model"] == "mock"
+    assert {span.status.status_code for span in traced.spans} == {StatusCode.UNSET}
+
+
+def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Traced) -> None:
+    list(host.open("chat", "mock").stream("a b c"))
+    found = attributes(traced.one("chat mock"))
+    assert found["gen_ai.request.stream"] is True
+    assert found["gen_ai.response.time_to_first_chunk"] > 0
+
+
+def test_all_names_are_those_of_the_conventions(
+    make_host: MakeHost, traced: Traced, features: MadePlugin
+) -> None:
+    host = make_host(otel=traced.plugin, mine=features, fake=FakeModel())
+    list(host.open("chat", "mock").stream("hi"))
+    host.open("looking").say("hi")
+    host.embed(["a"], provider="fake")
+    embedded = attributes(traced.one("embeddings fake-embed"))
+    assert embedded["gen_ai.operation.name"] == "embeddings"
+    known = {value for value in vars(gen_ai_attributes).values() if isinstance(value, str)}
+    for span in traced.spans:
+        assert set(attributes(span)) <= known | {"error.type"}
+
+
+def test_a_failed_call_says_what_kind_of_error_it_was(scripted: MakeHost, traced: Traced) -> None:
+    host = scripted({"status": 429}, plugins={"otel": traced.plugin})
+    with pytest.raises(RateLimited):
+        host.open("chat", "mock").say("hi")
+    for name in ("chat mock", "invoke_agent chat"):
+        span = traced.one(name)
+        assert span.status.status_code is StatusCode.ERROR
+        assert attributes(span)["error.type"] == RateLimited.code
+        assert not span.events
+
+
+def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
+    make_host: MakeHost, traced: Traced
+) -> None:
+    mocks = {
+        "one": InstanceConfig("mock", settings={"replies": [{"status": 500}], "repeat": True}),
+        "two": InstanceConfig("mock", settings={"replies": ["well"], "repeat": True}),
+    }
+    host = make_host(
+        config=Config(providers=mocks, prefer=("one", "two")),
+        patience=Patience(tries=2, jitter=lambda _: 0.0),
+        otel=traced.plugin,
+    )
+    assert host.open("chat", "mock").say("hi").text == "well"
+    turn = traced.one("invoke_agent chat")
+    calls = traced.of("chat mock")
+    assert all(is_below(call, turn) for call in calls)
+    assert [
+        (attributes(call)["gen_ai.provider.name"], "error.type" in attributes(call))
+        for call in calls
+    ] == [("one", True), ("one", True), ("two", False)]
+    assert turn.status.status_code is StatusCode.UNSET
+
+
+def test_a_cancelled_turn_ends_its_spans(
+    scripted: MakeHost, traced: Traced, background: Callable[..., Future[Any]]
+) -> None:
+    stream = scripted("a b c", plugins={"otel": traced.plugin}).open("chat", "mock").stream("hi")
+    next(stream)
+    stream.close()
+    for name in ("chat mock", "invoke_agent chat"):
+        assert attributes(traced.one(name))["error.type"] == Cancelled.code
+
+
+def _many(turn: Turn[NoSettings]) -> Story:
+    yield from All([Prompt([turn.message]) for _ in range(5)])
+    return Answer("done")
+
+
+def _looking(turn: Turn[NoSettings]) -> Story:
+    yield from CallTools([ToolCall("c1", "look", {"text": SAID}), ToolCall("c2", "fail", {})])
+    return Answer("done")
+
+
+def _waiting(turn: Turn[NoSettings]) -> Story:
+    yield from Wait("approval", {}, dict)
+    return Answer("done")
+
+
+def look(text: str) -> str:
+    """Look."""
+    with trace.get_tracer_provider().get_tracer("tools").start_as_current_span("ignored"):
+        INSIDE.append(trace.get_current_span().get_span_context().trace_id)
+    return text
+
+
+def fail() -> str:
+    """Fail."""
+    raise ValueError(SAID)
+
+
+INSIDE: list[int] = []
+
+
+@pytest.fixture
+def features() -> MadePlugin:
+    return MadePlugin(
+        features=[
+            Feature("many", NoSettings, _many, roles={"main": "chat"}),
+            Feature("looking", NoSettings, _looking, roles={}),
+            Feature("waiting", NoSettings, _waiting, roles={}),
+        ],
+        tools=[tool(look), tool(fail)],
+    )
+
+
+def test_calls_at_once_are_below_their_own_turn(
+    make_host: MakeHost, traced: Traced, features: MadePlugin
+) -> None:
+    host = make_host(otel=traced.plugin, mine=features)
+    threads = [
+        threading.Thread(target=host.open("many", "mock").say, args=("hi",)) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    turns = traced.of("invoke_agent many")
+    assert len({turn.context.trace_id for turn in turns}) == 3
+    for turn in turns:
+        assert len([call for call in traced.of("chat mock") if is_below(call, turn)]) == 5
+
+
+def test_tools_are_spans_below_their_turn_and_above_what_they_do(
+    make_host: MakeHost, traced: Traced, features: MadePlugin
+) -> None:
+    INSIDE.clear()
+    make_host(otel=traced.plugin, mine=features).open("looking").say("hi")
+    turn = traced.one("invoke_agent looking")
+    done, failed = traced.one("execute_tool look"), traced.one("execute_tool fail")
+    assert is_below(done, turn)
+    assert is_below(failed, turn)
+    assert attributes(done) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "look",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.agent.name": "looking",
+    }
+    assert attributes(failed)["error.type"] == "tool_failed"
+    assert [done.context.trace_id] == INSIDE
+
+
+def test_a_turn_that_pauses_has_not_failed(
+    make_host: MakeHost, traced: Traced, features: MadePlugin
+) -> None:
+    conversation = make_host(otel=traced.plugin, mine=features).open("waiting")
+    with pytest.raises(TurnWaiting):
+        conversation.say("hi")
+    conversation.resume({})
+    paused, resumed = traced.of("invoke_agent waiting")
+    assert attributes(paused)["genai_host.waits_for"] == "approval"
+    assert paused.status.status_code is resumed.status.status_code is StatusCode.UNSET
+
+
+def test_what_the_application_does_is_above_the_turn(host: Host, traced: Traced) -> None:
+    with traced.provider.get_tracer("app").start_as_current_span("app") as above:
+        host.open("chat", "mock").say("hi")
+    turn = traced.one("invoke_agent chat")
+    assert turn.parent is not None
+    assert turn.parent.span_id == above.get_span_context().span_id
+
+
+def test_a_request_goes_on_with_the_trace_of_its_client(host: Host, traced: Traced) -> None:
+    trace_id, span_id = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
+    with served(host) as server:
+        requests.post(
+            f"{server.url}/v1/chat/completions?key={KEY}",
+            json=body,
+            headers={"traceparent": f"00-{trace_id}-{span_id}-01", "x-api-key": KEY},
+        )
+    request, call = traced.one("POST /v1/chat/completions"), traced.one("chat mock")
+    assert request.kind is SpanKind.SERVER
+    assert f"{request.context.trace_id:032x}" == trace_id
+    assert request.parent is not None
+    assert f"{request.parent.span_id:016x}" == span_id
+    assert is_below(call, request)
+    found = attributes(request)
+    assert found["http.response.status_code"] == 200
+    assert found["http.route"] == found["url.path"] == "/v1/chat/completions"
+    assert "canary" not in str([attributes(span) for span in traced.spans])
+
+
+def test_a_request_leaves_nothing_current_in_its_thread(host: Host, traced: Traced) -> None:
+    body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
+    with served(host) as server:
+        for _ in range(5):
+            requests.post(f"{server.url}/v1/chat/completions", json=body)
+    found = traced.of("POST /v1/chat/completions")
+    assert len(found) == len({each.context.trace_id for each in found}) == 5
+
+
+@pytest.mark.parametrize("asked", ["", "true"])
+def test_services_are_told_of_the_trace_only_where_that_is_asked_for(
+    make_host: MakeHost, service: FakeService, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    traced = Traced({"GENAI_OTEL_PROPAGATE": asked})
+    said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
+    service.replies = [json_reply(said)]
+    instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+    config = Config(providers={"openai": instance})
+    host = make_host(config=config, openai=genai_vendor_openai, otel=traced.plugin)
+    host.open("chat", "openai/gpt-x").say("hi")
+    call = traced.one("chat gpt-x").context
+    sent = service.requests[0].headers.get("traceparent")
+    assert sent == (
+        f"00-{call.trace_id:032x}-{call.span_id:016x}-{call.trace_flags:02x}" if asked else None
+    )
+    traced.provider.shutdown()
+
+
+class TestContent:
+    """What is said is recorded where that is asked for, and nowhere else."""
+
+    def test_nothing_that_is_said_is_recorded_unless_asked_for(
+        self, make_host: MakeHost, traced: Traced, features: MadePlugin
+    ) -> None:
+        host = make_host(otel=traced.plugin, mine=features)
+        host.open("chat", "mock").say(SAID)
+        host.open("looking").say(SAID)
+        assert len(traced.spans) == 5
+        assert SAID not in "".join(span.to_json() for span in traced.spans)
+
+    def test_it_is_recorded_as_the_conventions_have_it(
+        self, make_host: MakeHost, features: MadePlugin
+    ) -> None:
+        traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
+        host = make_host(otel=traced.plugin, mine=features)
+        prompt = Prompt([Message("system", "be brief"), Message("user", "hi")])
+        for _ in host.prompt(prompt, model="mock", in_pieces=False):
+            pass
+        host.open("looking").say("look")
+        found = attributes(traced.one("chat mock"))
+        told = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+        assert json.loads(found["gen_ai.input.messages"]) == told
+        [said] = json.loads(found["gen_ai.output.messages"])
+        assert (said["role"], said["finish_reason"]) == ("assistant", "stop")
+        brief = [{"type": "text", "content": "be brief"}]
+        assert json.loads(found["gen_ai.system_instructions"]) == brief
+        looked = attributes(traced.one("execute_tool look"))
+        assert json.loads(looked["gen_ai.tool.call.arguments"]) == {"text": SAID}
+        assert looked["gen_ai.tool.call.result"] == SAID
+        traced.provider.shutdown()
+
+    def test_no_key_is_in_any_span_whatever_the_service_answers(
+        self, make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        captured = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"}
+        traced = Traced(captured)
+        told = {"error": {"message": f"the key {KEY} is wrong"}}
+        service.replies = [json_reply(told, 401)]
+        instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+        host = make_host(
+            config=Config(providers={"openai": instance}),
+            openai=genai_vendor_openai,
+            otel=traced.plugin,
+        )
+        with pytest.raises(GenaiError):
+            host.open("chat", "openai/gpt-x").say("hi")
+        assert traced.of("chat gpt-x")
+        assert KEY not in "".join(span.to_json() for span in traced.spans)
+        traced.provider.shutdown()
+
+
+def test_a_plugin_that_nobody_has_configured_hears_nothing() -> None:
+    import genai_otel
+
+    assert Given({"otel": genai_otel.plugin}) is not None
+    assert not Telemetry({}).is_heard()

@@ -1,0 +1,43 @@
+"""A sandbox in which Python that a model wrote is run: Pyodide in Node, without a network.
+
+`genai-host sandbox pull` fetches Pyodide; the tool is not offered before. The user sets the
+limits, in the table `[tools.sandbox]` of the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from genai_host.api import Command, ReactionType, ToolSet, ToolSource, hookimpl
+from genai_tools_sandbox.settings import Settings
+
+_FILE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["name", "data"],
+}
+
+
+@hookimpl
+def genai_tool_sources() -> Iterable[ToolSet[Any]]:
+    yield ToolSet("sandbox", Settings, _open)
+
+
+@hookimpl
+def genai_reactions() -> Iterable[ReactionType]:
+    files = {"type": "array", "items": _FILE}
+    yield ReactionType("sandbox_files", {"properties": {"files": files}, "required": ["files"]})
+
+
+@hookimpl
+def genai_commands() -> Iterable[Command]:
+    yield Command(
+        "sandbox", "Fetch what Python of models runs in.", "genai_tools_sandbox.cli:sandbox"
+    )
+
+
+def _open(settings: Settings) -> ToolSource:
+    from genai_tools_sandbox.tools import SandboxTools
+
+    return SandboxTools(settings)

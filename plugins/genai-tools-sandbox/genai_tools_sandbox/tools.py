@@ -1,0 +1,203 @@
+"""The tool `sandbox__run`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from attrs import frozen
+
+from genai_host.api import Image, Limits, Text, Tool, ToolOutput, ToolRun, ToolSource, tool
+from genai_host.errors import InvalidData
+from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
+from genai_tools_sandbox.pyodide import KNOWN, folder_of
+from genai_tools_sandbox.sessions import Sessions
+from genai_tools_sandbox.settings import Settings
+
+MOST_FILES = 20
+_MOST_GIVEN = 100
+_LONGEST_CODE = 1_000_000
+_LONGEST_NAME = 200
+_LONGEST_SESSION = 200
+_MOST_REACTION = 2**20 - 2**12  # bytes of JSON: the host takes a megabyte of reactions
+_MOST_IMAGES = 8_000_000  # bytes of pictures that are shown
+_STARTING = 60.0  # seconds that a process may take to come up, and a call to wait for one
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # ECMA-48, and halves
+_IMAGES = ("image/png", "image/jpeg")
+
+
+@frozen
+class GivenFile:
+    """A file for the code to read.
+
+    name   of the file, below /mnt/data
+    data   what is in it, as base64
+    """
+
+    name: str
+    data: str
+
+
+class SandboxTools(ToolSource):
+    """The tool, as long as there is a Pyodide, and the processes that it runs in."""
+
+    name = "sandbox"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = folder_of(settings.folder)
+        self._sessions: Sessions[Process] = Sessions(settings.sessions, settings.idle_seconds)
+        self._tool = tool(self.run, seconds=settings.seconds + 2 * _STARTING)
+
+    def tools(self, limits: Limits) -> Iterable[Tool]:
+        """None before `genai-host sandbox pull`."""
+        return [self._tool] if can_run() and KNOWN.is_in(self._folder) else []
+
+    def close(self) -> None:
+        self._sessions.close()
+
+    def run(
+        self,
+        code: Annotated[str, "Python; what it prints, and its last expression, are the output"],
+        run: ToolRun,
+        session: Annotated[str, "calls of one session share variables and files"] = "",
+        files: Annotated[list[GivenFile], "files to put into /mnt/data first"] = [],  # noqa: B006
+    ) -> ToolOutput:
+        """Run Python in a sandbox, without a network. The standard library is there, other
+        packages are not. Files in /mnt/data are kept as long as the session lives, and those
+        that the code writes there are handed to the user."""
+        asked = {"code": _code(code), "files": _files(files, self._settings.file_bytes)}
+        if len(session) > _LONGEST_SESSION:
+            raise InvalidData(f"a session has at most {_LONGEST_SESSION} characters")
+        start = partial(Process, self._folder, _bounds(self._settings), run.limits)
+        try:
+            with self._sessions.use(session, start, run.limits) as process:
+                answer = process.call(asked, self._settings.seconds, run.limits)
+                return _output(answer, self._settings.output_characters)
+        except Ended as error:
+            lost = "; the variables and files of the session are lost" if session else ""
+            return ToolOutput(_plain(f"The code failed: {error}{lost}."), error=True)
+
+
+def _bounds(settings: Settings) -> Bounds:
+    output = 4 * settings.output_characters
+    made = min(settings.file_bytes, _MOST_REACTION * 3 // 4)
+    return Bounds(
+        memory=settings.memory,
+        cpu=int(settings.seconds * 100) + 60,
+        output=output,
+        files=MOST_FILES,
+        file_bytes=made,
+        answer=12 * output + 2 * made + 2**26,
+    )
+
+
+def _code(code: str) -> str:
+    if len(code) > _LONGEST_CODE:
+        raise InvalidData(f"code has at most {_LONGEST_CODE:,} characters")
+    return code
+
+
+def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
+    """Files as the runner takes them. Raises `InvalidData` for names that lead elsewhere,
+    for what is no base64, and for too much."""
+    if len(files) > _MOST_GIVEN:
+        raise InvalidData(f"there may be {_MOST_GIVEN} files at once")
+    size = 0
+    for each in files:
+        if len(each.name) > _LONGEST_NAME or not each.name.isprintable():
+            raise InvalidData(f"a file's name has at most {_LONGEST_NAME} printable characters")
+        if each.name.count("/") > 7 or not _is_below(each.name):
+            raise InvalidData("a file's name is that of a file below /mnt/data")
+        try:
+            size += len(base64.b64decode(each.data, validate=True))
+        except (ValueError, binascii.Error):
+            raise InvalidData(f"the data of {each.name} is no base64") from None
+    if size > most:
+        raise InvalidData(f"the files have more than {most:,} bytes")
+    return [{"name": each.name, "data": each.data} for each in files]
+
+
+def _output(answer: Mapping[str, Any], most: int) -> ToolOutput:
+    """What the model gets. The answer is of the code's own making, so nothing in it is
+    trusted."""
+    try:
+        return _read(answer, most)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Ended("it wrote where results are written, and was ended") from None
+
+
+def _read(answer: Mapping[str, Any], most: int) -> ToolOutput:
+    files, left_out, nameless = _made(answer["files"])
+    left_out += [_plain(name) for name in answer["left_out"][:MOST_FILES]]
+    images, unseen = _images(answer["images"])
+    unseen += int(answer["unseen"])
+    text = _plain(answer["text"])
+    notes = []
+    if len(text) > most or answer["dropped"]:
+        text = text[:most]
+        notes.append(f"[the output was cut after {len(text):,} characters]")
+    if left_out:
+        notes.append(f"[files that are too large, or too many: {', '.join(left_out[:20])}]")
+    if nameless:
+        notes.append(f"[files that have no usable name: {', '.join(nameless)}]")
+    if unseen:
+        notes.append(f"[pictures that are too large, or too many: {unseen}]")
+    text = "\n".join(filter(None, [text.rstrip("\n"), *notes]))
+    reactions = [{"type": "sandbox_files", "files": files}] if files else []
+    return ToolOutput(
+        [Text(text), *images],
+        error=answer["error"] is not False,
+        reactions=reactions,
+    )
+
+
+def _made(given: Any) -> tuple[list[dict[str, str]], list[str], list[str]]:
+    """Files that the host takes, names of those that are too much for it, and names that
+    nobody should write to."""
+    files: list[dict[str, str]] = []
+    left_out: list[str] = []
+    nameless: list[str] = []
+    size = 0
+    for each in given[:MOST_FILES]:
+        name, data = _plain(each["name"]).replace("\n", " "), each["data"]
+        base64.b64decode(data, validate=True)
+        size += len(json.dumps(name)) + len(data) + 32
+        if not _is_below(name) or "\\" in name:  # which Windows takes for a slash
+            nameless.append(name[:_LONGEST_NAME])
+        elif size > _MOST_REACTION or len(name) > _LONGEST_NAME:
+            left_out.append(name[:_LONGEST_NAME])
+        else:
+            files.append({"name": name, "data": data})
+    return files, left_out, nameless
+
+
+def _is_below(name: str) -> bool:
+    """Whether a name leads to a place below the folder that it is taken from."""
+    return not any(part in ("", ".", "..") for part in name.split("/"))
+
+
+def _images(given: Any) -> tuple[list[Image], int]:
+    """Those that are shown, and how many are not."""
+    images, size, unseen = [], 0, 0
+    for kind, data in given[:10]:
+        decoded = base64.b64decode(data, validate=True)
+        size += len(decoded)
+        if size > _MOST_IMAGES:
+            unseen += 1
+        elif kind in _IMAGES and decoded:
+            images.append(Image(decoded, kind))
+    return images, unseen
+
+
+def _plain(text: str) -> str:
+    """Text without what a terminal would act on."""
+    lines = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", lines)

@@ -1,0 +1,205 @@
+"""Pyodide comes from a registry whole and checked, or not at all."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from genai_tools_sandbox import cli
+from genai_tools_sandbox.pyodide import KNOWN, Release, folder_of, pull, registry
+
+from genai_host.cli.main import run
+from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.testing import FakeService
+from genai_host.testing.fake_service import CUT, Reply
+
+FILES = {"package/a.mjs": b"one", "package/b.wasm": b"two" * 1000, "package/README.md": b"no"}
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as started:
+        yield started
+
+
+def _tarball(files: dict[str, bytes], *others: tarfile.TarInfo) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for other in others:
+            archive.addfile(other)
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return made.getvalue()
+
+
+def _release(data: bytes) -> Release:
+    integrity = base64.b64encode(hashlib.sha512(data).digest()).decode()
+    return Release("made", "1.0.0", integrity, ("a.mjs", "b.wasm"), 1_000_000)
+
+
+def _reply(data: bytes, status: str = "200 OK", length: int | None = None) -> Reply:
+    size = len(data) if length is None else length
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+    return Reply([head.encode(), data, CUT])
+
+
+def _tell(size: int, whole: int) -> None:
+    pass
+
+
+def test_the_files_that_are_wanted_are_kept(service: FakeService, tmp_path: Path) -> None:
+    data, told = _tarball(FILES), []
+    service.replies.append(_reply(data))
+    release, folder = _release(data), tmp_path / "deep" / "made"
+    pulled = pull(release, folder, service.url + "/", lambda *given: told.append(given))
+    assert pulled == folder
+    assert release.is_in(folder)
+    assert (folder / "a.mjs").read_bytes() == b"one"
+    assert (folder / "b.wasm").read_bytes() == b"two" * 1000
+    assert not (folder / "README.md").exists()
+    assert service.requests[0].path == "/made/-/made-1.0.0.tgz"
+    assert told[-1] == (len(data), len(data))
+    pull(release, folder, service.url, _tell)
+    assert len(service.requests) == 1  # it is there
+
+
+def _refused(service: FakeService, tmp_path: Path, release: Release, reply: Reply) -> GenaiError:
+    """The error, once it is clear that nothing was kept."""
+    service.replies.append(reply)
+    folder = tmp_path / "made"
+    with pytest.raises(GenaiError) as caught:
+        pull(release, folder, service.url, _tell)
+    assert not folder.exists()
+    assert [each.name for each in tmp_path.iterdir() if each.name != "made.lock"] == []
+    return caught.value
+
+
+def test_what_has_another_sum_is_refused(service: FakeService, tmp_path: Path) -> None:
+    release = _release(_tarball(FILES))
+    error = _refused(service, tmp_path, release, _reply(_tarball({**FILES, "package/a.mjs": b"2"})))
+    assert isinstance(error, ConfigurationError)
+    assert "SHA-512" in str(error)
+
+
+def test_what_is_cut_is_refused(service: FakeService, tmp_path: Path) -> None:
+    data = _tarball(FILES)
+    error = _refused(service, tmp_path, _release(data), _reply(data[:-20], length=len(data)))
+    assert isinstance(error, (Unavailable, ConfigurationError))
+
+
+def test_what_is_not_there_is_told(service: FakeService, tmp_path: Path) -> None:
+    data = _tarball(FILES)
+    error = _refused(service, tmp_path, _release(data), _reply(b"no", "404 Not Found"))
+    assert isinstance(error, Unavailable)
+    assert "404" in str(error)
+
+
+def test_what_never_ends_is_refused(service: FakeService, tmp_path: Path) -> None:
+    data = _tarball(FILES)
+    release = evolve(_release(data), most=100)
+    assert "larger" in str(_refused(service, tmp_path, release, _reply(data)))
+
+
+def test_what_unpacks_to_more_than_it_should_is_refused(
+    service: FakeService, tmp_path: Path
+) -> None:
+    data = _tarball({**FILES, "package/b.wasm": bytes(2_000_000)})
+    assert "larger" in str(_refused(service, tmp_path, _release(data), _reply(data)))
+
+
+def test_what_is_no_tarball_is_refused(service: FakeService, tmp_path: Path) -> None:
+    data = b"hello" * 100
+    assert "damaged" in str(_refused(service, tmp_path, _release(data), _reply(data)))
+
+
+def _link(name: str, kind: bytes, target: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_are_left_out(service: FakeService, tmp_path: Path, kind: bytes) -> None:
+    rest = {"package/b.wasm": b"two"}
+    data = _tarball(rest, _link("package/a.mjs", kind, "/etc/passwd"))
+    error = _refused(service, tmp_path, _release(data), _reply(data))
+    assert "lacks a.mjs" in str(error)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["package/../../a.mjs", "../a.mjs", "/tmp/a.mjs", "package/x/a.mjs", "a.mjs", "package/.."],
+)
+def test_files_that_lead_elsewhere_are_left_out(
+    service: FakeService, tmp_path: Path, name: str
+) -> None:
+    data = _tarball({name: b"one", "package/b.wasm": b"two"})
+    assert "lacks a.mjs" in str(_refused(service, tmp_path, _release(data), _reply(data)))
+    assert not (tmp_path.parent / "a.mjs").exists()
+
+
+def test_a_folder_of_other_files_is_left_alone(service: FakeService, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ConfigurationError, match="other files"):
+        pull(_release(b""), tmp_path, service.url, _tell)
+    assert not service.requests
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_nothing_is_installed_before(tmp_path: Path) -> None:
+    assert not KNOWN.is_in(tmp_path)
+    assert not KNOWN.is_in(tmp_path / "none")
+    (tmp_path / "pulled").write_bytes(b"\xff\xfe")
+    assert not KNOWN.is_in(tmp_path)
+
+
+def test_the_registry_is_that_of_npm(tmp_path: Path) -> None:
+    assert registry({}, tmp_path) == "https://registry.npmjs.org"
+    (tmp_path / ".npmrc").write_text(
+        "; a comment\nregistry = http://mine.test/npm/ \n//x.test/:_authToken=a%b\nloud\n"
+    )
+    assert registry({}, tmp_path) == "http://mine.test/npm/"
+    assert registry({"npm_config_registry": "https://o.test"}, tmp_path) == "https://o.test"
+    (tmp_path / ".npmrc").write_bytes(b"\xff\n[[[")
+    assert registry({}, tmp_path) == "https://registry.npmjs.org"
+    for wrong in ("file:///etc", "x", "http://", "http://[x"):
+        with pytest.raises(ConfigurationError) as caught:
+            registry({"npm_config_registry": wrong}, tmp_path)
+        assert "npm_config_registry" in str(caught.value.hint)
+
+
+def test_the_folder_is_the_configured_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path))
+    assert folder_of("").is_relative_to(tmp_path.resolve() / "cache")
+    assert folder_of(str(tmp_path / "x")) == tmp_path / "x"
+    assert folder_of("~").is_absolute()
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    assert folder_of(str(tmp_path / "link")) == (tmp_path / "x").resolve()
+
+
+def test_the_command_pulls_it(
+    service: FakeService,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = _tarball(FILES)
+    release, folder = _release(data), tmp_path / "pyodide"
+    monkeypatch.setattr(cli, "KNOWN", release)
+    monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path))
+    monkeypatch.setenv("npm_config_registry", service.url)
+    service.replies += [_reply(b"", "500 Sorry"), _reply(data)]
+    assert run(["config", "set", f"tools.sandbox.folder={folder}"]) == 0
+    assert run(["sandbox", "pull"]) != 0
+    assert "could not be fetched" in capsys.readouterr().err
+    assert run(["sandbox", "pull"]) == 0
+    assert capsys.readouterr().out.strip() == str(folder)
+    assert release.is_in(folder)
