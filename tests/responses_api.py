@@ -15,7 +15,7 @@ from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, RouteRequest, ToolCall
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.http_routes import HttpRoutes
 from genai_host.server.openai.problems import problem_reply
 from genai_host.server.responses.routes import ROUTES

@@ -11,7 +11,6 @@ import pytest
 from fixtures import MakeHost
 
 from genai_host import Caps, Host
-from genai_host import cancellation as module
 from genai_host.api import (
     Limits,
     NoSettings,
@@ -23,7 +22,8 @@ from genai_host.api import (
     Serve,
     StreamEvent,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api import cancellation as module
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError, LimitExceeded, Unavailable
 from genai_host.testing import MadePlugin
 

@@ -43,9 +43,9 @@ class TestConfig:
         made: list[str] = []
         usual = App.__init__
 
-        def make(self: App) -> None:
+        def make(self: App, *given: Any) -> None:
             made.append("made")
-            usual(self)
+            usual(self, *given)
 
         monkeypatch.setattr(App, "__init__", make)
         monkeypatch.setattr("genai_host.host.Host.close", lambda self: made.append("closed"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.config import Config, InstanceConfig, ServerConfig, read_config
+from genai_host.config import BudgetsConfig, Config, InstanceConfig, ServerConfig, read_config
 from genai_host.config.environment import is_set, overrides_in, variable_of
 from genai_host.config.keys import KEYS
 from genai_host.errors import ConfigurationError
@@ -37,6 +37,11 @@ def test_each_key_has_a_variable() -> None:
         "GENAI_HOST_SERVER__RATE": "5",
         "GENAI_HOST_SERVER__DRAIN": "2.5",
         "GENAI_HOST_SERVER__LOG": "1",
+        "GENAI_HOST_SERVER__LOG_JSON": "1",
+        "GENAI_HOST_SERVER__WORKERS": "2",
+        "GENAI_HOST_SERVER__PIN": "yes",
+        "GENAI_HOST_BUDGETS__RUN": "0.5",
+        "GENAI_HOST_BUDGETS__UNKNOWN": "refuse",
         "GENAI_HOST_SERVER__CERTFILE": "c.pem",
         "GENAI_HOST_SERVER__KEYFILE": "k.pem",
     }
@@ -53,6 +58,7 @@ def test_each_key_has_a_variable() -> None:
         record=False,
         store="~/talks.db",
         record_served=True,
+        budgets=BudgetsConfig(run=0.5, unknown="refuse"),
         server=ServerConfig(
             host="::1",
             port=80,
@@ -64,6 +70,9 @@ def test_each_key_has_a_variable() -> None:
             rate=5,
             drain=2.5,
             log=True,
+            log_json=True,
+            workers=2,
+            pin=True,
             certfile="c.pem",
             keyfile="k.pem",
         ),

@@ -17,6 +17,7 @@ from genai_host import errors
 from genai_host.api import Codec
 from genai_host.errors import (
     AuthenticationFailed,
+    BudgetExceeded,
     Cancelled,
     ConfigurationError,
     DeadlineExceeded,
@@ -65,7 +66,10 @@ _FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "status": st.none() | st.integers(100, 599),
     "retryable": st.booleans(),
     "line": st.none() | st.integers(1),
-    "retry_after": st.none() | st.floats(0, allow_nan=False, allow_infinity=False),
+    **{
+        name: st.none() | st.floats(0, allow_nan=False, allow_infinity=False)
+        for name in ("retry_after", "spent", "most")
+    },
     **{name: st.lists(st.text(), max_size=3) for name in ("reasons", "suggestions", "valid")},
 }
 
@@ -118,6 +122,11 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
         GenerationError: {"reason": "", "detail": ""},
         FunctionFailed: {"exception": ""},
         LimitExceeded: {"limit": ""},
+        BudgetExceeded: {
+            "budget": "",
+            "renews": "",
+            **dict.fromkeys(("spent", "most", "retry_after")),
+        },
         StoreError: {"file": ""},
         TurnWaiting: {"kind": ""},
     }

@@ -7,7 +7,7 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from genai_host.cancellation import Cancellation, Registration
+from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, RateLimited
 from genai_host.gate import Gate
 

@@ -25,8 +25,8 @@ from genai_host.api import (
     Tool,
     ToolOutput,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
-from genai_host.cancellation import Cancellation
 from genai_host.errors import NoRoute
 from genai_host.testing import MadePlugin
 

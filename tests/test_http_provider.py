@@ -32,9 +32,9 @@ from genai_host.api import (
     StreamEvent,
     http_provider,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_provider import key_header, listed_models
 from genai_host.api.settings import describe
-from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,

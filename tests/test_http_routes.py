@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from genai_host.api import (
     Turn,
     json_reply,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.discovery import Given, Plugins
 from genai_host.errors import (
@@ -65,6 +66,13 @@ def other(request: RouteRequest, host: Host) -> RouteReply:
 
 def read(request: RouteRequest, host: Host) -> RouteReply:
     return json_reply(request.json())
+
+
+class Needy:
+    """Cannot be made here, and says so."""
+
+    def __init__(self, host: Host) -> None:
+        raise InvalidData("nothing is kept here")
 
 
 class Counter:
@@ -275,7 +283,7 @@ def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
     ("first", "second"),
     [
         ("/shop/{id}", "/shop/{name}"),
-        ("/", "/ok"),
+        *((path, "/ok") for path in ("/", "/{any}", "/v1", "/v1/{any}/x")),
         *((f"{path}/x", "/ok") for path in HTTP_PATHS),
     ],
 )
@@ -365,3 +373,29 @@ def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) 
 def dial(server: RouteServer) -> socket.socket:
     port = int(server.url.rpartition(":")[2])
     return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+
+def test_what_goes_on_with_work_is_loaded_before_anybody_asks(make_host: MakeHost) -> None:
+    Counter.made = 0
+    routes = [
+        route("GET", "/broken", "Missing.none", starts=True),
+        route("GET", "/early", "Counter.add", starts=True),
+        route("GET", "/late", "other"),
+    ]
+    with make_host(mine=MadePlugin(http_routes=routes)) as host:
+        found = HttpRoutes(host)
+        found.start()
+        assert Counter.made == 1
+        found.close()
+
+
+def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault(
+    make_host: MakeHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    needy = route("GET", "/a", "Needy.add", starts=True)
+    with make_host(mine=MadePlugin(http_routes=[needy])) as host:
+        found = HttpRoutes(host)
+        found.start()
+        assert [each for each in caplog.records if each.levelno > logging.INFO] == []
+        assert found.answer(asked("GET", "/a")).status == 400
+        found.close()

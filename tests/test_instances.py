@@ -25,7 +25,7 @@ from genai_host.api import (
     about,
     hookimpl,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.instance import Unopened

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
+import requests
+from serving import served
 
-from genai_host import Host
-from genai_host.api import Completion, RouteInfo, hookimpl
-from genai_host.errors import Cancelled, RateLimited
-from genai_host.testing import MadePlugin
+from genai_host import Config, Host
+from genai_host.api import (
+    All,
+    Answer,
+    Call,
+    ChatCall,
+    Completion,
+    Feature,
+    Message,
+    NoSettings,
+    Prompt,
+    RouteInfo,
+    RouteRequest,
+    Story,
+    ToolCall,
+    ToolOutput,
+    Turn,
+    hookimpl,
+    tool,
+)
+from genai_host.config import InstanceConfig
+from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
+from genai_host.testing import FakeService, MadePlugin, ManualClock
+from genai_host.testing.fake_service import json_reply
 
 
 class Watching(MadePlugin):
@@ -98,3 +122,217 @@ def test_an_observer_that_breaks_does_not_break_the_call(
 
     assert make_host(broken=Broken()).open("chat", "mock").say("hi").text == "hi"
     assert "plugin broken raised in genai_on_call_start" in caplog.text
+
+
+class Hearing(MadePlugin):
+    """Hears all of it: what was told, in its order, with what of it a test looks at."""
+
+    def __init__(self, **declared: Any) -> None:
+        super().__init__(**declared)
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+        self.ended = threading.Event()  # a request has
+
+    def of(self, what: str) -> list[dict[str, Any]]:
+        return [news for name, news in self.heard if name == what]
+
+    @hookimpl
+    def genai_on_turn_start(self, id: str, feature: str, conversation: str, model: str) -> None:
+        about = {"id": id, "feature": feature, "conversation": conversation, "model": model}
+        self.heard.append(("turn start", about))
+
+    @hookimpl
+    def genai_on_turn_end(self, id: str, turn: Any, answer: Any, error: Any) -> None:
+        about = {"id": id, "said": turn.message.text, "answer": answer, "error": error}
+        self.heard.append(("turn end", about))
+
+    @hookimpl
+    def genai_on_call_start(self, id: str, parent: str, call: Call) -> None:
+        self.heard.append(("call start", {"id": id, "parent": parent, "call": call}))
+
+    @hookimpl
+    def genai_on_call_end(self, id: str, parent: str, first: float | None, error: Any) -> None:
+        about = {"id": id, "parent": parent, "first": first, "error": error}
+        self.heard.append(("call end", about))
+
+    @hookimpl
+    def genai_on_tool_start(self, id: str, parent: str, call: ToolCall) -> None:
+        AMBIENT.set(id)
+        self.heard.append(("tool start", {"id": id, "parent": parent, "name": call.name}))
+
+    @hookimpl
+    def genai_on_tool_end(self, id: str, output: ToolOutput | None, error: Any) -> None:
+        self.heard.append(("tool end", {"id": id, "output": output, "error": error}))
+
+    @hookimpl
+    def genai_on_request_start(self, id: str, request: RouteRequest, route: str) -> None:
+        about = {"id": id, "path": request.path, "route": route, "thread": threading.get_ident()}
+        self.heard.append(("request start", about))
+
+    @hookimpl
+    def genai_on_request_end(self, id: str, route: str, status: int, seconds: float) -> None:
+        about = {"id": id, "route": route, "status": status, "thread": threading.get_ident()}
+        self.heard.append(("request end", about))
+        self.ended.set()
+
+    @hookimpl
+    def genai_on_close(self) -> None:
+        self.heard.append(("close", {}))
+
+
+AMBIENT: ContextVar[str] = ContextVar("ambient", default="")
+
+
+def test_a_turn_is_told_and_is_the_parent_of_its_calls(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    make_host(hearing=hearing).open("chat", "mock").say("hi")
+    assert [name for name, _ in hearing.heard] == [
+        "turn start",
+        "call start",
+        "call end",
+        "turn end",
+    ]
+    [start], [end] = hearing.of("turn start"), hearing.of("turn end")
+    [call] = hearing.of("call start")
+    assert start == {
+        "id": end["id"],
+        "feature": "chat",
+        "conversation": "",
+        "model": "mock@mock",
+    }
+    assert (end["said"], end["answer"].text, end["error"]) == ("hi", "hi", None)
+    assert call["parent"] == start["id"] != call["id"]
+    assert isinstance(call["call"], ChatCall)
+
+
+def test_a_turn_that_fails_is_told_with_its_error(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    host = make_host(hearing=hearing)
+    host.instances.add("script", "mock", {"replies": [{"status": 401}]})
+    with pytest.raises(AuthenticationFailed) as caught:
+        host.open("chat", provider="script").say("hi")
+    [end] = hearing.of("turn end")
+    assert end["error"] is caught.value
+    assert end["answer"] is None
+
+
+def test_an_abandoned_turn_is_told_as_cancelled(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    stream = make_host(hearing=hearing).open("chat", "mock").stream("a b c")
+    next(stream)
+    stream.close()
+    assert hearing.of("turn end")[0]["error"] == Cancelled("abandoned")
+
+
+def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: Callable[..., Host]) -> None:
+    def respond(turn: Turn[NoSettings]) -> Story:
+        yield from All([Prompt([turn.message]) for _ in range(4)])
+        return Answer("done")
+
+    hearing = Hearing(features=[Feature("many", NoSettings, respond, roles={"main": "chat"})])
+    host = make_host(hearing=hearing)
+    host.open("many", "mock").say("hi")
+    host.open("many", "mock").say("hi")
+    turns = [each["id"] for each in hearing.of("turn start")]
+    assert len(set(turns)) == 2
+    parents = [each["parent"] for each in hearing.of("call start")]
+    assert sorted(parents) == sorted(turns * 4)
+
+
+def test_a_call_outside_of_turns_has_no_parent(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    for _ in make_host(hearing=hearing).prompt(Prompt([Message("user", "hi")]), model="mock"):
+        pass
+    assert [each["parent"] for each in hearing.of("call start")] == [""]
+
+
+def test_what_a_plugin_adds_to_the_headers_is_sent(
+    make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f10")
+
+    class Adding(MadePlugin):
+        @hookimpl
+        def genai_on_call_start(self, id: str) -> None:
+            self.id = id
+
+        @hookimpl
+        def genai_call_headers(self, id: str, route: RouteInfo) -> dict[str, str]:
+            return {"x-call": id, "x-provider": route.provider}
+
+    import genai_vendor_openai
+
+    adding = Adding()
+    said = {"choices": [{"message": {"content": "well"}, "finish_reason": "stop"}]}
+    with FakeService([json_reply(said)]) as service:
+        instance = InstanceConfig("openai", settings={"base_url": f"{service.url}/v1"})
+        config = Config(providers={"openai": instance})
+        host = make_host(config=config, openai=genai_vendor_openai, adding=adding)
+        host.open("chat", "openai/gpt-x").say("hi")
+        [request] = service.requests
+    assert (request.headers["x-call"], request.headers["x-provider"]) == (adding.id, "openai")
+
+
+def test_the_time_to_the_first_piece_is_told(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    host = make_host(hearing=hearing)
+    host.open("chat", "mock").say("hi")
+    list(host.open("chat", "mock").stream("hi there"))
+    whole, streamed = hearing.of("call end")
+    assert whole["first"] is None
+    assert streamed["first"] >= 0
+
+
+def test_a_tool_is_told_and_inherits_the_context_of_who_is_told(
+    make_host: Callable[..., Host],
+) -> None:
+    inside: list[str] = []
+
+    def look(text: str) -> str:
+        """Look."""
+        inside.append(AMBIENT.get())
+        return text.upper()
+
+    hearing = Hearing(tools=[tool(look)])
+    host = make_host(hearing=hearing)
+    assert host.call_tool("look", {"text": "a"}).text == "A"
+    assert host.call_tool("nothing").error
+    [start], [end] = hearing.of("tool start"), hearing.of("tool end")
+    assert (start["name"], start["parent"]) == ("look", "")
+    assert (end["id"], end["output"].text) == (start["id"], "A")
+    assert inside == [start["id"]]
+
+
+def test_a_request_is_told_in_the_thread_that_answers_it(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    host = make_host(hearing=hearing)
+    with served(host) as server:
+        body = {"model": "mock", "messages": [{"role": "user", "content": "hi"}]}
+        assert requests.post(f"{server.url}/v1/chat/completions", json=body).status_code == 200
+        assert hearing.ended.wait(10)
+        hearing.ended.clear()
+        assert requests.get(f"{server.url}/nothing").status_code == 404
+        assert hearing.ended.wait(10)
+    names = [name for name, _ in hearing.heard]
+    assert names[:4] == ["request start", "call start", "call end", "request end"]
+    begun, ended = hearing.of("request start"), hearing.of("request end")
+    assert [(each["path"], each["route"]) for each in begun] == [
+        ("/v1/chat/completions", "/v1/chat/completions"),
+        ("/nothing", ""),
+    ]
+    assert [each["status"] for each in ended] == [200, 404]
+    assert [each["id"] for each in begun] == [each["id"] for each in ended]
+    assert begun[0]["thread"] == ended[0]["thread"]
+
+
+def test_the_end_of_the_host_is_told_once(make_host: Callable[..., Host]) -> None:
+    hearing = Hearing()
+    host = make_host(hearing=hearing)
+    host.open("chat", "mock").say("hi")
+    host.close()
+    host.close()
+    assert len(hearing.of("close")) == 1
+
+
+def test_where_nobody_listens_nothing_is_made(make_host: Callable[..., Host]) -> None:
+    with make_host().observers.tool("", ToolCall("1", "t"), ManualClock()) as watched:
+        assert watched.id == ""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from genai_host.api import Rate, RouteInfo
-from genai_host.cancellation import Cancellation, Registration
+from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled
 from genai_host.rates import Rates
 from genai_host.testing import ManualClock

@@ -11,7 +11,7 @@ import pytest
 
 from genai_host import Patience
 from genai_host.api import Delta, RouteInfo
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,

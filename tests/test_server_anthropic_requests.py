@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from genai_host.api import RouteRequest
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.given import Given
 from genai_host.api.json_text import write_json
-from genai_host.cancellation import Cancellation
 from genai_host.errors import InvalidData
 from genai_host.http_routes import HttpRoutes
 from genai_host.server.anthropic.problems import problem_reply
 from genai_host.server.anthropic.routes import ROUTES
 from genai_host.server.anthropic.thinking import thinking_in
-from genai_host.server.given import Given
 from genai_host.testing import FakeModel
 
 USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}

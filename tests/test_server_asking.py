@@ -12,7 +12,7 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import Message, RouteRequest, ToolSchema
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.errors import Cancelled, Interrupted, InvalidData, NotFound, Unavailable
 from genai_host.server import asking

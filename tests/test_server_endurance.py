@@ -148,7 +148,9 @@ class Process:
 
     @property
     def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+        """But those of connections to the store, of which it keeps five, once it had them."""
+        folder = f"/proc/{self._process.pid}/fd"
+        return sum("conversations.db" not in _name_of(folder, each) for each in os.listdir(folder))
 
     @property
     def memory(self) -> int:
@@ -437,6 +439,13 @@ class Rest:
     def _own_descriptors(self) -> int:
         """Without the connections that are kept for the next call."""
         return self._server.descriptors - self._service.open_connections
+
+
+def _name_of(folder: str, descriptor: str) -> str:
+    try:
+        return os.readlink(f"{folder}/{descriptor}")
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def run(clients: list[Client], requests: int) -> None:

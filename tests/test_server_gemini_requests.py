@@ -11,8 +11,8 @@ from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
 from genai_host.api import ToolSchema
+from genai_host.api.given import Given
 from genai_host.server.gemini.schemas import json_schema
-from genai_host.server.given import Given
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 

@@ -16,6 +16,7 @@ from serving import served
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret
 from genai_host.errors import ConfigurationError
+from genai_host.server.answered import Answered
 from genai_host.server.guard import Guard
 from genai_host.server.heads import Head, Refused, read_head
 from genai_host.server.settings import ServerSettings
@@ -247,8 +248,8 @@ class TestOverHttp:
             ({"content-type": "text/plain"}, 415),
             ({"content-type": None}, 415),
         ]
-        lines: list[str] = []
-        with served(host, tokens=TOKENS, log=lines.append) as server, requests.Session() as client:
+        told: list[Answered] = []
+        with served(host, tokens=TOKENS, log=told.append) as server, requests.Session() as client:
             client.trust_env = False
             for change, status in wrong:
                 headers = {**good, **change}
@@ -259,6 +260,7 @@ class TestOverHttp:
             assert self.calls == []
             assert client.post(f"{server.url}/x?key=secret", b"{}", headers=good).text == "ann"
         assert self.calls == ["ann"]
+        lines = list(map(str, told))
         assert [line.split(" ")[:3] for line in lines] == [
             *(["POST", "/x", str(status)] for _, status in wrong),
             ["POST", "/x", "200"],
@@ -328,3 +330,14 @@ def test_settings_that_do_not_fit(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as error:
         ServerSettings(**given)
     assert "same" not in str(error.value) or "two users" in str(error.value)
+
+
+def test_files_are_taken_from_who_says_who_they_are() -> None:
+    form = {"content-type": "multipart/form-data; boundary=x"}
+    for name in ("authorization", "x-api-key"):
+        token = {name: "Bearer anything" if name == "authorization" else "anything"}
+        asked = head("POST", "/v1/files", {**form, **token}, length=9)
+        assert refusal(ServerSettings(), asked) == 200
+        foreign = {**form, **token, "origin": "https://evil.example"}
+        assert refusal(ServerSettings(), head("POST", "/v1/files", foreign, length=9)) == 403
+    assert refusal(ServerSettings(), head("POST", "/v1/files", form, length=9)) == 415

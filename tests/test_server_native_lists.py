@@ -152,3 +152,28 @@ def test_a_configuration_that_is_read_only_stays(
         body = {"name": "mine", "type": "mock"}
         assert api.refused("POST", "/instances", body) == (403, "forbidden")
     assert os.environ["GENAI_HOST_READ_ONLY"] == "true"
+
+
+def test_item_4_what_calls_came_to(api: Api) -> None:
+    path = api.opened()
+    api.said(path)
+    api.said(path, "and?")
+    [row] = api.get("/stats?by=provider,feature&since=1d")["data"]
+    assert (row["calls"], row["failed"], row["of"]["feature"]) == (2, {}, "chat")
+    assert row["slowest"] >= row["p50"] >= 0
+    assert api.get("/stats?until=2020-01-01")["data"] == []
+    assert api.refused("GET", "/stats?by=weather")[0] == 400
+    assert api.refused("GET", "/stats?since=soon")[0] == 400
+    assert api.get("/budgets")["data"] == []
+
+
+def test_users_see_what_is_theirs(api: Api) -> None:
+    api.said(api.opened())
+    with served(api.host, api.fake, "ann") as ann:
+        ann.said(ann.opened())
+        [row] = ann.get("/stats?by=user")["data"]
+        assert (row["of"], row["calls"]) == ({"user": "ann"}, 1)
+        assert ann.get("/stats?by=user&user=ann")["data"] == [row]
+        assert ann.refused("GET", "/stats?user=bob") == (403, "forbidden")
+    assert [row["of"]["user"] for row in api.get("/stats?by=user")["data"]] == ["", "ann"]
+    assert api.get("/stats?by=user&user=ann")["data"][0]["calls"] == 1

@@ -24,7 +24,7 @@ from genai_host.api import (
     Turn,
     Wait,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
 from genai_host.server.native import idempotency
 from genai_host.server.native import jobs as jobs_module

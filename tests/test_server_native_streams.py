@@ -26,8 +26,8 @@ from genai_host.api import (
     Story,
     Turn,
 )
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
-from genai_host.cancellation import Cancellation
 from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
 from genai_host.server.native.streams import COMMENT

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ollama_form import HI, Api, serving
 
 from genai_host.api import RouteRequest
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
-from genai_host.cancellation import Cancellation
 from genai_host.http_routes import HttpRoutes
 from genai_host.server.ollama.routes import ROUTES
 from genai_host.testing import FakeModel

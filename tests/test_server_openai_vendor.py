@@ -28,7 +28,7 @@ from genai_host.api import (
     ToolSchema,
     Usage,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config.values import InstanceConfig
 from genai_host.errors import (
     IncompleteReply,

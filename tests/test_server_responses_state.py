@@ -14,6 +14,7 @@ from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.server.responses.kept import CONVERSATIONS, RESPONSES, Kept, Memory
+from genai_host.server.responses.seals import Seals
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
@@ -265,3 +266,33 @@ def test_changes_at_the_same_time_are_all_made(host: Host) -> None:
 
     kept.change("", CONVERSATIONS, "c", add)
     assert kept.find("", CONVERSATIONS, "c")["n"] == 111
+
+
+class TestSeveralServers:
+    """Of one store."""
+
+    def test_what_one_has_sealed_is_read_by_the_other_and_by_nobody_else(
+        self, make_host: MakeHost, tmp_path: Path
+    ) -> None:
+        with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
+            hosts = [make_host(store=one), make_host(store=other), make_host()]
+            first, second, alone = (Seals(each) for each in hosts)
+            sealed = first.seal({"thought": 1}, "ann")
+            assert second.unseal(sealed, "ann") == {"thought": 1}
+            assert second.unseal(sealed, "bob") is None
+            assert alone.unseal(sealed, "ann") is None
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_of_several_workers_all_that_may_be_gone_on_from_is_in_the_store(
+        self, make_host: MakeHost, tmp_path: Path, workers: int
+    ) -> None:
+        config = Config().replaced({"server.workers": workers})
+        with Store(tmp_path / "x.db") as one, Store(tmp_path / "x.db") as other:
+            kept = Kept(make_host(store=one, config=config))
+            kept.keep_response("", "resp_" + "0" * 48, {"n": 1}, asked=False)
+            elsewhere = Kept(make_host(store=other, config=config))
+            if workers == 1:
+                with pytest.raises(NotFound):
+                    elsewhere.find("", RESPONSES, "resp_" + "0" * 48)
+            else:
+                assert elsewhere.find("", RESPONSES, "resp_" + "0" * 48)["n"] == 1

@@ -25,7 +25,7 @@ from genai_host.api import (
     ToolSchema,
     Usage,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import IncompleteReply, ProviderError, RateLimited, RequestRefused
 from genai_host.server.gemini.problems import problem_reply as gemini_reply
 from genai_host.server.gemini.routes import ROUTES as GEMINI

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
@@ -65,6 +66,39 @@ class TestRecord:
             Opened, TurnStarted, TurnEnded, TurnStarted, StepStarted, StepEnded, TurnEnded,
         ]  # fmt: skip
         assert len(retell(entries).history) == 4
+
+    def test_what_another_process_adds_while_it_is_read_is_a_conflict(
+        self, store: Store, make_store: MakeStore
+    ) -> None:
+        """It is not known to who reads, and so must not be gone on from."""
+        record = begin(store)
+        other = make_store()
+        theirs, _ = other.record(record.id, CODEC)
+        reader = make_store()
+        adds = [theirs]
+
+        def add(*given: Any) -> None:
+            if " entries" in given[2] and adds:
+                append(adds.pop(), *turn(0))
+
+        sqlalchemy.event.listen(reader._database.engine, "after_cursor_execute", add)
+        mine, entries = reader.record(record.id, CODEC)
+        assert not adds
+        assert len(entries) == 1
+        with pytest.raises(Conflict):
+            append(mine, *turn(0))
+
+    def test_whether_another_store_is_at_a_turn(self, store: Store, make_store: MakeStore) -> None:
+        record, other = begin(store), make_store()
+        assert not other.runs_elsewhere(record.id)
+        append(record, *turn(0)[:2])
+        assert other.runs_elsewhere(record.id)
+        assert not store.runs_elsewhere(record.id)
+        append(record, *turn(0)[2:])
+        assert not other.runs_elsewhere(record.id)
+        append(record, *turn(1)[:2])
+        store.close()
+        assert not other.runs_elsewhere(record.id)
 
     def test_steps_of_the_last_turn_are_read_if_it_has_not_ended(self, store: Store) -> None:
         record = begin(store)

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from genai_host import Host
+from genai_host.api import RouteInfo
 from genai_host.errors import StoreError
+from genai_host.meter import Counted
 from genai_host.store import Store
+from genai_host.store.library import Library
 from genai_host.testing import FakeModel
+from genai_host.tries import Try
 
 MakeHost = Callable[..., Host]
 
@@ -65,3 +69,32 @@ def test_who_comes_later_is_told(make_host: MakeHost, tmp_path: Path) -> None:
     assert "closed" in str(conversation.unrecorded)
     with pytest.raises(StoreError, match="closed"):
         store.conversations()
+
+
+def test_closing_waits_for_who_counts_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done in the background: a connection that is in use could not be closed."""
+    begun, goes_on = threading.Event(), threading.Event()
+    usual = Library.add_usage
+
+    def slowly(self: Library, counted: Any) -> None:
+        begun.set()
+        assert goes_on.wait(30)
+        usual(self, counted)
+
+    monkeypatch.setattr(Library, "add_usage", slowly)
+    store = Store(tmp_path / "store.db")
+    call = Try(RouteInfo("m", "p", "d"), 0.0, 1.0, "")
+    counting = threading.Thread(target=store.add_usage, args=([Counted("ann", "", call)],))
+    closing = threading.Thread(target=store.close)
+    counting.start()
+    assert begun.wait(30)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    goes_on.set()
+    counting.join(30)
+    closing.join(30)
+    with Store(tmp_path / "store.db") as again:
+        assert [each.calls for each in again.usage()] == [1]

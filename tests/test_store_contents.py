@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host import Message
@@ -21,6 +21,7 @@ from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnSt
 from genai_host.retelling import retell
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
+from genai_host.store.tables import conversations
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -494,3 +495,35 @@ class TestBlobs:
             with pytest.raises(RuntimeError):
                 store.blobs().put(broken())
             assert list((tmp_path / "x.db.blobs").iterdir()) == []
+
+
+def test_documents_of_a_collection_are_cleared_at_once(make_store: MakeStore) -> None:
+    with make_store() as store:
+        for name in ("a", "b"):
+            store.documents("notes").put(name, {})
+        store.documents("others").put("a", {})
+        store.of("ann").documents("notes").put("a", {})
+        assert store.documents("notes").clear() == 2
+        assert store.documents("notes").list() == []
+        assert store.documents("others").get("a").version == 1
+        assert store.of("ann").documents("notes").get("a").version == 1
+
+
+def test_to_look_at_one_conversation_is_to_look_at_no_other(store: Store) -> None:
+    """What is derived of all of them takes longer the more there are."""
+    one, other = begin(store), begin(store)
+    for each in (one, other):
+        each.append(TurnStarted(0, Message("user", "hi"), "1", 0))
+        each.append(TurnEnded(0, Answer("hello")))
+
+    def known() -> dict[str, int]:
+        chosen = select(conversations.c.id, conversations.c.turns)
+        with store._database.reading() as connection:
+            return {row.id: row.turns for row in connection.execute(chosen)}
+
+    assert store.summary(one.id).turns == 1
+    assert store.tries(one.id) == []
+    assert not store.runs_elsewhere(one.id)
+    assert known() == {one.id: 1, other.id: 0}
+    assert len(store.conversations()) == 2
+    assert known() == {one.id: 1, other.id: 1}

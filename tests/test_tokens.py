@@ -21,7 +21,7 @@ from genai_host.api import (
     Serve,
     Services,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError
 from genai_host.testing import MadePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, Reply, json_reply, sse_reply

@@ -12,7 +12,7 @@ from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Limits, Tool, ToolSource
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ConfigurationError, Unavailable
 from genai_host.testing import MadePlugin, ManualClock
 from genai_host.tool_sources import MOST

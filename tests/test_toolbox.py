@@ -20,7 +20,7 @@ from genai_host.api import (
     ToolRun,
     tool,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, InvalidData, LimitExceeded, TurnWaiting
 from genai_host.testing import MadePlugin, ManualClock
 from genai_host.testing.suites.base import in_background

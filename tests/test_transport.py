@@ -14,8 +14,8 @@ import trustme
 from tunnel import Tunnel
 
 from genai_host.api import ProviderReply
+from genai_host.api.cancellation import Cancellation
 from genai_host.api.http import HttpRequest
-from genai_host.cancellation import Cancellation
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,

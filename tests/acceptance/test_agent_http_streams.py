@@ -16,7 +16,7 @@ from fixtures import MakeHost
 
 from genai_host import Message
 from genai_host.api import Completion, RouteRequest, ToolCall, ToolOutput, ToolRun
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Unavailable
 from genai_host.http.framing import read_sse
 from genai_host.http_routes import HttpRoutes

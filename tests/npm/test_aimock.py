@@ -29,7 +29,7 @@ from genai_host.api import (
     Story,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, Unavailable
 from genai_host.testing import MadePlugin
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import genai_feature_agent
+import genai_feature_assistants
 import genai_tools_data
 import pytest
 from agents import Counting
@@ -20,12 +21,19 @@ from genai_host.api import Secret
 from genai_host.config import Config
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.testing.fake_model import Said
 
 Visiting = Callable[..., Visit]
 """`visit(host, place, root=, token=, **context)` opens the page in a window of its own."""
 
 MakeTalking = Callable[..., Host]
+
+Assisted = Callable[..., Host]
+"""`assisted(answer, *tools)` makes a host with the API of assistants and a model."""
+
+Check = Callable[[Visit, str], None]
+"""`check(visit, state)` fails where the page, in that state, keeps people out."""
 
 _ARGUMENTS = (
     "--no-sandbox",
@@ -100,3 +108,30 @@ def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
             )
 
         yield make
+
+
+@pytest.fixture
+def check(browser_files: Installed) -> Check:
+    """Fails where axe-core finds something: all of its rules, good habits as well."""
+
+    def run(there: Visit, state: str) -> None:
+        # by the debugger, which the page's own policy does not bind
+        there.page.evaluate(browser_files.axe)
+        found: dict[str, Any] = there.page.evaluate("axe.run(document)")
+        told = [
+            (each["id"], each["help"], [node["html"][:200] for node in each["nodes"]])
+            for each in found["violations"]
+        ]
+        assert told == [], f"{state}: {told}"
+
+    return run
+
+
+@pytest.fixture
+def assisted(talking: MakeTalking) -> Assisted:
+    def make(answer: Callable[[Heard], Said], *tools: Counting) -> Host:
+        config = Config(models={"chat": "fake", "embed": "fake-embed"})
+        plugin = genai_feature_assistants
+        return talking(FakeModel(answer), *tools, assistants=plugin, config=config)
+
+    return make

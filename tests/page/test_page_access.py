@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import genai_vendor_mock
 import pytest
 from agents import Counting, calls
-from page.chromium import Installed
-from page.conftest import MakeTalking, Visiting
+from page.conftest import Check, MakeTalking, Visiting
 from page.test_page_tools import CHART
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
@@ -38,25 +36,6 @@ x = 1
 1. one
    - two
 """
-
-Check = Callable[[Visit, str], None]
-
-
-@pytest.fixture
-def check(browser_files: Installed) -> Check:
-    """Fails where axe-core finds something: all of its rules, good habits as well."""
-
-    def run(there: Visit, state: str) -> None:
-        # by the debugger, which the page's own policy does not bind
-        there.page.evaluate(browser_files.axe)
-        found: dict[str, Any] = there.page.evaluate("axe.run(document)")
-        told = [
-            (each["id"], each["help"], [node["html"][:200] for node in each["nodes"]])
-            for each in found["violations"]
-        ]
-        assert told == [], f"{state}: {told}"
-
-    return run
 
 
 def answering(heard: Heard) -> Any:

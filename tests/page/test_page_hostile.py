@@ -74,11 +74,14 @@ def trapped(there: Visit) -> Visit:
     return there
 
 
-def look(there: Visit) -> None:
-    """Do what a user might, and see that nothing came of it."""
+def look(there: Visit, *, forms: int = 0) -> None:
+    """Do what a user might, and see that nothing came of it.
+
+    forms   how many the page itself has there
+    """
     for link in there.page.locator("main a[target]").all():
         link.hover()
-    assert there.page.evaluate(_FOUND) == _NOTHING
+    assert there.page.evaluate(_FOUND) == {**_NOTHING, "elements": forms}
 
 
 def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import genai_vendor_mock
@@ -12,7 +13,7 @@ from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
 from genai_host import Host
-from genai_host.config import read_config
+from genai_host.config import BudgetConfig, BudgetsConfig, Config, read_config
 from genai_host.testing import FakeModel, Heard
 
 KEY = "sk-not-to-be-shown"
@@ -85,6 +86,40 @@ class TestProviders:
         card.get_by_label("base url").fill("no address")
         there.button("Save", card).click()
         expect(card.get_by_role("alert")).not_to_be_empty()
+
+
+class TestUsage:
+    def test_item_4_what_calls_came_to_is_drawn_and_told(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        host = talking()
+        for said in ("one", "two"):
+            with host.open("chat", "fake") as conversation:
+                conversation.say(said)
+        there = visit(host, "#/usage")
+        main = there.page.locator("main")
+        drawing = main.locator("svg.drawing")
+        main.get_by_label("Tell apart by").select_option("model")
+        expect(drawing).to_have_attribute("aria-label", re.compile("row chart of calls. fake 2"))
+        expect(main.locator("tbody tr")).to_contain_text(["fake2"])
+        main.get_by_label("Draw").select_option("tokens")
+        expect(drawing).to_have_attribute("aria-label", re.compile("of tokens"))
+        main.get_by_label("Tell apart by").select_option("day")
+        expect(drawing).to_have_attribute("aria-label", re.compile("^tokens: bar"))
+
+    def test_where_there_were_no_calls_it_says_so(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = visit(talking(), "#/usage")
+        expect(there.page.locator("main")).to_contain_text("There were no calls.")
+
+    def test_a_budget_is_shown(self, talking: MakeTalking, visit: Visiting) -> None:
+        budgets = BudgetsConfig(user=BudgetConfig(day_tokens=1_000_000))
+        host = talking(config=Config(models={"chat": "fake"}, budgets=budgets))
+        host.open("chat", "fake").say("hi")
+        main = visit(host, "#/usage").page.locator("main")
+        expect(main).to_contain_text("of 1000000 tokens")
+        expect(main.get_by_role("progressbar")).to_be_visible()
 
 
 class TestTheToken:

@@ -19,7 +19,7 @@ from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in
 from peers.sides import Clients, Sides, clients, service, telling
 
 from genai_host.api import Answer, CountTokens, Message, NoSettings, Prompt, Story, ToolResult, Turn
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.dialects.anthropic_count import AnthropicCount
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 

@@ -48,7 +48,7 @@ from genai_host.api import (
     ToolResult,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import RateLimited
 from genai_host.testing.fake_service import FakeService, Received, json_reply, stream_reply
 

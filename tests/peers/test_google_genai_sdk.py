@@ -22,7 +22,7 @@ from peers.gemini_conversations import TOLD, WIRE_LOOK, said
 from peers.sides import Clients, Sides, clients, service, telling
 
 from genai_host.api import Answer, Embed, Message, NoSettings, Prompt, Story, ToolResult, Turn
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
 
 pytestmark = pytest.mark.peers

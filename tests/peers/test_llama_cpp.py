@@ -34,7 +34,7 @@ from genai_host.api import (
     ToolSchema,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,

@@ -22,7 +22,7 @@ from peers.ministack_service import ministack, use_ministack
 
 from genai_host import Config, Host
 from genai_host.api import Answer
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import GenaiError, RequestRefused
 from genai_host.testing.fake_service import FakeService

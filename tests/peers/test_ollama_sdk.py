@@ -28,7 +28,7 @@ from genai_host.api import (
     ToolResult,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
 
 __all__ = ["clients", "service"]

@@ -27,7 +27,7 @@ from genai_host.api import (
     ToolResult,
     Turn,
 )
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = pytest.mark.peers

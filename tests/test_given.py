@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from genai_host.api import Message, RouteRequest, Text
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.given import MOST_LEVELS, Given, body_of
 from genai_host.api.json_text import write_json
-from genai_host.cancellation import Cancellation
 from genai_host.errors import InvalidData
 from genai_host.server.anthropic import tools as anthropic_tools
-from genai_host.server.given import MOST_LEVELS, Given, body_of
 from genai_host.server.offered import each_once, offered_tool
 from genai_host.server.ollama.messages import images_in
 from genai_host.server.openai import tools as openai_tools

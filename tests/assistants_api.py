@@ -1,0 +1,220 @@
+"""The Assistants API of a host in this process, for tests: its answers come from a model that
+says what a test wants."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import genai_feature_assistants
+import pytest
+import requests
+from fixtures import MakeHost
+
+from genai_host import Config, Host
+from genai_host.api import Completion, Finish, Message, Text, ToolCall, ToolResult, Usage
+from genai_host.server.forms import form
+from genai_host.store import Store
+from genai_host.testing import FakeModel, Heard, RouteServer
+
+CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
+ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "the weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+SEARCH = {"type": "file_search"}
+CODE = {"type": "code_interpreter"}
+
+
+def calls(*wanted: tuple[str, str, Mapping[str, Any]], text: str = "") -> Completion:
+    """An answer that asks for tools: the id, the name and the arguments of each."""
+    asked = [ToolCall(id, name, given) for id, name, given in wanted]
+    parts = [Text(text), *asked] if text else asked
+    return Completion(
+        Message("assistant", parts), finish="tool_calls", usage=Usage(input=20, output=10)
+    )
+
+
+def says(text: str, finish: Finish = "stop") -> Completion:
+    used = Usage(input=7, output=3)
+    return Completion(Message("assistant", text), finish=finish, usage=used)
+
+
+def outputs_in(heard: Heard) -> list[str]:
+    """What tools gave, as the model is told it."""
+    last = heard.messages[-1]
+    given = [part for part in last.content if isinstance(part, ToolResult)]
+    return ["".join(each.text for each in part.content if isinstance(each, Text)) for part in given]
+
+
+class Api:
+    """
+    url     of the API, which ends in /v1
+    fake    the model behind it
+    token   that lets a client in; one that nobody looks at says that no page has sent it
+    """
+
+    def __init__(self, url: str, fake: FakeModel, token: str = "-") -> None:
+        self.url = f"{url}/v1"
+        self.fake = fake
+        self._session = requests.Session()
+        self._session.headers["authorization"] = f"Bearer {token}"
+
+    def ask(self, method: str, path: str, body: Any = None, **given: Any) -> requests.Response:
+        return self._session.request(method, self.url + path, json=body, timeout=60, **given)
+
+    def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        return _json(self.ask("GET", path, params=query), status)
+
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        return _json(self.ask("POST", path, body if body is not None else {}), status)
+
+    def delete(self, path: str, status: int = 200) -> Any:
+        return _json(self.ask("DELETE", path), status)
+
+    def upload(self, name: str, data: bytes, purpose: str = "assistants") -> str:
+        """The id of a file."""
+        reply = self._session.post(
+            f"{self.url}/files", files={"file": (name, data)}, data={"purpose": purpose}, timeout=60
+        )
+        id: str = _json(reply, 200)["id"]
+        return id
+
+    def store_of(self, **files: str) -> str:
+        """The id of a vector store that has files with these texts, by name, all of them
+        searchable."""
+        ids = [self.upload(f"{name}.txt", text.encode()) for name, text in files.items()]
+        store: str = self.post("/vector_stores", {"file_ids": ids})["id"]
+        until(lambda: self.get(f"/vector_stores/{store}")["status"] == "completed")
+        return store
+
+    def assistant(self, *tools: Any, **fields: Any) -> str:
+        given = {"model": "fake", "tools": list(tools), **fields}
+        id: str = self.post("/assistants", given)["id"]
+        return id
+
+    def thread(self, *said: str) -> str:
+        """The id of a thread in which a user has said this."""
+        messages = [{"role": "user", "content": each} for each in said]
+        id: str = self.post("/threads", {"messages": messages})["id"]
+        return id
+
+    def run(self, thread: str, assistant: str, **fields: Any) -> dict[str, Any]:
+        """A run, once it has ended or waits for its client."""
+        run = self.post(f"/threads/{thread}/runs", {"assistant_id": assistant, **fields})
+        return self.ended(run)
+
+    def submit(self, run: Mapping[str, Any], **outputs: str) -> dict[str, Any]:
+        """The run with the outputs of its calls by their ids, once it has ended again."""
+        given = [{"tool_call_id": id, "output": output} for id, output in outputs.items()]
+        return self.ended(self.post(f"{path_of(run)}/submit_tool_outputs", {"tool_outputs": given}))
+
+    def ended(self, run: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+
+        def has_ended() -> bool:
+            found.update(self.get(path_of(run)))
+            return found["status"] in ENDS
+
+        until(has_ended)
+        return found
+
+    def texts(self, thread: str) -> list[tuple[str, str]]:
+        """Who has said what in a thread, oldest first."""
+        found = self.get(f"/threads/{thread}/messages", order="asc")["data"]
+        return [
+            (each["role"], "".join(part["text"]["value"] for part in each["content"]))
+            for each in found
+        ]
+
+    def events(self, path: str, body: Any) -> list[tuple[str, Any]]:
+        """What a stream tells: the name and the data of each event; `[DONE]` as it stands."""
+        reply = self.ask("POST", path, {**body, "stream": True})
+        assert reply.headers["content-type"].startswith("text/event-stream"), reply.text
+        found = []
+        for block in reply.text.split("\n\n"):
+            lines = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
+            if lines:
+                data = lines["data"]
+                found.append((lines["event"], data if data == "[DONE]" else json.loads(data)))
+        return found
+
+    def steps(self, run: Mapping[str, Any], **query: Any) -> list[Any]:
+        found: list[Any] = self.get(f"{path_of(run)}/steps", order="asc", **query)["data"]
+        return found
+
+    def error(self, reply: Any) -> str:
+        message: str = reply["error"]["message"]
+        return message
+
+    def close(self) -> None:
+        self._session.close()
+
+
+@contextmanager
+def api_of(
+    make_host: MakeHost,
+    store: Store,
+    answer: Callable[[Heard], Any] | None = None,
+    *,
+    user: str = "",
+    **given: Any,
+) -> Iterator[Api]:
+    """A host with the plugin, served.
+
+    answer   of the model; None for one that says what it hears
+    """
+    fake = FakeModel(*([answer] if answer is not None else []))
+    plugins = {"fake": fake, "assistants": genai_feature_assistants}
+    host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **given})
+    with RouteServer(host, form=form, user=user) as server:
+        api = Api(server.url, fake)
+        try:
+            yield api
+        finally:
+            api.close()
+
+
+MakeApi = Callable[..., Api]
+
+
+@pytest.fixture
+def make_api(make_host: MakeHost, tmp_path: Path) -> Iterator[MakeApi]:
+    """Makes APIs of hosts that have one store: `make_api(answer, user="ann")`."""
+    with Store(tmp_path / "store.db") as store, ExitStack() as opened:
+        yield lambda answer=None, **given: opened.enter_context(
+            api_of(make_host, store, answer, **given)
+        )
+
+
+def path_of(run: Mapping[str, Any]) -> str:
+    return f"/threads/{run['thread_id']}/runs/{run['id']}"
+
+
+def until(holds: Callable[[], bool], most: float = 60.0) -> None:
+    """Wait for what another thread, or another process, does: there is nothing else to wait
+    for but what the API shows."""
+    waits = threading.Event()
+    for _ in range(int(most / 0.02)):
+        if holds():
+            return
+        waits.wait(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def _json(reply: requests.Response, status: int) -> Any:
+    assert reply.status_code == status, (reply.status_code, reply.text)
+    return reply.json()
+
+
+def ids_of(page: Mapping[str, Any]) -> Sequence[str]:
+    return [each["id"] for each in page["data"]]

@@ -1,0 +1,191 @@
+"""Semantic Kernel's own `OpenAIAssistantAgent`, as it is published, at our Assistants API: a
+conversation with functions of one of its plugins and with files, plain and in a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import openai
+import pytest
+from assistants_tour import NOTE, QUIET, Side, completion, results, touring
+from fixtures import MakeHost
+
+from genai_host.api import Completion, ToolCall
+from genai_host.errors import Unavailable
+from genai_host.testing.fake_model import Heard
+
+with warnings.catch_warnings():
+    # a method of the pydantic that it is on
+    warnings.filterwarnings("ignore", "The `__get_pydantic_core_schema__` method")
+    from semantic_kernel.agents import AssistantAgentThread, OpenAIAssistantAgent
+    from semantic_kernel.agents.open_ai.run_polling_options import RunPollingOptions
+    from semantic_kernel.contents import (
+        AnnotationContent,
+        FunctionCallContent,
+        FunctionResultContent,
+        StreamingAnnotationContent,
+    )
+    from semantic_kernel.exceptions import AgentInvokeException
+    from semantic_kernel.functions import kernel_function
+
+pytestmark = [pytest.mark.peers, *QUIET]
+
+SOON = timedelta(milliseconds=10)
+Talk = Callable[[Any], Awaitable[None]]
+
+
+class Harbour:
+    """A plugin of the kernel."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int]] = []
+
+    @kernel_function(description="When a ship leaves.")  # type: ignore[untyped-decorator]
+    def leaves(self, ship: str, day: int = 1) -> str:
+        self.asked.append((ship, day))
+        return f"{ship} leaves at noon"
+
+
+def harbour_master(heard: Heard) -> Completion:
+    """Looks into the files, then asks the plugin, and tells of both, with marks; what is asked
+    then it answers by itself."""
+    *_, last = heard.messages
+    if heard.number == 0:
+        return completion("Let me look.", ToolCall("s1", "file_search", {"query": NOTE}))
+    if heard.number == 1:
+        call = ToolCall("f1", "Harbour-leaves", {"ship": "Ada", "day": 2})
+        return completion(call, ToolCall("f2", "Harbour-leaves", {"ship": "Bea"}))
+    if last.role == "tool":
+        mark = results(Heard(0, heard.messages[:-2]))[0].partition("\n")[0]
+        return completion(f"Nine{mark}, and then: {', '.join(results(heard))}.")
+    return completion(f"You said {len(heard.messages)} things.")
+
+
+@pytest.fixture
+def side(make_host: MakeHost) -> Iterator[Side]:
+    with touring(make_host) as side:
+        side.fake.answer = harbour_master
+        yield side
+
+
+def talking(side: Side, talk: Callable[[Any, Harbour], Awaitable[None]]) -> None:
+    """An agent with a plugin and a vector store, for as long as a talk takes."""
+
+    async def talked() -> None:
+        async with openai.AsyncOpenAI(
+            base_url=f"{side.url}/v1", api_key="key", max_retries=0
+        ) as client:
+            store = side.store(harbour=NOTE)
+            tools, resources = OpenAIAssistantAgent.configure_file_search_tool(store)
+            definition = await client.beta.assistants.create(
+                model="fake",
+                name="Master",
+                instructions="You know the harbour.",
+                tools=tools,
+                tool_resources=resources,
+            )
+            harbour = Harbour()
+            agent = OpenAIAssistantAgent(
+                client=client,
+                definition=definition,
+                plugins=[harbour],
+                polling_options=RunPollingOptions(
+                    run_polling_interval=SOON,
+                    run_polling_backoff=SOON,
+                    message_synchronization_delay=SOON,
+                ),
+            )
+            await talk(agent, harbour)
+
+    asyncio.run(talked())
+
+
+def items_of(messages: list[Any], kind: type) -> list[Any]:
+    return [item for message in messages for item in message.items if isinstance(item, kind)]
+
+
+def test_item_11_semantic_kernel_converses(side: Side) -> None:
+    async def talk(agent: Any, harbour: Harbour) -> None:
+        between: list[Any] = []
+
+        async def note(message: Any) -> None:
+            between.append(message)
+
+        said: list[Any] = []
+        thread: Any = None
+        async for response in agent.invoke("When?", thread=thread, on_intermediate_message=note):
+            said.append(response.message)
+            thread = response.thread
+        assert harbour.asked == [("Ada", 2), ("Bea", 1)]
+        # it sorts what was said in the same second as it likes
+        assert {str(each) for each in said} == {
+            "Let me look.",
+            "Nine【0:0†harbour.txt】, and then: Ada leaves at noon, Bea leaves at noon.",
+        }
+        (cited,) = items_of(said, AnnotationContent)
+        (file,) = side.stores.files.list(side.stores.list().data[0].id)
+        assert (cited.quote, cited.file_id) == ("【0:0†harbour.txt】", file.id)
+        calls = items_of(between, FunctionCallContent)
+        assert [(each.id, each.name) for each in calls] == [
+            ("f1", "Harbour-leaves"), ("f2", "Harbour-leaves"),
+        ]  # fmt: skip
+        assert [each.result for each in items_of(between, FunctionResultContent)] == [
+            "Ada leaves at noon", "Bea leaves at noon",
+        ]  # fmt: skip
+        assert {"file_search", "Harbour-leaves"} == {*side.fake.prompts[0].tools}
+
+        again = await agent.get_response("And now?", thread=thread)
+        assert str(again.message) == "You said 5 things."
+        assert again.thread.id == thread.id
+        kept = [each async for each in thread.get_messages(sort_order="asc")]
+        assert [each.role.value for each in kept] == [
+            "user", "assistant", "assistant", "user", "assistant",
+        ]  # fmt: skip
+        id = thread.id
+        await thread.delete()
+        with pytest.raises(openai.NotFoundError):
+            side.beta.threads.retrieve(id)
+
+    talking(side, talk)
+
+
+def test_item_11_semantic_kernel_hears_a_stream(side: Side) -> None:
+    async def talk(agent: Any, harbour: Harbour) -> None:
+        whole: list[Any] = []
+
+        async def note(message: Any) -> None:
+            whole.append(message)
+
+        pieces, thread = [], None
+        async for response in agent.invoke_stream(
+            "When?", thread=thread, on_intermediate_message=note
+        ):
+            pieces.append(response.message)
+            thread = response.thread
+        assert "".join(str(piece) for piece in pieces) == (
+            "Let me look.Nine【0:0†harbour.txt】, and then: Ada leaves at noon, Bea leaves at noon."
+        )
+        assert len(pieces) > 4
+        assert harbour.asked == [("Ada", 2), ("Bea", 1)]
+        (cited,) = items_of(pieces, StreamingAnnotationContent)
+        (file,) = side.stores.files.list(side.stores.list().data[0].id)
+        assert (cited.quote, cited.file_id) == ("【0:0†harbour.txt】", file.id)
+        assert (cited.start_index, cited.end_index) == (4, 21)
+        assert len(items_of(whole, FunctionResultContent)) == 2
+
+    talking(side, talk)
+
+
+def test_item_11_semantic_kernel_is_told_of_failures(side: Side) -> None:
+    async def talk(agent: Any, harbour: Harbour) -> None:
+        for number, way in enumerate((agent.invoke, agent.invoke_stream)):
+            side.fake.faults[side.fake.calls] = Unavailable(f"down {number}")
+            with pytest.raises(AgentInvokeException, match=f"down {number}"):
+                async for _ in way("When?", thread=AssistantAgentThread(client=agent.client)):
+                    """Nothing comes."""
+
+    talking(side, talk)

@@ -1,0 +1,299 @@
+"""Runs as an official SDK hears them: every event, in order, and every hook of its handler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Side, Tour, calling, cites, completion
+
+from genai_host.api import Completion, Message, ToolCall, Usage
+from genai_host.errors import Unavailable
+from genai_host.testing.fake_service import HANG
+
+NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
+FOUND = ToolCall("s1", "file_search", {"query": NOTE})
+
+BEGINS = ["thread.run.created", "thread.run.queued", "thread.run.in_progress"]
+GOES_ON = ["thread.run.queued", "thread.run.in_progress"]
+STEP_BEGINS = ["thread.run.step.created", "thread.run.step.in_progress"]
+MESSAGE_BEGINS = [*STEP_BEGINS, "thread.message.created", "thread.message.in_progress"]
+DELTA, STEP_DELTA = "thread.message.delta", "thread.run.step.delta"
+MESSAGE_ENDS = ["thread.message.completed", "thread.run.step.completed"]
+
+
+class Hooks(openai.AssistantEventHandler):  # type: ignore[misc]  # the SDK is in few environments
+    """Notes each call of a hook, with what it was given: that as text, or whatever says most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[str, Any]] = []
+        self.events: list[str] = []
+        self.told: list[Any] = []
+
+    def on_event(self, event: Any) -> None:
+        self.events.append(event.event)
+
+    def on_end(self) -> None:
+        self.noted.append(("end", None))
+
+    def on_exception(self, exception: Exception) -> None:
+        self.noted.append(("exception", exception))
+
+    def on_timeout(self) -> None:
+        self.noted.append(("timeout", None))
+
+    def on_run_step_created(self, run_step: Any) -> None:
+        self.noted.append(("step created", run_step.type))
+
+    def on_run_step_delta(self, delta: Any, snapshot: Any) -> None:
+        self.noted.append(("step delta", (delta, snapshot)))
+
+    def on_run_step_done(self, run_step: Any) -> None:
+        self.noted.append(("step done", run_step.status))
+
+    def on_tool_call_created(self, tool_call: Any) -> None:
+        self.noted.append(("call created", tool_call))
+
+    def on_tool_call_delta(self, delta: Any, snapshot: Any) -> None:
+        self.noted.append(("call delta", (delta, snapshot)))
+
+    def on_tool_call_done(self, tool_call: Any) -> None:
+        self.noted.append(("call done", tool_call))
+
+    def on_message_created(self, message: Any) -> None:
+        self.noted.append(("message created", message.status))
+
+    def on_message_delta(self, delta: Any, snapshot: Any) -> None:
+        self.told.append(delta)
+        self.noted.append(("message delta", snapshot.content[0].text.value))
+
+    def on_message_done(self, message: Any) -> None:
+        self.noted.append(("message done", message.status))
+
+    def on_text_created(self, text: Any) -> None:
+        self.noted.append(("text created", text.value))
+
+    def on_text_delta(self, delta: Any, snapshot: Any) -> None:
+        self.noted.append(("text delta", (delta.value, snapshot.value)))
+
+    def on_text_done(self, text: Any) -> None:
+        self.noted.append(("text done", text.value))
+
+    def of(self, hook: str) -> list[Any]:
+        """What it was given, each time."""
+        return [given for name, given in self.noted if name == hook]
+
+    def order(self) -> list[str]:
+        """The hooks, those that come again in a row once."""
+        names = [name for name, _ in self.noted]
+        return [name for at, name in enumerate(names) if at == 0 or names[at - 1] != name]
+
+
+def kinds(events: list[str]) -> list[str]:
+    """Events, pieces of a message in a row as one of them."""
+    return [
+        event for at, event in enumerate(events) if event != DELTA or events[at - 1] != DELTA
+    ]  # fmt: skip
+
+
+class StreamsTour(Tour):
+    def test_item_11_the_order_of_events(self, side: Side) -> None:
+        side.fake.answer = lambda heard: completion("hello there, you", usage=Usage(7, 3))
+        thread, assistant = side.thread(), side.assistant()
+        events = list(side.runs.create(thread, assistant_id=assistant, stream=True))
+        assert kinds([each.event for each in events]) == [
+            *BEGINS, *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
+        ]  # fmt: skip
+        run = events[-1].data
+        assert run == side.runs.retrieve(run.id, thread_id=thread)
+        assert [each.data.status for each in events[:3]] == ["queued", "queued", "in_progress"]
+        pieces = [each.data for each in events if each.event == DELTA]
+        assert len(pieces) > 1
+        texts = [piece.delta.content[0].text.value for piece in pieces]
+        assert "".join(texts) == "hello there, you"
+        message, step = (events[-3].data, events[-2].data)
+        assert {piece.id for piece in pieces} == {message.id}
+        assert {piece.object for piece in pieces} == {DELTA}
+        assert message == side.beta.threads.messages.retrieve(message.id, thread_id=thread)
+        assert step == side.runs.steps.retrieve(step.id, run_id=run.id, thread_id=thread)
+        begun = next(each.data for each in events if each.event == "thread.message.created")
+        assert (begun.id, begun.content, begun.status) == (message.id, [], "in_progress")
+
+    def test_item_11_a_handler_hears_all(self, side: Side) -> None:
+        side.fake.answer = lambda heard: "hello there, you"
+        thread, assistant, hooks = side.thread(), side.assistant(), Hooks()
+        with side.runs.stream(
+            thread_id=thread, assistant_id=assistant, event_handler=hooks
+        ) as stream:
+            assert "".join(stream.text_deltas) == "hello there, you"
+            run = stream.get_final_run()
+            (message,) = stream.get_final_messages()
+            (step,) = stream.get_final_run_steps()
+        assert run.status == "completed"
+        assert message.content[0].text.value == "hello there, you"
+        assert step.step_details.message_creation.message_id == message.id
+        assert hooks.order()[:3] == ["step created", "message created", "text created"]
+        assert hooks.order()[-4:] == ["text done", "message done", "step done", "end"]
+        assert hooks.of("step created") == ["message_creation"]
+        assert hooks.of("text done") == ["hello there, you"]
+        assert (hooks.of("message created"), hooks.of("message done")) == (
+            ["in_progress"], ["completed"],
+        )  # fmt: skip
+        whole = ""
+        for value, snapshot in hooks.of("text delta"):
+            whole += value
+            assert snapshot == whole
+        assert hooks.of("message delta")[-1] == whole
+        assert (hooks.of("exception"), hooks.of("timeout")) == ([], [])
+
+    def test_item_11_calls_in_a_stream(self, side: Side) -> None:
+        side.fake.answer = calling(CALL, ToolCall("c2", "clock", {}), text="Let me see.")
+        thread, assistant = side.thread("when?"), side.assistant(tools=[CLOCK])
+        first, second = Hooks(), Hooks()
+        with side.runs.stream(
+            thread_id=thread, assistant_id=assistant, event_handler=first
+        ) as stream:
+            run = stream.get_final_run()
+            _, step = stream.get_final_run_steps()
+        assert kinds(first.events) == [
+            *BEGINS, *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, *STEP_BEGINS, STEP_DELTA,
+            "thread.run.requires_action",
+        ]  # fmt: skip
+        assert run.status == "requires_action"
+        calls = run.required_action.submit_tool_outputs.tool_calls
+        assert [call.id for call in calls] == ["c1", "c2"]
+        # as it was put together of its pieces
+        assert [call.id for call in step.step_details.tool_calls] == ["c1", "c2"]
+        assert step.step_details.tool_calls[0].function.arguments == '{"zone":"CET"}'
+        assert [call.id for call in first.of("call created")] == ["c1", "c2"]
+        assert [call.id for call in first.of("call done")] == ["c1", "c2"]
+
+        with side.runs.submit_tool_outputs_stream(
+            run_id=run.id,
+            thread_id=thread,
+            tool_outputs=[*NOON, {"tool_call_id": "c2", "output": "ten"}],
+            event_handler=second,
+        ) as stream:
+            stream.until_done()
+            assert stream.get_final_run().status == "completed"
+        assert kinds(second.events) == [
+            *GOES_ON, "thread.run.step.completed", *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS,
+            "thread.run.completed",
+        ]  # fmt: skip
+        assert second.of("text done") == ["It gave noon, ten."]
+        (called,) = [
+            each
+            for each in side.runs.steps.list(run.id, thread_id=thread)
+            if each.type == "tool_calls"
+        ]
+        assert [call.function.output for call in called.step_details.tool_calls] == ["noon", "ten"]
+
+    def test_item_11_outputs_are_answered_by_events(self, side: Side) -> None:
+        side.fake.answer = calling(CALL)
+        run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
+        events = side.runs.submit_tool_outputs(
+            run.id, thread_id=run.thread_id, tool_outputs=NOON, stream=True
+        )
+        assert kinds([each.event for each in events])[-1] == "thread.run.completed"
+
+    def test_item_11_a_search_in_a_stream(self, side: Side) -> None:
+        side.fake.answer = calling(FOUND, then=cites)
+        resources: Any = {"file_search": {"vector_store_ids": [side.store(harbour=NOTE)]}}
+        assistant = side.assistant(tools=[SEARCH], tool_resources=resources)
+        thread, hooks = side.thread("when?"), Hooks()
+        with side.runs.stream(
+            thread_id=thread, assistant_id=assistant, event_handler=hooks
+        ) as stream:
+            run = stream.get_final_run()
+            step, _ = stream.get_final_run_steps()
+            (message,) = stream.get_final_messages()
+        assert run.status == "completed"
+        assert kinds(hooks.events) == [
+            *BEGINS, *STEP_BEGINS, STEP_DELTA, STEP_DELTA, "thread.run.step.completed",
+            *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS, "thread.run.completed",
+        ]  # fmt: skip
+        # as it was put together of its pieces: what was said once is not said again
+        (call,) = step.step_details.tool_calls
+        assert (call.id, call.type) == ("s1", "file_search")
+        assert [each.file_name for each in call.file_search.results] == ["harbour.txt"]
+        assert call.file_search.ranking_options.score_threshold == 0
+        ((_, snapshot),) = hooks.of("call delta")
+        assert snapshot.id == "s1"
+        assert [each.id for each in hooks.of("call done")][-1] == "s1"
+        (annotation,) = message.content[0].text.annotations
+        assert (annotation.type, annotation.text) == ("file_citation", "【0:0†harbour.txt】")
+        (cited,) = [
+            block for event in hooks.told for block in event.content if block.text.annotations
+        ]
+        # some clients take an annotation with the text that it comes with, or not at all
+        assert cited.text.value == cited.text.annotations[0].text == annotation.text
+        assert cited.text.annotations[0].index == 0
+
+    def test_item_11_create_and_run_in_a_stream(self, side: Side) -> None:
+        said: Any = {"messages": [{"role": "user", "content": "hi"}]}
+        assistant, hooks = side.assistant(), Hooks()
+        with side.beta.threads.create_and_run_stream(
+            assistant_id=assistant, thread=said, event_handler=hooks
+        ) as stream:
+            run = stream.get_final_run()
+        assert kinds(hooks.events) == [
+            "thread.created", *BEGINS, *MESSAGE_BEGINS, DELTA, *MESSAGE_ENDS,
+            "thread.run.completed",
+        ]  # fmt: skip
+        created, *_ = side.beta.threads.create_and_run(
+            assistant_id=assistant, thread=said, stream=True
+        )
+        assert (created.event, created.data.object) == ("thread.created", "thread")
+        assert side.said(run) == ["hi"]
+
+    def test_item_11_failing_in_a_stream(self, side: Side) -> None:
+        side.fake.faults[0] = Unavailable("it is down")
+        hooks = Hooks()
+        with side.runs.stream(
+            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
+        ) as stream:
+            run = stream.get_final_run()
+        assert hooks.events == [*BEGINS, "thread.run.failed"]
+        assert (run.status, run.last_error.code) == ("failed", "server_error")
+
+    def test_item_11_cut_in_a_stream(self, side: Side) -> None:
+        cut = Completion(Message("assistant", "and so"), "length", Usage(7, 300))
+        side.fake.answer = lambda heard: cut
+        hooks = Hooks()
+        with side.runs.stream(
+            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
+        ) as stream:
+            run = stream.get_final_run()
+        assert kinds(hooks.events) == [
+            *BEGINS, *MESSAGE_BEGINS, DELTA, "thread.message.incomplete",
+            "thread.run.step.completed", "thread.run.incomplete",
+        ]  # fmt: skip
+        assert hooks.of("message done") == ["incomplete"]
+        assert run.incomplete_details.reason == "max_completion_tokens"
+
+    def test_item_11_cancelled_in_a_stream(self, side: Side) -> None:
+        side.fake.answer = lambda heard: HANG
+        hooks = Hooks()
+        with side.runs.stream(
+            thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks
+        ) as stream:
+            for event in stream:
+                if event.event == "thread.run.in_progress":
+                    assert side.fake.hanging.wait(30)
+                    run = side.runs.cancel(event.data.id, thread_id=event.data.thread_id)
+                    assert run.status == "cancelling"
+            run = stream.get_final_run()
+        assert hooks.events == [*BEGINS, "thread.run.cancelling", "thread.run.cancelled"]
+        assert run.status == "cancelled"
+
+    def test_item_11_a_stream_that_is_left(self, side: Side) -> None:
+        """The run goes on."""
+        side.fake.answer = lambda heard: "hello there, you"
+        stream = side.runs.create(side.thread(), assistant_id=side.assistant(), stream=True)
+        for event in stream:
+            if event.event == "thread.run.in_progress":
+                break
+        stream.close()
+        assert side.polled(event.data).status == "completed"
+        assert side.said(event.data) == ["hello there, you"]

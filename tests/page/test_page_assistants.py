@@ -1,0 +1,123 @@
+"""Assistants on the page: made, looked at, deleted; for whom they are there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from page.assisting import FILE, asking, make, searching, talk, with_function
+from page.conftest import Assisted, Check, MakeTalking, Visiting
+from playwright.sync_api import expect
+
+from genai_host.testing import Heard
+from genai_host.testing.fake_model import Said
+
+
+def test_one_is_made_and_run(assisted: Assisted, visit: Visiting) -> None:
+    there = visit(assisted(lambda heard: f"{heard.messages[0].text} and {heard.text}"))
+    card = make(there, "Echo", instructions="Be brief.")
+    expect(card).to_contain_text("fake")
+    card.get_by_text("About Echo").click()
+    expect(card.locator("dl")).to_contain_text("Be brief.")
+    talk(there, "Echo")
+    turn = there.hear("hello")
+    expect(there.answer(turn)).to_have_text("Be brief. and hello")
+    expect(there.heard).to_contain_text("Answer: Be brief. and hello")
+    expect(there.page).to_have_url(re.compile("#/assistants/asst_[0-9a-f]+/thread_[0-9a-f]+$"))
+    turn = there.hear("go on")
+    expect(there.answer(turn)).to_have_text("Be brief. and go on")
+
+
+def test_one_is_deleted(assisted: Assisted, visit: Visiting) -> None:
+    there = visit(assisted(searching))
+    card = make(there, "Geographer", files=FILE)
+    talk(there, "Geographer")
+    there.hear("how long?")
+    thread = there.page.url.rpartition("/")[2]
+    there.open("#/assistants")
+    there.button("Delete Geographer").click()
+    there.button("Cancel", there.dialog).click()
+    expect(card).to_be_visible()
+    there.button("Delete Geographer").click()
+    there.dialog.get_by_label("Its files as well").check()
+    there.button("Delete", there.dialog).click()
+    expect(there.page.get_by_text("There are none yet.")).to_be_visible()
+    ask = there.page.request
+    assert ask.get(f"{there.url}/v1/threads/{thread}").status == 404
+    for path in ("assistants", "files", "vector_stores"):
+        assert ask.get(f"{there.url}/v1/{path}").json()["data"] == []
+
+
+def test_what_cannot_be_made_or_run_is_told(assisted: Assisted, visit: Visiting) -> None:
+    there = visit(assisted(lambda heard: "yes"))
+    make(there, "Calculator", code=True)
+    talk(there, "Calculator")
+    turn = there.hear("reckon")
+    expect(turn.locator(".card.error")).to_contain_text("code_interpreter is off")
+    expect(there.field).to_have_value("reckon")
+    there.page.goto(f"{there.url}/#/assistants/asst_none")
+    expect(there.page.get_by_role("alert")).to_contain_text("No assistant found")
+    expect(there.page.locator(".composer")).to_be_hidden()
+
+
+def test_a_file_that_cannot_be_read_is_told(assisted: Assisted, visit: Visiting) -> None:
+    there = visit(assisted(searching))
+    file = {"name": "<b>.bin", "mimeType": "application/octet-stream", "buffer": b"\xff\x00"}
+    card = make(there, "Geographer", files=file)
+    told = there.page.locator(".adding").get_by_role("alert")
+    expect(told).to_contain_text("<b>.bin cannot be searched: ")
+    card.get_by_text("About Geographer").click()
+    expect(card.locator("dl")).to_contain_text("<b>.bin cannot be searched: ")
+
+
+def test_without_the_plugin_nothing_is_shown(talking: MakeTalking, visit: Visiting) -> None:
+    there = visit(talking())
+    with there.page.expect_response("**/v1/assistants?limit=1") as asked:
+        there.page.reload()
+    assert asked.value.status == 404
+    there.page.evaluate("() => fetch('api/v1').then((reply) => reply.text())")
+    link = there.page.get_by_role("link", name="Assistants", include_hidden=True)
+    expect(link).to_be_hidden()
+    expect(there.page.get_by_role("link", name="Providers")).to_be_visible()
+
+
+def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
+    there = visit(assisted(searching), "#token=canary-token-77", token="canary-token-77")
+    make(there, "Geographer", files=FILE)
+    talk(there, "Geographer")
+    expect(there.answer(there.hear("how long?"))).to_contain_text("1233 km")
+
+
+@pytest.mark.parametrize("size", [(1180, 800), (375, 720)], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(
+    assisted: Assisted, visit: Visiting, check: Check, scheme: str, size: tuple[int, int]
+) -> None:
+    def answer(heard: Heard) -> Said:
+        return asking(heard) if "weather" in heard.tools else searching(heard)
+
+    viewport = {"width": size[0], "height": size[1]}
+    there = visit(assisted(answer), color_scheme=scheme, viewport=viewport)
+    card = make(there, "Geographer", files=FILE)
+    talk(there, "Geographer")
+    check(there, "new")
+    turn = there.hear("how long?")
+    expect(turn.get_by_role("list", name="sources")).to_be_visible()
+    for summary in there.page.locator("main summary:visible").all():
+        summary.click()
+    expect(there.page.locator("main dl")).to_contain_text("rivers.txt")
+    check(there, "answered")
+    with_function(there, "Forecaster")
+    expect(card).to_be_visible()
+    for summary in there.page.locator("main summary").all():
+        summary.click()
+    there.page.get_by_label("Search in files").check()
+    expect(card.locator("dl")).to_contain_text("rivers.txt")
+    check(there, "list")
+    there.button("Delete Geographer").click()
+    check(there, "dialog")
+    there.page.keyboard.press("Escape")
+    talk(there, "Forecaster")
+    there.say("how is it?")
+    expect(there.page.locator(".waiting")).to_be_visible()
+    check(there, "waiting")

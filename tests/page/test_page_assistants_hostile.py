@@ -1,0 +1,98 @@
+"""What assistants have and say stays text, as all else on the page."""
+
+from __future__ import annotations
+
+import pytest
+from agents import Counting, calls
+from page.assisting import MARK, make, result_of, talk, with_function
+from page.conftest import Assisted, Visiting
+from page.test_page_hostile import HOSTILE, look, trapped
+from playwright.sync_api import expect
+
+from genai_host.api import Image, ToolOutput
+from genai_host.errors import Unavailable
+from genai_host.testing import Heard
+from genai_host.testing.fake_model import Said
+
+
+def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
+    there = trapped(visit(assisted(lambda heard: "yes")))
+    name = f"{HOSTILE[1]}\u202e"
+    data = {"model": "fake", "name": name, "instructions": " ".join(HOSTILE)}
+    ask = there.page.request
+    id = ask.post(f"{there.url}/v1/assistants", data=data).json()["id"]
+    there.open("#/assistants")
+    expect(there.page.locator("h2 .odd")).to_have_text("U+202E")
+    there.page.locator("main summary").last.click()
+    look(there, forms=1)
+    there.page.goto(f"{there.url}/#/assistants/{id}")
+    expect(there.page.locator("h1")).to_contain_text(HOSTILE[1])
+    there.hear(HOSTILE[0])
+    there.page.locator("main summary").first.click()
+    look(there)
+    there.page.goto(f"{there.url}/#/assistants/{id}/..%2F..%2Fx")
+    expect(there.page.get_by_role("alert")).to_be_visible()
+    there.open("#/assistants")
+    expect(there.page.get_by_role("link", name=HOSTILE[0])).to_be_visible()
+    look(there, forms=1)
+
+
+def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None:
+    everything = " ".join(HOSTILE)
+
+    def answer(heard: Heard) -> Said:
+        last = heard.messages[-1]
+        if last.role != "tool":
+            return calls("file_search", "code_interpreter", query=everything, input=everything)
+        marks = "".join(MARK.findall(result_of(heard))[:1])
+        own = f"{marks} 【†1†】 【†9†】 【7:7†x】"
+        return f"{own} {everything} {own} sandbox:/mnt/data/<img"
+
+    ran = ToolOutput([everything, Image(b"<svg onload=hit()>", "image/svg+xml")])
+    there = trapped(visit(assisted(answer, Counting("sandbox__run", ran))))
+    file = {
+        "name": "<img src=x onerror=hit()>.txt",
+        "mimeType": "text/plain",
+        "buffer": everything.replace("\0", "").encode(),
+    }
+    make(there, "Hostile", files=file, code=True)
+    talk(there, "Hostile")
+    turn = there.hear("x")
+    for _ in range(2):
+        expect(turn.get_by_role("list", name="sources")).to_contain_text("onerror")
+        expect(turn.get_by_text("cannot be shown")).to_be_visible()
+        for summary in turn.locator("summary:visible").all():
+            summary.click()
+        look(there)
+        there.page.reload()
+
+
+def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
+    def answer(heard: Heard) -> Said:
+        if heard.messages[-1].role == "tool":
+            raise Unavailable(HOSTILE[1])
+        return calls("weather", **{HOSTILE[1]: "\u202e" + HOSTILE[0]})
+
+    there = trapped(visit(assisted(answer)))
+    with_function(there, "Forecaster")
+    talk(there, "Forecaster")
+    turn = there.say("x")
+    expect(turn.locator(".waiting .odd")).to_have_text("U+202E")
+    look(there, forms=1)
+    turn.get_by_label("Output of weather").fill(HOSTILE[0])
+    there.button("Send", turn.locator(".waiting")).click()
+    expect(turn.locator(".card.error")).to_contain_text(HOSTILE[1])
+    turn.locator(".call summary").click()
+    look(there)
+
+
+@pytest.mark.parametrize("kept", ["{", "null", "[1, null, {}]", '[{"id": 1}]', '{"__proto__": []}'])
+def test_what_is_kept_in_the_browser(assisted: Assisted, visit: Visiting, kept: str) -> None:
+    there = visit(assisted(lambda heard: "yes"))
+    there.page.evaluate("(kept) => localStorage.setItem('genai-host-threads', kept)", kept)
+    make(there, "Echo")
+    talk(there, "Echo")
+    expect(there.answer(there.hear("hello"))).to_have_text("yes")
+    there.open("#/assistants")
+    listed = there.page.get_by_role("list", name="Threads with Echo").get_by_role("link")
+    expect(listed).to_have_text(["hello"])

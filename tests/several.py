@@ -1,0 +1,171 @@
+"""Servers in processes of their own, in front of one service and on one store: several workers of
+one, or several servers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import requests
+import tomlkit
+from attrs import frozen
+
+from genai_host.testing.fake_service import FakeService
+
+TOKEN = "a-token-of-this-test"
+HEADERS = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+_PATIENCE = 30.0
+
+
+@frozen
+class Several:
+    """A server of workers, or one without.
+
+    pid   of the supervisor
+    """
+
+    process: subprocess.Popen[str]
+    url: str
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def workers(self) -> list[int]:
+        return children(self.pid)
+
+    def end(self, sign: int = signal.SIGTERM) -> tuple[int, str]:
+        """Its exit code, and what it said besides."""
+        self.process.send_signal(sign)
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+    @contextlib.contextmanager
+    def at(self, worker: int) -> Iterator[Client]:
+        """A client that this worker serves: while its connection is made, others are held."""
+        others = [each for each in self.workers() if each != worker]
+        with requests.Session() as session:
+            session.trust_env = False
+            for each in others:
+                os.kill(each, signal.SIGSTOP)
+            try:
+                assert session.get(f"{self.url}/health", timeout=30).ok
+            finally:
+                for each in others:
+                    os.kill(each, signal.SIGCONT)
+            yield Client(self.url, session)
+
+
+@frozen
+class Client:
+    url: str
+    session: requests.Session
+
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> requests.Response:
+        data = None if body is None else json.dumps(body)
+        return self.session.request(
+            method, f"{self.url}{path}", data=data, headers={**HEADERS, **headers}, timeout=60
+        )
+
+    def get(self, path: str) -> Any:
+        return _good(self.send("GET", path))
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        return _good(self.send("POST", path, body, **headers))
+
+    def opened(self) -> str:
+        """The path of a new conversation."""
+        id = self.post("/api/v1/conversations", {"model": "remote/m"})["id"]
+        return f"/api/v1/conversations/{id}"
+
+
+@contextlib.contextmanager
+def client_of(url: str) -> Iterator[Client]:
+    with requests.Session() as session:
+        session.trust_env = False
+        yield Client(url, session)
+
+
+@contextlib.contextmanager
+def serving(*options: str, environ: Mapping[str, str] | None = None) -> Iterator[Several]:
+    """`genai-host serve` with these options, once it listens."""
+    with begun(*options, environ=environ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise AssertionError(process.communicate()[1])
+        yield Several(process, json.loads(line)["url"])
+
+
+@contextlib.contextmanager
+def begun(
+    *options: str, environ: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    chosen = () if "--port" in options else ("--port", "0")
+    command = [sys.executable, "-m", "genai_host", "serve", "--json", *chosen, *options]
+    settings = {"GENAI_HOST_SERVER_TOKEN": TOKEN, "NO_PROXY": "*", **(environ or {})}
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def configure(home: Path, service: FakeService, **tables: Any) -> Path:
+    """Have this service behind the servers of a test; the file."""
+    instance = {"type": "openai-compatible", "base_url": f"{service.url}/v1"}
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    config = {"providers": {"remote": instance}, **tables}
+    file.write_text(tomlkit.dumps(config), encoding="utf-8")
+    return file
+
+
+def children(pid: int) -> list[int]:
+    """Of a process on Linux."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in found.split()]
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+def wait_until(true: Callable[[], object]) -> None:
+    """For what a process does by itself, and tells nobody."""
+    until = time.monotonic() + _PATIENCE
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _good(reply: requests.Response) -> Any:
+    assert reply.ok, reply.text
+    return reply.json()
+
+
+def said_in(turns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the user said in the turns of a conversation that were answered."""
+    return [
+        "".join(part["text"] for part in turn["message"]["content"])
+        for turn in turns
+        if turn["status"] == "answered"
+    ]

@@ -1,0 +1,100 @@
+"""Rows of a batch: what lines may be, and what they may not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genai_host.batch.rows import MOST_BYTES, Row, rows_in, survey
+from genai_host.errors import InvalidData
+
+EMPTY = {"system": "", "model": "", "provider": "", "parameters": {}}
+
+
+def rows(folder: Path, *lines: Any) -> list[Row]:
+    file = folder / "rows.jsonl"
+    pieces = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in lines]
+    file.write_bytes(b"\n".join(pieces))
+    return list(rows_in(file))
+
+
+def test_a_text_and_an_object(tmp_path: Path) -> None:
+    more = {"id": "b", "prompt": "?", "model": "m", "parameters": {"temperature": 0}}
+    assert rows(tmp_path, "hi", b"", more) == [
+        Row(1, "", {"prompt": "hi", **EMPTY}),
+        Row(3, "b", {**EMPTY, "prompt": "?", "model": "m", "parameters": {"temperature": 0}}),
+    ]
+
+
+def test_a_line_of_openais_batches(tmp_path: Path) -> None:
+    body = {"model": "m", "messages": []}
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    [row] = rows(tmp_path, line)
+    assert row == Row(1, "a", {"url": "/v1/chat/completions", "body": body})
+    assert row.is_openai
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"{", "no JSON"),
+        (b"\xff", "no JSON"),
+        (b"3", "no object"),
+        (b"null", "no object"),
+        (b"{}", "no prompt"),
+        (b'""', "no prompt"),
+        (b'{"prompt": 3}', "prompt"),
+        (b'{"prompt": "a", "promt": "b"}', "promt"),
+        (b'{"prompt": "a", "parameters": []}', "parameters"),
+        (b'{"custom_id": "a", "url": "/v1/files", "body": {}}', "not answered"),
+        (b'{"custom_id": "a", "url": "/v1/chat/completions"}', "body"),
+        (
+            b'{"custom_id": "a", "url": "/v1/chat/completions", "body": {"stream": true}}',
+            "no stream",
+        ),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"prompt": "a", "parameters": {"x": ' + b"[" * 200 + b"]" * 200 + b"}}", "deep"),
+    ],
+)
+def test_what_is_wrong_is_told_of_its_line_alone(tmp_path: Path, line: bytes, why: str) -> None:
+    first, wrong, last = rows(tmp_path, "a", line, "b")
+    assert why in wrong.wrong
+    assert (first.wrong, last.wrong, last.number) == ("", "", 3)
+
+
+def test_a_line_that_is_too_long_is_skipped(tmp_path: Path) -> None:
+    long = b'"' + b"a" * (3 * MOST_BYTES) + b'"'
+    first, wrong, last = rows(tmp_path, "a", long, "b")
+    assert "longer than 8 MiB" in wrong.wrong
+    assert (first.wrong, last.number, last.asked["prompt"]) == ("", 3, "b")
+
+
+def test_a_file_that_has_no_rows_at_all_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("name,age\n", encoding="utf-8")
+    with pytest.raises(InvalidData, match="no rows"):
+        survey(file)
+
+
+def test_a_survey_counts_and_tells_files_apart(tmp_path: Path) -> None:
+    one, other = tmp_path / "1", tmp_path / "2"
+    one.write_bytes(b'\xef\xbb\xbf"a"\r\n\n"b"')
+    other.write_bytes(b'"a"\n"b"\n')
+    assert survey(one) == survey(other)
+    assert survey(one).rows == 2
+    other.write_bytes(b'"a"\n"c"\n')
+    assert survey(one).digest != survey(other).digest
+
+
+@given(st.binary(max_size=200))
+def test_anything_may_stand_in_a_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    file = tmp_path_factory.mktemp("rows") / "r"
+    file.write_bytes(b'"a"\n' + data)
+    assert survey(file).rows == len(list(rows_in(file)))

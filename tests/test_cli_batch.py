@@ -1,0 +1,117 @@
+"""`genai-host batch`, with the installed plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Terminal
+
+from genai_host.batch import Progress
+from genai_host.cli.batch import _line
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "in.jsonl"
+    file.write_text('"one"\n{"id": "b", "prompt": "two"}\n', encoding="utf-8")
+    return file
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_it_writes_answers_in_order_and_says_where(terminal: Terminal, source: Path) -> None:
+    code, out, err = terminal("batch", "run", str(source), "-p", "mock")
+    output = source.with_name("in.jsonl.answers.jsonl")
+    assert (code, out) == (0, f"{output}\n")
+    assert err.startswith("2 rows, 0 failed")
+    assert [(each["row"], each["id"], each["text"]) for each in read(output)] == [
+        (1, "", "one"),
+        (2, "b", "two"),
+    ]
+
+
+def test_json_says_how_it_ended(terminal: Terminal, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "o"
+    code, out, _ = terminal(
+        "batch", "run", str(source), "-p", "mock", "-o", str(output), "--json", "--at-once", "1"
+    )
+    told = json.loads(out)
+    assert (code, told["rows"], told["failed"], told["output"]) == (0, 2, 0, str(output))
+    assert output.exists()
+
+
+def test_rows_that_fail_are_told_and_asked_again(
+    terminal: Terminal, source: Path, script: Any
+) -> None:
+    script([{"status": 401}, "two"])
+    command = ("batch", "run", str(source), "-p", "script", "--at-once", "1")
+    code, _, err = terminal(*command)
+    assert code == 1
+    assert "2 rows, 1 failed" in err
+    assert "--retry-failed" in err
+    script(["one at last"])  # and one reply for one row: the other is not asked again
+    code, out, _ = terminal(*command, "--retry-failed")
+    assert code == 0
+    assert [each["text"] for each in read(Path(out.strip()))] == ["one at last", "two"]
+
+
+def test_an_output_that_is_there_is_written_over_only_if_asked(
+    terminal: Terminal, source: Path
+) -> None:
+    command = ("batch", "run", str(source), "-p", "mock")
+    assert terminal(*command)[0] == 0
+    code, _, err = terminal(*command)
+    assert code == 1
+    assert "there already" in err
+    assert terminal(*command, "--restart")[0] == 0
+
+
+def test_what_the_command_line_says_holds_for_all(terminal: Terminal, source: Path) -> None:
+    code, _, err = terminal("batch", "run", str(source), "--role", "a=b")
+    assert code == 2
+    assert "--role" in err
+    code, _, err = terminal("batch", "run", str(source), "--executor", "nowhere")
+    assert (code, "there is no executor 'nowhere'" in err) == (1, True)
+    code, _, err = terminal("batch", "run", str(source), "--with", "a=b")
+    assert (code, "--executor" in err) == (2, True)
+    assert terminal("batch", "run", "missing.jsonl")[0] == 2
+
+
+def test_recorded_rows_are_conversations(terminal: Terminal, source: Path) -> None:
+    _, out, _ = terminal("batch", "run", str(source), "-p", "mock", "--record")
+    ids = [each["conversation"] for each in read(Path(out.strip()))]
+    assert "one" in terminal("conversations", "show", ids[0])[1]
+    assert "two" in terminal("conversations", "show", ids[1])[1]
+
+
+@pytest.mark.parametrize(
+    ("progress", "line"),
+    [
+        (Progress(0), "█" * 24 + " 0/0"),
+        (Progress(10), "░" * 24 + " 0/10"),
+        (
+            Progress(1000, 250, failed=2, before=50, cost=0.5, seconds=100),
+            "█" * 6 + "░" * 18 + " 250/1000  2/s  6:15 left  $0.5000  2 failed",
+        ),
+        (
+            Progress(100_000, 1, seconds=1),
+            "░" * 24 + " 1/100000  1/s  27:46:39 left",
+        ),
+    ],
+)
+def test_the_bar_says_how_far_it_is(progress: Progress, line: str) -> None:
+    assert _line(progress) == line
+
+
+def test_what_rows_took_is_in_the_statistics_whether_they_are_kept_or_not(
+    terminal: Terminal, source: Path
+) -> None:
+    assert terminal("batch", "run", str(source), "-p", "mock")[0] == 0
+    assert terminal("conversations", "list")[1] == ""
+    assert terminal("batch", "run", str(source), "-p", "mock", "--record", "--restart")[0] == 0
+    assert terminal("stats", "--by", "feature")[1].split("\t")[:2] == ["chat", "4"]

@@ -1,0 +1,117 @@
+"""`genai-host stats` and `genai-host budgets`."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Terminal
+
+from genai_host.cli.stats import bar
+from genai_host.errors import InvalidData
+from genai_host.rows.usage import day_in
+
+
+@pytest.fixture
+def asked(terminal: Terminal, script: Any) -> Terminal:
+    """Two calls were answered, one failed, and one is on no record."""
+    script(["one", "two three", {"status": 401}])
+    for _ in range(2):
+        assert terminal("ask", "-p", "mock", "hi there")[0] == 0
+    script([{"status": 401}])
+    assert terminal("ask", "-p", "script", "hi")[0] == 1
+    return terminal
+
+
+def test_item_4_it_tells_what_calls_came_to(asked: Terminal) -> None:
+    code, out, _ = asked("stats", "--by", "provider,feature", "--json")
+    assert code == 0
+    rows = {row["of"]["provider"]: row for row in json.loads(out)}
+    assert {name: (row["calls"], row["failed"]) for name, row in rows.items()} == {
+        "mock": (2, {}),
+        "script": (1, {"authentication": 1}),
+    }
+    assert rows["mock"]["of"]["feature"] == "chat"
+    assert rows["mock"]["input_tokens"] > 0
+    assert rows["mock"]["slowest"] >= rows["mock"]["p50"] > 0
+    assert rows["script"]["p50"] is None
+
+
+def test_item_4_what_was_deleted_is_in_it(asked: Terminal) -> None:
+    before = asked("stats")[1]
+    assert asked("conversations", "delete", "--before", "2100-01-01", "--yes")[0] == 0
+    assert asked("stats")[1] == before
+
+
+def test_piped_it_is_lines_with_tabs(asked: Terminal) -> None:
+    lines = asked("stats", "--by", "provider")[1].splitlines()
+    assert [line.split("\t")[:3] for line in lines] == [["mock", "2", "0"], ["script", "1", "1"]]
+    assert asked("stats", "--by", "provider", "--plot", "calls")[1] == "mock\t2\nscript\t1\n"
+
+
+def test_item_4_it_is_drawn_at_a_terminal(asked: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genai_host.cli.stats.is_terminal", lambda stream: True)
+    out = asked("stats", "--by", "provider", "--plot", "calls")[1]
+    assert out.splitlines() == [
+        f"mock    {'█' * 40}  2",
+        f"script  {'█' * 20}{' ' * 20}  1",
+    ]
+
+
+def test_days_and_wrong_names(asked: Terminal) -> None:
+    assert asked("stats", "--since", "7d")[1] == asked("stats")[1]
+    assert asked("stats", "--until", "2020-01-01")[1] == ""
+    for wrong in (["--since", "soon"], ["--by", "weather"], ["--until", "0d"]):
+        code, out, err = asked("stats", *wrong)
+        assert (code, out) == (1, "")
+        assert err.startswith("error: ")
+
+
+def test_a_day_is_one_in_utc() -> None:
+    now = datetime(2030, 1, 3, 12, tzinfo=timezone.utc)
+    assert day_in("", now, "?") == ""
+    assert day_in("1d", now, "?") == "2030-01-03"
+    assert day_in("7d", now, "?") == "2029-12-28"
+    assert day_in("2030-01-01", now, "?") == "2030-01-01"
+    with pytest.raises(InvalidData):
+        day_in("2030-13-01", now, "?")
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "length"), [(0, 10, 0), (10, 10, 40), (5, 10, 20), (0.13, 10, 1), (0, 0, 0)]
+)
+def test_a_bar_is_as_long_as_its_share(value: float, most: float, length: int) -> None:
+    assert len(bar(value, most)) == length
+
+
+def test_item_4_budgets_are_shown_and_stop_the_command(terminal: Terminal, home: Path) -> None:
+    assert terminal("budgets")[1] == ""
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[budgets]\nrun = 0.5\nuser = { day_tokens = 3 }\n", encoding="utf-8")
+    assert terminal("ask", "-p", "mock", "hi there")[0] == 0
+    code, out, err = terminal("ask", "-p", "mock", "hi there")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: the budget for a day is spent: ")
+    assert terminal("ask", "--no-record", "-p", "mock", "hi there")[0] == 1
+    told = json.loads(terminal("budgets", "--json")[1])
+    assert told["run"] == 0.5
+    [budget] = told["data"]
+    assert (budget["name"], budget["user"], budget["most"]) == ("user.day_tokens", "", 3.0)
+    assert budget["spent"] >= 3
+    assert terminal("budgets")[1].startswith("user.day_tokens\t")
+    assert "a turn may cost $0.5" in terminal("budgets")[2]
+
+
+def test_what_is_on_no_record_is_counted_where_there_is_a_store(
+    terminal: Terminal, home: Path
+) -> None:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[budgets]\nuser = { day_tokens = 1000000 }\n", encoding="utf-8")
+    assert terminal("ask", "--no-record", "-p", "mock", "hi there")[0] == 0
+    assert terminal("conversations", "list")[1] == ""
+    assert terminal("stats", "--by", "provider")[1].split("\t")[:2] == ["mock", "1"]

@@ -1,0 +1,115 @@
+"""What others change of the providers of a server."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+from genai_host import Host
+from genai_host.api import Secret
+from genai_host.config import read_config
+from genai_host.keys import Keys
+from genai_host.server.changed_outside import ChangedOutside
+
+TYPE = "openai-compatible"
+
+
+@pytest.fixture
+def file(home: Path) -> Path:
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    write(file, one="http://127.0.0.1:1/v1")
+    return file
+
+
+def write(file: Path, **addresses: str) -> None:
+    """As editors do: another file in its place."""
+    instances = {name: {"type": TYPE, "base_url": url} for name, url in addresses.items()}
+    other = file.with_suffix(".new")
+    other.write_text(tomlkit.dumps({"providers": instances}), encoding="utf-8")
+    os.replace(other, file)
+
+
+def look(changed: ChangedOutside) -> None:
+    """For as long as it takes until what is there is taken up."""
+    changed.look()
+    changed.look()
+
+
+def test_providers_that_are_added_changed_and_removed_in_the_file(file: Path) -> None:
+    with Host() as host:
+        changed = ChangedOutside(host)
+        look(changed)
+        before = host.instances["one"]
+        write(file, one="http://127.0.0.1:1/v1", two="http://127.0.0.1:2/v1")
+        look(changed)
+        assert host.instances["two"].config.settings["base_url"].endswith(":2/v1")
+        assert host.instances["one"] is before
+        write(file, two="http://127.0.0.1:3/v1")
+        look(changed)
+        assert host.instances["two"].config.settings["base_url"].endswith(":3/v1")
+        assert "one" not in host.instances
+
+
+def test_what_this_process_has_changed_itself_stays_as_it_is(file: Path) -> None:
+    with Host() as host:
+        changed = ChangedOutside(host)
+        look(changed)
+        host.instances.add("mine", TYPE, {"base_url": "http://127.0.0.1:9/v1"})
+        write(file, one="http://127.0.0.1:2/v1")
+        host.instances.configure("one", read_config().providers["one"])
+        before = host.instances["one"]
+        look(changed)
+        assert host.instances["one"] is before
+        assert "mine" in host.instances
+
+
+def test_it_waits_until_a_file_is_written(file: Path) -> None:
+    with Host() as host:
+        changed = ChangedOutside(host)
+        look(changed)
+        whole = file.read_text("utf-8")
+        file.write_text("", encoding="utf-8")
+        changed.look()
+        assert "one" in host.instances
+        file.write_text(f"{whole}\n", encoding="utf-8")
+        look(changed)
+        assert "one" in host.instances
+
+
+def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Host() as host:
+        changed = ChangedOutside(host)
+        look(changed)
+        file.write_text("providers = 1", encoding="utf-8")
+        with caplog.at_level(logging.WARNING, "genai_host"):
+            for _ in range(5):
+                changed.look()
+        [told] = [each for each in caplog.messages if "stay as they are" in each]
+        assert "providers is not a table" in told
+        assert "one" in host.instances
+        write(file, two="http://127.0.0.1:2/v1")
+        look(changed)
+        assert "two" in host.instances
+
+
+def test_keys_that_are_set_elsewhere(file: Path) -> None:
+    with Host() as host:
+        changed = ChangedOutside(host)
+        look(changed)
+        before = host.instances["one"]
+        Keys().set("one", "api_key", Secret("sk-other"))
+        look(changed)
+        now = host.instances["one"]
+        assert now is not before
+        Keys().set("one", "api_key", Secret("sk-mine"))
+        host.instances.configure("one", now.config)  # as who sets it here does
+        mine = host.instances["one"]
+        look(changed)
+        assert host.instances["one"] is mine

@@ -1,0 +1,135 @@
+"""Keys of requests that are done once, by several servers of one store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+from stores import MakeStore, begin, make_store, place, postgres_server
+
+from genai_host.api import RouteReply, RouteRequest
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import Conflict, InvalidData, NotFound
+from genai_host.server.native import claims as claims_module
+from genai_host.server.native.claims import Claims
+from genai_host.server.native.idempotency import Replies
+from genai_host.store import Store
+from genai_host.testing.clock import ManualClock
+
+__all__ = ["make_store", "place", "postgres_server"]
+
+Pair = tuple[Replies, Replies]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def stores(make_store: MakeStore) -> list[Store]:
+    return [make_store() for _ in range(2)]
+
+
+@pytest.fixture
+def servers(make_host: MakeHost, stores: list[Store], clock: ManualClock) -> Pair:
+    one, other = (Replies(Claims(make_host(store=each, clock=clock))) for each in stores)
+    return one, other
+
+
+def asked(body: bytes = b"x", key: str = "k", **given: Any) -> RouteRequest:
+    headers = {"idempotency-key": key}
+    return RouteRequest("POST", "/a", body=body, headers=headers, limits=Cancellation(), **given)
+
+
+def twice() -> RouteReply:
+    raise AssertionError("it is done twice")
+
+
+def test_the_other_gives_the_reply_of_the_first(servers: Pair) -> None:
+    one, other = servers
+    reply = RouteReply('{"a": "ä"}'.encode(), status=201, headers={"x": "y"})
+    one.once(asked(), lambda: reply)
+    assert other.once(asked(), twice) == reply
+    assert other.once(asked(user="ann"), lambda: RouteReply(b"hers")).body == b"hers"
+    with pytest.raises(InvalidData):
+        other.once(asked(b"y"), twice)
+
+
+def test_while_it_is_under_way_it_is_refused_at_the_other(servers: Pair) -> None:
+    one, other = servers
+
+    def answer() -> RouteReply:
+        with pytest.raises(Conflict, match="under way"):
+            other.once(asked(), twice)
+        return RouteReply(b"once")
+
+    one.once(asked(), answer)
+    assert other.once(asked(), twice).body == b"once"
+
+
+def test_what_failed_may_be_asked_of_the_other(servers: Pair) -> None:
+    one, other = servers
+
+    def fail() -> RouteReply:
+        raise NotFound("no")
+
+    with pytest.raises(NotFound):
+        one.once(asked(), fail)
+    assert other.once(asked(), lambda: RouteReply(b"done")).body == b"done"
+    assert one.once(asked(), twice).body == b"done"
+
+
+def test_a_stream_is_known_to_the_other_once_it_has_ended(servers: Pair) -> None:
+    one, other = servers
+    body: Any = one.once(asked(), lambda: RouteReply(iter([b"1", b"2"]))).body
+    with pytest.raises(Conflict):
+        other.once(asked(), twice)
+    assert b"".join(body) == b"12"
+    assert other.once(asked(), twice).body == b"12"
+    cut: Any = one.once(asked(key="cut"), lambda: RouteReply(iter([b"1", b"2"]))).body
+    next(iter(cut))
+    cut.close()
+    assert other.once(asked(key="cut"), lambda: RouteReply(b"again")).body == b"again"
+
+
+def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
+    servers: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims_module, "_MOST_BYTES", 3)
+    servers[0].once(asked(), lambda: RouteReply(b"four"))
+    with pytest.raises(Conflict, match="not kept"):
+        servers[1].once(asked(), twice)
+
+
+def test_they_go_after_a_day(servers: Pair, clock: ManualClock, stores: list[Store]) -> None:
+    one, other = servers
+    one.once(asked(), lambda: RouteReply(b"first"))
+    clock.advance(25 * 3600)
+    other.once(asked(key="other"), lambda: RouteReply(b"other"))
+    assert len(stores[0].documents("idempotency").list()) == 1
+    assert other.once(asked(), lambda: RouteReply(b"second")).body == b"second"
+
+
+def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> None:
+    id = begin(stores[0]).id
+    request = asked(parameters={"id": id})
+    servers[0].once(request, lambda: RouteReply(b"said"))
+    assert servers[1].once(request, twice).body == b"said"
+    stores[0].delete(id)
+    assert stores[0].documents("idempotency").list() == []
+
+
+@pytest.fixture
+def failing(make_host: MakeHost, make_store: MakeStore) -> Replies:
+    store = make_store()
+    replies = Replies(Claims(make_host(store=store)))
+    store.check()
+    store.close()
+    return replies
+
+
+def test_a_store_that_fails_keeps_nobody_from_an_answer(failing: Replies) -> None:
+    assert failing.once(asked(), lambda: RouteReply(b"done")).body == b"done"
+    assert failing.once(asked(), twice).body == b"done"

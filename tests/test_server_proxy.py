@@ -1,0 +1,155 @@
+"""Several servers of one store behind a real reverse proxy, started anew one after another while
+clients talk."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+import requests
+from nginx import free_port, nginx
+from openai_service import chat
+from several import Client, Several, client_of, configure, said_in, serving, wait_until
+from stores import place, postgres_server
+
+from genai_host.testing.fake_service import FakeService, Received, Reply
+
+__all__ = ["place", "postgres_server"]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("place", ["postgresql"], indirect=True),
+]
+CLIENTS = 6
+
+
+def behind(received: Received) -> Reply:
+    asked = received.json()
+    return chat(asked["messages"][-1]["content"], streamed=asked.get("stream", False))
+
+
+@pytest.fixture
+def service(home: Path, place: str) -> Iterator[FakeService]:
+    with FakeService(answer=behind) as service:
+        configure(home, service, conversations={"store": place}, server={"drain": 10.0})
+        yield service
+
+
+class Talk(threading.Thread):
+    """A client that converses until it is told to end. It sends a request again where it was cut
+    off, with the same key, so that it may.
+
+    said    what was answered
+    wrong   what it was told instead, if it was; then it ends
+    cuts    how often it was cut off
+    """
+
+    def __init__(self, url: str, number: int, is_over: threading.Event) -> None:
+        super().__init__()
+        self._url = url
+        self._number = number
+        self._is_over = is_over
+        self.path = ""
+        self.said: list[str] = []
+        self.wrong = ""
+        self.cuts = 0
+
+    def run(self) -> None:
+        with client_of(self._url) as client:
+            id = self._send(client, "/api/v1/conversations", {"model": "remote/m"}).json()["id"]
+            self.path = f"/api/v1/conversations/{id}"
+            while not self._is_over.is_set() and not self.wrong:
+                word = f"{self._number}-{len(self.said)}"
+                stream = len(self.said) % 3 == 0
+                body = {"message": word, "stream": stream}
+                reply = self._send(client, f"{self.path}/turns", body)
+                if reply.status_code != 200 or (stream and "event: answer" not in reply.text):
+                    self.wrong = f"{reply.status_code} {reply.text}"
+                else:
+                    self.said.append(word)
+
+    def _send(self, client: Client, path: str, body: object) -> requests.Response:
+        key = {"idempotency-key": uuid.uuid4().hex}
+        while True:
+            try:
+                return client.send("POST", path, body, **key)
+            except (requests.ConnectionError, requests.exceptions.ChunkedEncodingError):
+                self.cuts += 1
+
+
+def test_a_conversation_is_begun_at_one_and_gone_on_with_at_the_other(
+    service: FakeService, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving("--log")) for _ in range(2)]
+        url = stack.enter_context(nginx(tmp_path, [port_of(each) for each in servers]))
+        client = stack.enter_context(client_of(url))
+        path = client.opened()
+        words = [str(number) for number in range(10)]
+        for word in words:
+            assert client.post(f"{path}/turns", {"message": word})["answer"]["summary"] == word
+        assert said_in(client.get(path)["turns"]) == words
+        for each in servers:
+            code, logged = each.end()
+            assert code == 0
+            assert logged.count("/turns 200 ") == 5
+
+
+def test_servers_are_started_anew_one_after_another_and_no_turn_is_lost_or_doubled(
+    service: FakeService, tmp_path: Path
+) -> None:
+    """One ends with SIGTERM and begins again, then the other, of two workers; which are then
+    replaced with SIGHUP."""
+    ports = [free_port(), free_port()]
+    options = [("--port", str(ports[0])), ("--port", str(ports[1]), "--workers", "2")]
+    with ExitStack() as stack:
+        servers = [stack.enter_context(serving(*each)) for each in options]
+        url = stack.enter_context(nginx(tmp_path, ports))
+        is_over = threading.Event()
+        talks = [Talk(url, number, is_over) for number in range(CLIENTS)]
+        for talk in talks:
+            talk.start()
+        try:
+            wait_until(lambda: all(talk.said for talk in talks))
+            for number, chosen in enumerate(options):
+                assert servers[number].end()[0] == 0
+                goes_on(talks)
+                servers[number] = stack.enter_context(serving(*chosen))
+                wait_until(partial(is_ready, ports[number]))
+                goes_on(talks)
+            before = servers[1].workers()
+            servers[1].process.send_signal(signal.SIGHUP)
+            wait_until(lambda: not set(before) & set(servers[1].workers()))
+            goes_on(talks)
+        finally:
+            is_over.set()
+            for talk in talks:
+                talk.join(60)
+        assert [talk.wrong for talk in talks] == [""] * CLIENTS
+        with client_of(url) as client:
+            for talk in talks:
+                turns = client.get(f"{talk.path}?limit=1000")["turns"]
+                assert said_in(turns) == talk.said
+                assert {each["status"] for each in turns} == {"answered"}
+        assert [each.end()[0] for each in servers] == [0, 0]
+
+
+def goes_on(talks: list[Talk]) -> None:
+    """Until each has been answered some times more."""
+    counts = [len(talk.said) + 3 for talk in talks]
+    pairs = list(zip(talks, counts, strict=True))
+    wait_until(lambda: all(len(talk.said) >= count or talk.wrong for talk, count in pairs))
+
+
+def port_of(server: Several) -> int:
+    return int(server.url.rpartition(":")[2])
+
+
+def is_ready(port: int) -> bool:
+    return requests.get(f"http://127.0.0.1:{port}/ready", timeout=30).ok

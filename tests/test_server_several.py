@@ -1,0 +1,200 @@
+"""One store behind several servers, and workers: what one of them keeps, the others go on with."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from openai_service import chat
+from several import Client, Several, client_of, configure, said_in, serving, wait_until
+from stores import place, postgres_server
+
+from genai_host.testing.fake_service import HOLD, FakeService, Received, Reply
+
+__all__ = ["place", "postgres_server"]
+
+pytestmark = pytest.mark.slow
+
+
+def behind(received: Received) -> Reply:
+    """It answers with what was said to it; some of that holds until the test lets it go."""
+    asked = received.json()
+    said = [each["content"] for each in asked["messages"] if each["role"] == "user"]
+    whole = chat(" | ".join(map(str, said)), streamed=asked.get("stream", False))
+    if said[-1] == "hold":
+        return Reply([HOLD, *whole.steps], keep=whole.keep)
+    return whole
+
+
+@pytest.fixture
+def service(home: Path, place: str) -> Iterator[FakeService]:
+    with FakeService(answer=behind) as service:
+        configure(home, service, conversations={"store": place}, server={"drain": 1.0})
+        yield service
+
+
+@pytest.fixture(params=["workers", "servers"])
+def clients(
+    request: pytest.FixtureRequest, service: FakeService
+) -> Iterator[tuple[Client, Client]]:
+    """Of two processes, one each."""
+    with ExitStack() as stack:
+        if request.param == "servers":
+            servers = [stack.enter_context(serving()) for _ in range(2)]
+            for each in servers:
+                wait_until(partial(is_ready, each))
+            yield tuple(stack.enter_context(client_of(each.url)) for each in servers)  # type: ignore[misc]  # two
+            return
+        if sys.platform != "linux":
+            pytest.skip("it looks into /proc")
+        server: Several = stack.enter_context(serving("--workers", "2"))
+        yield tuple(stack.enter_context(server.at(each)) for each in server.workers())  # type: ignore[misc]  # two
+
+
+def is_ready(server: Several) -> bool:
+    return requests.get(f"{server.url}/ready", timeout=30).ok
+
+
+def turns(client: Client, path: str) -> list[Any]:
+    found: list[Any] = client.get(path)["turns"]
+    return found
+
+
+class TestWhatOneBegan:
+    def test_is_gone_on_with_at_the_other_at_once(self, clients: tuple[Client, Client]) -> None:
+        path = clients[0].opened()
+        for number, word in enumerate("abcd"):
+            said = clients[number % 2].post(f"{path}/turns", {"message": word})
+            assert said["answer"]["summary"] == " | ".join("abcd"[: number + 1])
+        for each in clients:
+            assert said_in(turns(each, path)) == list("abcd")
+            assert each.get("/api/v1/conversations")["data"][0]["turns"] == 4
+
+    def test_as_responses(self, clients: tuple[Client, Client]) -> None:
+        """Whether the client says that they are to be kept, or nothing."""
+        one, other = clients
+        given = {"model": "remote/m", "store": True}
+        first = one.post("/v1/responses", {**given, "input": "a"})
+        after = {"previous_response_id": first["id"]}
+        second = other.post("/v1/responses", {**given, "input": "b", **after})
+        assert second["output"][0]["content"][0]["text"] == "a | b"
+        conversation = other.post("/v1/conversations", {})["id"]
+        for each, word in ((one, "a"), (other, "b"), (one, "c")):
+            body = {"model": "remote/m", "input": word, "conversation": conversation}
+            said = each.post("/v1/responses", body)
+        assert said["output"][0]["content"][0]["text"] == "a | b | c"
+
+    def test_that_were_asked_for_twice_is_done_once(self, clients: tuple[Client, Client]) -> None:
+        one, other = clients
+        path, key = one.opened(), {"idempotency-key": "k"}
+        first = one.post(f"{path}/turns", {"message": "a"}, **key)
+        assert other.post(f"{path}/turns", {"message": "a"}, **key) == first
+        reply = other.send("POST", f"{path}/turns", {"message": "b"}, **key)
+        assert reply.status_code == 400
+        assert said_in(turns(other, path)) == ["a"]
+
+    def test_as_a_job(self, clients: tuple[Client, Client], service: FakeService) -> None:
+        one, other = clients
+        job = one.post("/api/v1/jobs", {"message": "hold", "model": "remote/m"})
+        service.wait_for_requests(1)
+        assert other.get(f"/api/v1/jobs/{job['id']}") == job
+        service.let_go()
+        result = other.get(f"/api/v1/jobs/{job['id']}/result?wait=30")
+        assert result["answer"]["summary"] == "hold"
+        assert other.get(f"/api/v1/jobs/{job['id']}")["status"] == "done"
+        assert other.send("DELETE", f"/api/v1/jobs/{job['id']}").status_code == 204
+        assert other.send("GET", f"/api/v1/jobs/{job['id']}").status_code == 404
+
+    @pytest.mark.parametrize("clients", ["workers"], indirect=True)
+    def test_as_a_provider(self, clients: tuple[Client, Client], service: FakeService) -> None:
+        """Workers of one server notice what one of them was told to change."""
+        one, other = clients
+        settings = {"base_url": f"{service.url}/v1"}
+        body = {"name": "second", "type": "openai-compatible", "settings": settings}
+        one.post("/api/v1/instances", body)
+        wait_until(lambda: other.send("GET", "/api/v1/instances/second").ok)
+        asked = {"model": "second/m", "messages": [{"role": "user", "content": "a"}]}
+        assert other.post("/v1/chat/completions", asked)["choices"]
+        assert one.send("DELETE", "/api/v1/instances/second").ok
+        wait_until(lambda: not other.send("GET", "/api/v1/instances/second").ok)
+
+
+class TestTwoTurnsAtOnce:
+    def test_the_second_is_refused_and_the_first_goes_on(
+        self, clients: tuple[Client, Client], service: FakeService
+    ) -> None:
+        one, other = clients
+        path = one.opened()
+        replies: list[Any] = []
+        first = threading.Thread(
+            target=lambda: replies.append(one.post(f"{path}/turns", {"message": "hold"}))
+        )
+        first.start()
+        service.wait_for_requests(1)
+        for act in ("turns", "undo", "drop", "resume"):
+            body = {"message": "b"} if act == "turns" else {}
+            refused = other.send("POST", f"{path}/{act}", body)
+            assert refused.status_code == 409, (act, refused.text)
+            assert "under way" in refused.json()["error"]["message"]
+        assert other.get(path)["status"] == "running"
+        service.let_go()
+        first.join(30)
+        assert replies[0]["answer"]["summary"] == "hold"
+        assert said_in(turns(other, path)) == ["hold"]
+        assert other.post(f"{path}/turns", {"message": "c"})["answer"]["summary"] == "hold | c"
+
+    def test_that_begin_together(self, clients: tuple[Client, Client]) -> None:
+        """One of them is answered, or both one after the other: none is doubled or lost."""
+        path = clients[0].opened()
+        answered: list[str] = []
+        for number in range(12):
+            begin = threading.Barrier(2)
+            replies: dict[str, requests.Response] = {}
+
+            def say(client: Client, word: str) -> None:
+                begin.wait()  # noqa: B023 - joined in this round
+                replies[word] = client.send("POST", f"{path}/turns", {"message": word})  # noqa: B023
+
+            words = [f"{number}-{each}" for each in "ab"]
+            threads = [
+                threading.Thread(target=say, args=pair) for pair in zip(clients, words, strict=True)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            for each in replies.values():
+                assert each.status_code in (200, 409), each.text
+            good = [word for word, each in replies.items() if each.status_code == 200]
+            assert good
+            answered += good
+        told = turns(clients[1], path)
+        assert sorted(said_in(told)) == sorted(answered)
+        last = [each["answer"]["summary"] for each in told if each["answer"]][-1]
+        assert last == " | ".join(said_in(told))
+
+    def test_one_is_cancelled_at_the_other(
+        self, clients: tuple[Client, Client], service: FakeService
+    ) -> None:
+        one, other = clients
+        path = one.opened()
+        replies: list[requests.Response] = []
+        first = threading.Thread(
+            target=lambda: replies.append(one.send("POST", f"{path}/turns", {"message": "hold"}))
+        )
+        first.start()
+        service.wait_for_requests(1)
+        assert other.post(f"{path}/cancel", {}) == {"cancelled": True}
+        assert other.post(f"{path}/turns", {"message": "b"})["answer"]["summary"] == "b"
+        service.let_go()
+        first.join(30)
+        assert replies[0].status_code == 409
+        assert said_in(turns(other, path)) == ["b"]
+        assert other.post(f"{path}/cancel", {}) == {"cancelled": False}

@@ -1,0 +1,357 @@
+"""Several workers of one server, as processes: how they begin, end, fail and are replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+from fronts import DELTA, WORD, raw
+from openai_service import chat
+from several import (
+    HEADERS,
+    Client,
+    Several,
+    begun,
+    client_of,
+    configure,
+    is_alive,
+    serving,
+    wait_until,
+)
+from talking import dial, heard, until
+
+from genai_host.errors import ConfigurationError, GenaiError, PluginError
+from genai_host.server import child as child_module
+from genai_host.server import supervisor as supervisor_module
+from genai_host.server.child import Child
+from genai_host.server.listener import listen
+from genai_host.server.supervisor import Supervisor, cores_for, must_share
+from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+
+
+def behind(received: Received) -> Reply:
+    """It does what is said last: it answers at once, or begins and goes no further."""
+    asked = received.json()
+    if asked["messages"][-1]["content"] == "hang":
+        return sse_reply([DELTA, HANG])
+    return chat(WORD, streamed=asked.get("stream", False))
+
+
+@pytest.fixture
+def service(home: Path) -> Iterator[FakeService]:
+    with FakeService(answer=behind) as service:
+        configure(home, service, server={"drain": 0.3})
+        yield service
+
+
+def ready(server: Several) -> bool:
+    return requests.get(f"{server.url}/ready", timeout=30).ok
+
+
+@pytest.mark.slow
+class TestTheyServe:
+    def test_at_one_address_and_end_in_order(self, service: FakeService) -> None:
+        with serving("--workers", "2") as server:
+            first, second = server.workers()
+            for worker in (first, second):
+                with server.at(worker) as client:
+                    assert client.get("/ready") == {"status": "ready"}
+                    said = client.post(f"{client.opened()}/turns", {"message": "hi"})
+                    assert said["answer"]["summary"] == WORD
+            began = time.monotonic()
+            assert server.end() == (0, "")
+            assert time.monotonic() - began < 10
+        assert not is_alive(first)
+        assert not is_alive(second)
+
+    def test_one_is_the_process_itself(self, service: FakeService) -> None:
+        with serving("--workers", "1") as server:
+            assert server.workers() == []
+            wait_until(lambda: ready(server))
+            assert server.end() == (0, "")
+
+    def test_each_on_a_core_of_its_own(self, service: FakeService) -> None:
+        with serving("--workers", "2", "--pin") as server:
+            cores = [os.sched_getaffinity(each) for each in server.workers()]
+            assert cores == [{each} for each in cores_for(2)]
+            assert os.sched_getaffinity(server.pid) == os.sched_getaffinity(0)
+
+    def test_the_supervisor_loads_no_host(self, service: FakeService) -> None:
+        with serving("--workers", "2") as server:
+            maps = Path(f"/proc/{server.pid}/maps").read_text("utf-8")
+            assert "httptools" not in maps
+            assert "msgspec" not in maps
+
+    def test_more_than_there_are_cores(self, service: FakeService) -> None:
+        with serving("--workers", "3", "--pin") as server:
+            assert len(server.workers()) == 3
+            assert ready(server)
+
+
+@pytest.mark.slow
+class TestTheyEnd:
+    def test_with_streams_that_are_told(self, service: FakeService) -> None:
+        """Those of all workers: drained, then interrupted."""
+        with serving("--workers", "2") as server, ExitStack() as stack:
+            clients = []
+            for worker in server.workers():
+                client = stack.enter_context(server.at(worker))
+                clients.append(stack.enter_context(hanging(server, client)))
+            server.process.send_signal(signal.SIGTERM)
+            for connection in clients:
+                told = heard(connection)
+                assert b'event: error\ndata: {"code":"interrupted"' in told
+                assert told.endswith(b"0\r\n\r\n")
+            assert server.process.wait(30) == 0
+
+    def test_at_once_with_the_second_signal(self, service: FakeService) -> None:
+        with serving("--workers", "2", "--drain", "60") as server, client_of(server.url) as client:
+            with hanging(server, client) as connection:
+                server.process.send_signal(signal.SIGINT)
+                wait_until(lambda: not listens(server.url))
+                began = time.monotonic()
+                server.process.send_signal(signal.SIGINT)
+                assert b"interrupted" in heard(connection)
+            assert server.process.wait(30) == 0
+            assert time.monotonic() - began < 10
+
+    def test_when_a_signal_comes_to_all_of_them(self, service: FakeService) -> None:
+        """As systemd sends it: no worker takes it for the second one."""
+        with serving("--workers", "2", "--drain", "1") as server, client_of(server.url) as client:
+            with hanging(server, client) as connection:
+                began = time.monotonic()
+                for pid in (server.pid, *server.workers()):
+                    os.kill(pid, signal.SIGTERM)
+                assert b"interrupted" in heard(connection)
+                assert time.monotonic() - began >= 1
+            assert server.process.wait(30) == 0
+
+    def test_when_the_supervisor_is_killed(self, service: FakeService) -> None:
+        with serving("--workers", "2") as server:
+            workers = server.workers()
+            os.kill(server.pid, signal.SIGKILL)
+            wait_until(lambda: not any(map(is_alive, workers)))
+            wait_until(lambda: not listens(server.url))
+
+
+@pytest.mark.slow
+class TestTheyAreReplaced:
+    def test_one_that_dies(self, service: FakeService) -> None:
+        with serving("--workers", "2") as server:
+            first, second = server.workers()
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: first not in server.workers() and len(server.workers()) == 2)
+            assert second in server.workers()
+            assert ready(server)
+            code, said = server.end()
+            assert code == 0
+            assert "a worker ended by itself: SIGKILL; another begins" in said
+
+    def test_one_that_is_killed_amid_a_turn_which_the_others_go_on_with(
+        self, service: FakeService
+    ) -> None:
+        """That it was at it keeps nobody from the conversation."""
+        with serving("--workers", "2") as server:
+            first, killed = server.workers()
+            with server.at(first) as client:
+                path = client.opened()
+            with client_of(server.url) as client, dial(server.url) as connection:
+                os.kill(first, signal.SIGSTOP)  # the other takes it
+                body = b'{"message": "hang", "stream": true}'
+                authorization = HEADERS["authorization"]
+                connection.sendall(raw(f"{path}/turns", body, authorization=authorization))
+                until(connection, WORD.encode())
+                os.kill(first, signal.SIGCONT)
+                os.kill(killed, signal.SIGKILL)
+                wait_until(lambda: not is_alive(killed) and len(server.workers()) == 2)
+                assert client.get(path)["status"] == "interrupted"
+                said = client.post(f"{path}/turns", {"message": "hi"})
+                assert said["answer"]["summary"] == WORD
+                statuses = [turn["status"] for turn in client.get(path)["turns"]]
+                assert statuses == ["failed", "answered"]
+
+    def test_one_after_another_on_sighup_and_nothing_is_lost(
+        self, service: FakeService, home: Path
+    ) -> None:
+        """New configuration holds then, and each turn is there once."""
+        with serving("--workers", "2") as server:
+            before = set(server.workers())
+            asked, answered = 0, 0
+            is_over = threading.Event()
+            lock = threading.Lock()
+            failures: list[object] = []
+
+            def converse() -> None:
+                nonlocal asked, answered
+                with client_of(server.url) as client:
+                    path, count = client.opened(), 0
+                    while not is_over.is_set():
+                        try:
+                            reply = client.send("POST", f"{path}/turns", {"message": "hi"})
+                            assert reply.status_code == 200, reply.text
+                            count += 1
+                        except Exception as error:  # noqa: BLE001 - told below
+                            failures.append(error)
+                            break
+                    turns = client.get(f"{path}?limit=1000")["turns"]
+                    with lock:
+                        asked += count
+                        answered += sum(turn["status"] == "answered" for turn in turns)
+
+            threads = [threading.Thread(target=converse) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            configure(home, service, aliases={"mine": "remote/m"})
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: not before & set(server.workers()))
+            wait_until(lambda: len(server.workers()) == 2)
+            is_over.set()
+            for thread in threads:
+                thread.join()
+            assert failures == []
+            assert asked == answered > 4
+            with client_of(server.url) as client:
+                body = {"model": "mine", "messages": [{"role": "user", "content": "hi"}]}
+                assert client.post("/v1/chat/completions", body)["choices"]
+            assert server.end() == (0, "")
+
+    def test_by_none_that_could_not_begin(self, service: FakeService, home: Path) -> None:
+        with serving("--workers", "2") as server:
+            before = server.workers()
+            file = configure(home, service)
+            good = file.read_text("utf-8")
+            file.write_text("server = 1", "utf-8")
+            server.process.send_signal(signal.SIGHUP)
+            assert server.process.stderr is not None
+            line = server.process.stderr.readline()
+            while "the workers stay as they are" not in line:
+                assert "the providers stay as they are" in line  # a worker has noticed, too
+                line = server.process.stderr.readline()
+            assert "server is not a table" in line
+            assert server.workers() == before
+            assert ready(server)
+            file.write_text(good, "utf-8")
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: not set(before) & set(server.workers()))
+            assert server.end()[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--allow-host", "-bad"], "'-bad' is no name of a host"),
+        (["--host", "0.0.0.0"], "can be reached by others, and needs a token"),
+        (["--certfile", __file__], "has no certificate that can be used"),
+    ],
+)
+def test_what_keeps_them_from_beginning_is_told_in_a_line(
+    service: FakeService, options: list[str], said: str
+) -> None:
+    environ = {"GENAI_HOST_SERVER_TOKEN": ""}
+    with begun("--workers", "2", *options, environ=environ) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err.startswith("error: ")
+    assert said in err
+    assert err.count(said) == 1
+
+
+class TestSupervisor:
+    """With workers that do not serve."""
+
+    @pytest.fixture
+    def said(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        monkeypatch.setattr(supervisor_module, "_PAUSE", 0.01)
+        return []
+
+    def run(self, said: list[str], monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+        monkeypatch.setattr(child_module, "_PROGRAM", program)
+        listener = listen("127.0.0.1", 0)
+
+        def start(number: int) -> Child:
+            return Child(listener, None, [], number)
+
+        Supervisor(listener, 1, start, said.append).run(lambda: said.append("listening"))
+
+    def test_gives_up_on_workers_that_die_as_they_begin(
+        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(PluginError, match="a worker ended by itself: exit code 7"):
+            self.run(said, monkeypatch, "raise SystemExit(7)")
+        assert len(said) == 2
+        assert "another begins in 0.01 s" in said[0]
+        assert "another begins in 0.02 s" in said[1]
+
+    def test_tells_why_they_could_not_begin(
+        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program = (
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[2].split(',')[1]));"
+            's.sendall(b\'failed {"message": "no key", "hint": "set one"}\\n\')'
+        )
+        with pytest.raises(ConfigurationError, match="no key") as error:
+            self.run(said, monkeypatch, program)
+        assert error.value.hint == "set one"
+        assert said == []
+
+    def test_ends_one_that_does_not_get_ready(
+        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(supervisor_module, "_START", 0.1)
+        with pytest.raises(GenaiError, match="SIGKILL"):
+            self.run(said, monkeypatch, "import time; time.sleep(60)")
+
+    def test_what_a_worker_says_wrongly_is_no_fault_of_it(
+        self, said: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        program = (
+            "import socket, sys; s = socket.socket(fileno=int(sys.argv[2].split(',')[1]));"
+            "s.sendall(b'failed nonsense\\n\\xff\\n')"
+        )
+        with pytest.raises(PluginError, match="exit code 0"):
+            self.run(said, monkeypatch, program)
+
+    def test_needs_a_system_on_which_processes_share_a_port(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("genai_host.server.supervisor.os.name", "nt")
+        with pytest.raises(ConfigurationError, match="share a port"):
+            must_share()
+
+    def test_needs_one_with_affinity_to_keep_them_on_cores(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(os, "sched_setaffinity")
+        with pytest.raises(ConfigurationError, match="cannot be kept on a core"):
+            cores_for(2)
+
+
+@contextmanager
+def hanging(server: Several, client: Client) -> Iterator[socket.socket]:
+    """A connection on which a turn is under way."""
+    body = b'{"message": "hang", "stream": true}'
+    path = f"{client.opened()}/turns"
+    with dial(server.url) as connection:
+        connection.sendall(raw(path, body, authorization=HEADERS["authorization"]))
+        until(connection, WORD.encode())
+        yield connection
+
+
+def listens(url: str) -> bool:
+    try:
+        with dial(url):
+            return True
+    except ConnectionRefusedError:
+        return False

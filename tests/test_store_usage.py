@@ -1,0 +1,268 @@
+"""What calls come to by day, and what was spent of budgets, on both databases."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
+
+from genai_host.api import Answer, Message, RouteInfo, Usage
+from genai_host.budgets import Spent
+from genai_host.errors import InvalidData, StoreError
+from genai_host.meter import Counted
+from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.store import Store
+from genai_host.store.database import Database
+from genai_host.store.migrations import bring_up_to_date
+from genai_host.store.usage import Sums, bucket_of, day_of
+from genai_host.tries import Try
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+DAY = 86400.0
+NOON = 1_893_499_200.0  # 2030-01-01 12:00 UTC
+
+
+def answered(model: str = "m", seconds: float = 1.0, cost: float | None = 0.5) -> dict[str, Any]:
+    route = {"model": model, "provider": "p", "dialect": "d"}
+    used = {"input": 10, "output": 5, "cached_input": 4, "reasoning": 2}
+    return {"route": route, "seconds": seconds, "cost": cost, "usage": used}
+
+
+def failed(code: str = "unavailable", cost: float | None = 0.0) -> Try:
+    return Try(RouteInfo("m", "p", "d"), NOON, 2.0, code, 503, Usage(), cost)
+
+
+def said(store: Store, *calls: Any, **given: Any) -> str:
+    """A conversation of one turn with a step for each of these calls, the failed ones before
+    the last of all."""
+    record = begin(store, **given)
+    record.append(TurnStarted(0, Message("user", "a secret word"), "1", 0))
+    tries = tuple(each for each in calls if isinstance(each, Try))
+    for number, call in enumerate(each for each in calls if not isinstance(each, Try)):
+        record.append(StepStarted(0, (number,), "prompt", "d"))
+        record.append(StepEnded(0, (number,), call, tries=tries if number == 0 else ()))
+    record.append(TurnEnded(0, Answer("b")))
+    return record.id
+
+
+@pytest.fixture
+def at_noon(make_store: MakeStore) -> Store:
+    return make_store(now=lambda: NOON)
+
+
+def calls(store: Store, *by: str, **given: Any) -> dict[tuple[str, ...], int]:
+    return {tuple(row.of.values()): row.calls for row in store.usage(by=by, **given)}
+
+
+class TestUsage:
+    def test_calls_are_summed_up(self, at_noon: Store) -> None:
+        said(at_noon, answered(), answered(cost=None), failed(), failed("rate_limited"))
+        [row] = at_noon.usage()
+        assert (row.calls, row.failed) == (4, {"rate_limited": 1, "unavailable": 1})
+        assert (row.input_tokens, row.output_tokens) == (20, 10)
+        assert (row.cached_tokens, row.reasoning_tokens) == (8, 4)
+        assert (row.cost.dollars, row.cost.known, row.cost.unknown) == (0.5, 3, 1)
+        assert (row.mean, row.slowest) == (1.0, 1.0)
+
+    def test_by_anything_that_tells_them_apart(self, at_noon: Store) -> None:
+        said(at_noon, answered("a"), answered("b"))
+        said(at_noon.of("ann"), answered("a"), feature="agent")
+        assert calls(at_noon, "model") == {("a",): 2, ("b",): 1}
+        assert calls(at_noon, "user", "model") == {("", "a"): 1, ("", "b"): 1, ("ann", "a"): 1}
+        assert calls(at_noon, "feature", "provider") == {("agent", "p"): 1, ("chat", "p"): 2}
+        assert calls(at_noon, "day") == {("2030-01-01",): 3}
+        assert calls(at_noon, "day", user="ann") == {("2030-01-01",): 1}
+        with pytest.raises(InvalidData, match="day, feature, model"):
+            at_noon.usage(by=["text"])
+
+    def test_between_days_in_utc(self, make_store: MakeStore) -> None:
+        now = NOON
+        store = make_store(now=lambda: now)
+        for _ in range(3):
+            said(store, answered())
+            now += DAY
+        days = calls(store, "day", since="2030-01-02", until="2030-01-02")
+        assert days == {("2030-01-02",): 1}
+        assert len(store.usage(by=["day"], since="2030-01-02")) == 2
+        assert len(store.usage(by=["day"], most=2)) == 2
+
+    def test_percentiles_are_right_to_a_tenth(self, at_noon: Store) -> None:
+        said(at_noon, *(answered(seconds=number / 100) for number in range(1, 201)))
+        [row] = at_noon.usage()
+        assert row.p50 == pytest.approx(1.0, rel=0.1)
+        assert row.p95 == pytest.approx(1.9, rel=0.1)
+        assert row.slowest == 2.0
+
+    def test_failed_calls_say_nothing_of_how_long_answers_take(self, at_noon: Store) -> None:
+        said(at_noon, answered(seconds=1.0), *[failed()] * 5)
+        [row] = at_noon.usage()
+        assert (row.mean, row.slowest) == (1.0, 1.0)
+        at_noon.add_usage(counted("u", "unavailable"))
+        [alone] = at_noon.usage(user="u")
+        assert (alone.p50, alone.mean, alone.slowest) == (None, None, None)
+
+    def test_what_a_deleted_conversation_cost_stays(self, at_noon: Store) -> None:
+        seen = said(at_noon, answered(), failed())
+        before = at_noon.usage(by=["model"])
+        at_noon.delete(seen)
+        assert at_noon.usage(by=["model"]) == before
+        unseen = said(at_noon, answered())
+        at_noon.delete(unseen)  # nobody has asked for anything since it was said
+        assert at_noon.usage()[0].calls == 3
+        assert at_noon.conversations() == []
+
+    def test_what_was_purged_stays_as_well(self, at_noon: Store) -> None:
+        said(at_noon, answered())
+        assert at_noon.purge(number=0) == 1
+        assert at_noon.usage()[0].cost.dollars == 0.5
+
+    def test_no_word_of_what_was_said_stays(self, at_noon: Store, place: str) -> None:
+        at_noon.delete(said(at_noon, answered()))
+        database = Database(place, 5.0)
+        with database.reading() as connection:
+            rows = connection.execute(text("SELECT * FROM usage")).all()
+        database.close()
+        assert len(rows) == 1
+        assert "secret" not in str(rows)
+
+    def test_a_copy_does_not_cost_again(self, at_noon: Store) -> None:
+        id = said(at_noon, answered())
+        at_noon.fork(id)
+        data = at_noon.export(id)
+        at_noon.delete(id)
+        at_noon.load(data, CODEC)
+        assert at_noon.usage()[0].calls == 1
+
+    def test_what_is_said_in_a_copy_counts(self, at_noon: Store) -> None:
+        record, _ = at_noon.record(at_noon.fork(said(at_noon, answered())), CODEC)
+        record.append(TurnStarted(1, Message("user", "x"), "1", 2))
+        record.append(StepStarted(1, (0,), "prompt", "d"))
+        record.append(StepEnded(1, (0,), answered()))
+        assert at_noon.usage()[0].calls == 2
+
+    def test_what_plugins_keep_of_a_user_is_the_users(self, at_noon: Store) -> None:
+        said(at_noon.of("assistants/ann"), answered())
+        assert calls(at_noon, "user") == {("ann",): 1}
+
+    def test_calls_that_are_on_no_record_can_be_added(self, at_noon: Store) -> None:
+        at_noon.add_usage(counted("ann"))
+        at_noon.add_usage(counted("ann"))
+        [row] = at_noon.usage(by=["user"])
+        assert (row.of, row.calls, row.failed, row.input_tokens) == ({"user": "ann"}, 2, {}, 2)
+        assert (row.cost.dollars, row.cost.unknown) == (1.0, 0)
+        assert (row.mean, row.slowest) == (1.0, 1.0)
+        assert row.p50 == row.p95 == pytest.approx(1.0, rel=0.1)
+
+    def test_two_processes_may_add_at_once(self, make_store: MakeStore) -> None:
+        stores = [make_store() for _ in range(2)]
+        each(stores * 2, lambda store: [store.add_usage(counted("ann")) for _ in range(25)])
+        assert stores[0].usage()[0].calls == 100
+
+
+def counted(user: str, code: str = "") -> list[Counted]:
+    call = Try(RouteInfo("m", "p", "d"), NOON, 1.0, code, usage=Usage(1, 0), cost=0.5)
+    return [Counted(user, "", call)]
+
+
+def sums_of(user: str, **given: Any) -> Sums:
+    sums = Sums()
+    call = {"model": "m", "provider": "p", "code": None, "started": NOON, "seconds": 1.0}
+    tokens = {"input_tokens": 1, "output_tokens": 0, "cached_tokens": 0, "reasoning_tokens": 0}
+    sums.add(user, "", {**call, **tokens, "cost": 0.5, **given})
+    return sums
+
+
+def each(stores: list[Store], act: Any) -> None:
+    threads = [threading.Thread(target=act, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_numbers_of_elsewhere_break_nothing() -> None:
+    for value in (-1.0, float("inf"), float("nan"), 1e300, "x", None, True):
+        sums_of("ann", started=value, seconds=value)
+    assert sums_of("ann", started=1e300).rows()[0]["day"] == "1970-01-01"
+    assert day_of(1e18) == "1970-01-01"
+    assert [bucket_of(seconds) for seconds in (0, 0.001, 0.0011, 0.002)] == [0, 0, 1, 4]
+
+
+class TestLedger:
+    def test_what_is_spent_comes_together(self, make_store: MakeStore) -> None:
+        stores = [make_store() for _ in range(2)]
+        accounts = [("ann", "2030-01-01"), ("*", "2030-01")]
+        spend = Spent(0.25, 10, 1)
+        each(
+            stores * 2,
+            lambda store: [store.ledger.spend(accounts, spend) for _ in range(25)],
+        )
+        spent = stores[0].of("ann").ledger.spent([*accounts, ("bob", "2030-01")])
+        assert spent == dict.fromkeys(accounts, Spent(25.0, 1000, 100))
+
+    def test_names_are_values(self, store: Store) -> None:
+        account = ("'; DROP TABLE spent; --", "%s ?")
+        store.ledger.spend([account], Spent(1.0))
+        assert store.ledger.spent([account]) == {account: Spent(1.0)}
+
+    def test_a_closed_store_is_a_store_error(self, store: Store) -> None:
+        store.ledger.spend([("a", "b")], Spent(1.0))
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.ledger.spent([("a", "b")])
+
+
+class TestVersion1:
+    def test_what_older_stores_have_is_counted(self, at_noon: Store, place: str) -> None:
+        id = said(at_noon, answered(), failed(cost=None))
+        at_noon.tries(id)
+        expected = at_noon.usage(by=["day", "user", "model", "provider", "feature"])
+        later = Store(place, now=lambda: NOON + DAY)
+        copy = later.fork(id)
+        later.tries(copy)
+        later.fork(id)  # not looked at before
+        later.close()
+        at_noon.close()
+        database = Database(place, 5.0)
+        with database.writing() as connection:
+            for statement in (
+                "DROP TABLE usage",
+                "DROP TABLE spent",
+                "ALTER TABLE conversations DROP COLUMN copied",
+                "UPDATE meta SET value = '1' WHERE name = 'schema'",
+            ):
+                connection.execute(text(statement))
+        bring_up_to_date(database)
+        database.close()
+        with Store(place) as now:
+            by = ["day", "user", "model", "provider", "feature"]
+            assert now.usage(by=by) == expected
+            said(now, answered())
+            assert now.usage()[0].calls == 3
+            now.ledger.spend([("ann", "2030-01")], Spent(1.0))
+
+    def test_an_older_store_has_the_tables_of_a_new_one(self, make_store: MakeStore) -> None:
+        """What a step makes is what `tables` says."""
+        from sqlalchemy import create_engine, inspect
+
+        from genai_host.store import version_2
+        from genai_host.store.tables import conversations, entries, metadata, tries
+
+        engine = create_engine("sqlite://")
+        with engine.begin() as connection:
+            for table in (conversations, entries, tries):
+                table.create(connection)
+            connection.execute(text("ALTER TABLE conversations DROP COLUMN copied"))
+            version_2.step(connection)
+            found = inspect(connection)
+            for name in ("usage", "spent"):
+                made = {each["name"]: each["nullable"] for each in found.get_columns(name)}
+                said = {each.name: each.nullable for each in metadata.tables[name].columns}
+                assert made == said
+                keys = found.get_pk_constraint(name)["constrained_columns"]
+                assert keys == [each.name for each in metadata.tables[name].primary_key]
+        engine.dispose()
