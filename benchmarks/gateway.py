@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""The server in front of a service, beside a thin one with plain requests, and LiteLLM's.
+"""The server in front of a service, beside a thin one with plain requests, LiteLLM's, and
+Portkey's.
 
     python benchmarks/gateway.py [--rounds 7] [--seconds 3] [--starts 3] [--core N]
-                                 [--litellm PATH]
+                                 [--workers N] [--litellm PATH] [--portkey PATH]
 
 All pass on the same chat completions to the same service on this machine (`service.c`),
 turn by turn in each round; figures are medians of the rounds. CPU is that of the gateway's
 processes, so that a million over the microseconds of a request is how many one core does,
 whatever else the machine has to do. With `--core` each has that core alone (on Linux): where
 threads of Python wander among cores, a request takes up to twice as much, as luck has it.
-wrk makes the requests (`apt-get install wrk`). PATH is the program `litellm` of an environment
-of its own, with `litellm[proxy]` in it.
+With `--workers`, the server is measured with so many processes as well, pinned and not, and
+LiteLLM's and Portkey's with as many, where they have an option for it; memory and CPU are then
+those of all processes.
+wrk makes the requests (`apt-get install wrk`). The paths are those of the program `litellm` of an
+environment of its own, with `litellm[proxy]` in it, and of the file `build/start-server.js` of
+`@portkey-ai/gateway`, which node runs.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +75,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--core", type=int, metavar="N", help="the only one of each gateway")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes of one server")
     parser.add_argument("--litellm", metavar="PATH", help="the program `litellm`")
+    parser.add_argument("--portkey", metavar="PATH", help="its build/start-server.js")
     given = parser.parse_args()
     if shutil.which("wrk") is None:
         parser.exit(2, "the requests are made by wrk: apt-get install wrk, or brew install wrk\n")
@@ -77,11 +85,13 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="genai-host-")))
         service = stack.enter_context(Service())
-        commands = _commands(service.url, folder, given.litellm)
+        commands = _commands(service.url, folder, given.litellm, given.portkey, given.workers)
         direct = Subject("direct", folder, int(service.url.rsplit(":", 1)[1]), service.pid)
         subjects = [direct]
         for name, command in commands.items():
-            gateway = Gateway(name, folder, command, given.core)
+            gateway = Gateway(name, folder, command, None if _is_several(name) else given.core)
+            if name == "portkey":
+                gateway.add_headers(_portkey_headers(service.url))
             stack.callback(gateway.stop)
             gateway.start(given.starts)
             subjects.append(gateway)
@@ -95,7 +105,9 @@ def main() -> None:
         _judge({subject.name: subject for subject in subjects})
 
 
-def _commands(url: str, folder: Path, litellm: str | None) -> dict[str, Callable[[int], Command]]:
+def _commands(
+    url: str, folder: Path, litellm: str | None, portkey: str | None, workers: int | None
+) -> dict[str, Callable[[int], Command]]:
     thin = str(Path(__file__).with_name("thin_gateway.py"))
     commands: dict[str, Callable[[int], Command]] = {
         "genai-host": lambda port: serve_command(port, f"{url}/v1", folder),
@@ -103,12 +115,39 @@ def _commands(url: str, folder: Path, litellm: str | None) -> dict[str, Callable
     }
     if litellm:
         commands["litellm"] = lambda port: _litellm_command(litellm, port, url, folder)
+    if portkey:
+        commands["portkey"] = lambda port: _portkey_command(portkey, port)
+    if workers:
+        for name, pin in ((f"{workers} workers", []), (f"{workers} pinned", ["--pin"])):
+            options = ["--workers", str(workers), *pin]
+            commands[name] = partial(_several_command, url, folder / name, options)
+        if litellm:
+            commands[f"litellm, {workers}"] = lambda port: _litellm_command(
+                litellm, port, url, folder, workers
+            )
     return commands
 
 
-def _litellm_command(program: str, port: int, url: str, folder: Path) -> Command:
-    """One worker without a database or keys, with the switches that its documentation
-    advises for production."""
+def _several_command(url: str, folder: Path, options: Sequence[str], port: int) -> Command:
+    return serve_command(port, f"{url}/v1", folder, options=options)
+
+
+def _is_several(name: str) -> bool:
+    return name[-1].isdigit() or name[0].isdigit()
+
+
+def _portkey_command(file: str, port: int) -> Command:
+    return ["node", file, f"--port={port}", "--headless"], {"NODE_ENV": "production"}
+
+
+def _portkey_headers(url: str) -> dict[str, str]:
+    """It is told with each request where that is to go."""
+    return {"x-portkey-provider": "openai", "x-portkey-custom-host": f"{url}/v1"}
+
+
+def _litellm_command(program: str, port: int, url: str, folder: Path, workers: int = 1) -> Command:
+    """Without a database or keys, with the switches that its documentation advises for
+    production."""
     served = {"model": f"openai/{MODEL}", "api_base": f"{url}/v1", "api_key": "no-key-at-all"}
     config = {
         "model_list": [{"model_name": MODEL, "litellm_params": served}],
@@ -118,7 +157,7 @@ def _litellm_command(program: str, port: int, url: str, folder: Path) -> Command
     file = folder / "litellm.yaml"
     file.write_text(json.dumps(config), encoding="utf-8")  # which is YAML as well
     command = [program, "--config", str(file), "--host", "127.0.0.1", "--port", str(port)]
-    return [*command, "--num_workers", "1", "--telemetry", "False"], {
+    return [*command, "--num_workers", str(workers), "--telemetry", "False"], {
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOG": "ERROR",
         "LITELLM_LOCALMODEL_COST_MAP": "True",
@@ -139,12 +178,18 @@ class Subject:
         self.many: list[Load] = []
         self.bursts: list[Burst] = []
         self._script = folder / f"{name}.lua"
-        self._script.write_text(_wrk_script(), encoding="utf-8")
+        self._headers = dict(_HEADERS)
+        self.add_headers({})
 
     def measure(self, seconds: int) -> None:
         self.one.append(self._load(1, seconds))
         self.many.append(self._load(32, seconds))
         self.bursts.append(self._burst(5))
+
+    def add_headers(self, headers: Mapping[str, str]) -> None:
+        """To each request."""
+        self._headers.update(headers)
+        self._script.write_text(_wrk_script(self._headers), encoding="utf-8")
 
     def forget_the_first_round(self) -> None:
         """It warmed up."""
@@ -189,7 +234,7 @@ class Subject:
     def _reply(self, *, stream: bool) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request("POST", _PATH, _body(stream=stream), _HEADERS)
+            connection.request("POST", _PATH, _body(stream=stream), self._headers)
             yield connection.getresponse()
         finally:
             connection.close()
@@ -290,6 +335,13 @@ def _show(subjects: Sequence[Subject]) -> None:
 def _judge(subjects: Mapping[str, Subject]) -> None:
     ours, thin, direct = subjects["genai-host"], subjects["thin"], subjects["direct"]
     bar("requests/s and core, x thin", _ratio(thin, ours), at_least=1.5)
+    for name in (name for name in subjects if _is_several(name) and "litellm" not in name):
+        pairs = zip(subjects[name].many, ours.many, strict=True)
+        times = statistics.median(several.a_second / one.a_second for several, one in pairs)
+        bar(f"requests/s, {name}, x one process", times, at_least=1.0)
+    portkey = subjects.get("portkey")
+    if portkey is not None:
+        bar("requests/s and core, x portkey", _ratio(portkey, ours), at_least=1.0)
     litellm = subjects.get("litellm")
     if litellm is not None:
         bar("requests/s and core, x litellm", _ratio(litellm, ours), at_least=15)
@@ -321,8 +373,8 @@ def _body(*, stream: bool) -> str:
     return json.dumps({"model": MODEL, "messages": messages, **streamed})
 
 
-def _wrk_script() -> str:
-    headers = "".join(f"wrk.headers[{n!r}] = {v!r}\n" for n, v in _HEADERS.items())
+def _wrk_script(sent: Mapping[str, str]) -> str:
+    headers = "".join(f"wrk.headers[{n!r}] = {v!r}\n" for n, v in sent.items())
     return f"""
 wrk.method = 'POST'
 {headers}wrk.body = [==[{_body(stream=False)}]==]

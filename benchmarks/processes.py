@@ -64,12 +64,12 @@ def free_port() -> int:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its children, with those that have ended and
     were waited for."""
-    return sum(map(_own_cpu_seconds, _family(pid)))
+    return sum(map(_own_cpu_seconds, family(pid)))
 
 
 def memory_kb(pid: int) -> int:
     """Resident memory of a process and its children; what is shared with others in part."""
-    return sum(map(_own_memory_kb, _family(pid)))
+    return sum(map(_own_memory_kb, family(pid)))
 
 
 def threads(pid: int) -> int:
@@ -77,9 +77,20 @@ def threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
-def descriptors(pid: int) -> int:
-    """Open files and sockets of one process."""
-    return len(os.listdir(f"/proc/{pid}/fd"))
+def descriptors(pid: int, but: str = "") -> int:
+    """Open files and sockets of one process.
+
+    but   what the names of those have in them that are not counted
+    """
+    folder = f"/proc/{pid}/fd"
+    return sum(not but or but not in _name_of(f"{folder}/{each}") for each in os.listdir(folder))
+
+
+def _name_of(descriptor: str) -> str:
+    try:
+        return os.readlink(descriptor)
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def busy_seconds() -> float:
@@ -89,7 +100,8 @@ def busy_seconds() -> float:
     return (user + nice + system + irq + softirq) / _TICK
 
 
-def _family(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
+    """A process and its children."""
     yield pid
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -97,7 +109,7 @@ def _family(pid: int) -> Iterator[int]:
         except OSError:  # the thread has ended
             continue
         for child in children:
-            yield from _family(int(child))
+            yield from family(int(child))
 
 
 def _own_cpu_seconds(pid: int) -> float:

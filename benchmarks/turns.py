@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from genai_host import Config, Host, Message
 from genai_host.api import ProviderRequest
-from genai_host.cancellation import Cancellation
+from genai_host.api.cancellation import Cancellation
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
 
