@@ -55,7 +55,7 @@ class Several:
         with requests.Session() as session:
             session.trust_env = False
             for each in others:
-                os.kill(each, signal.SIGSTOP)
+                halt(each)
             try:
                 assert session.get(f"{self.url}/health", timeout=30).ok
             finally:
@@ -143,10 +143,21 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in found.split()]
 
 
+def halt(pid: int) -> None:
+    """Stop a process for a while; it has stopped then."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: _state(pid) == "T")
+
+
 def is_alive(pid: int) -> bool:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+        return _state(pid) != "Z"
     return False
+
+
+def _state(pid: int) -> str:
+    """`R`, `S`, `T` ...: see proc(5)."""
+    return Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()[0]
 
 
 def wait_until(true: Callable[[], object]) -> None:

@@ -23,6 +23,7 @@ from several import (
     begun,
     client_of,
     configure,
+    halt,
     is_alive,
     serving,
     wait_until,
@@ -166,8 +167,8 @@ class TestTheyAreReplaced:
             first, killed = server.workers()
             with server.at(first) as client:
                 path = client.opened()
+            halt(first)  # the other takes the connection
             with client_of(server.url) as client, dial(server.url) as connection:
-                os.kill(first, signal.SIGSTOP)  # the other takes it
                 body = b'{"message": "hang", "stream": true}'
                 authorization = HEADERS["authorization"]
                 connection.sendall(raw(f"{path}/turns", body, authorization=authorization))
