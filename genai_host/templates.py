@@ -355,8 +355,10 @@ def _written(template: Template, file: str) -> bytes:
         if key == "schema":
             value = json.dumps(value, indent=2, ensure_ascii=False)
         if isinstance(value, str):
-            # in several lines, where they can stand as they are
+            # in several lines, where they can stand as they are; of one that begins with the
+            # end of a line, tomlkit drops that before 0.15
             is_plain = "\n" in value and "\r" not in value and '"""' not in value
+            is_plain = is_plain and not value.startswith("\n")
             data[key] = tomlkit.string(value, multiline=is_plain)
         elif isinstance(value, Mapping):
             for name, leaf in _leaves(value, key):

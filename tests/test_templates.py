@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from genai_host import templates
@@ -294,6 +294,7 @@ class TestSaving:
         max_leaves=8,
     )  # fmt: skip
 
+    @example(prompt="\n", system="\nx", fragments=[], schema=None, parameters={})
     @given(
         prompt=_texts,
         system=_texts,
