@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
+_QUARTER = 900  # seconds
 _LONGEST_WAIT = 3600.0  # systems cannot wait for as long as one can ask
 
 
@@ -25,12 +26,21 @@ class SystemClock:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
+        # and the quarter of an hour in which it is that: no offset changes within one, and to
+        # look it up takes five times as long as the time, and a lock of libc's
+        self._zone: tuple[int, datetime.tzinfo | None] = (-1, None)
 
     def monotonic(self) -> float:
         return time.monotonic()
 
     def now(self) -> datetime.datetime:
-        return datetime.datetime.now().astimezone()
+        moment = time.time()
+        quarter = int(moment // _QUARTER)
+        known, zone = self._zone
+        if known != quarter:
+            zone = datetime.datetime.fromtimestamp(moment).astimezone().tzinfo
+            self._zone = quarter, zone
+        return datetime.datetime.fromtimestamp(moment, zone)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
         alarm = Alarm(callback, self._forget)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -17,21 +16,11 @@ from genai_host.api import Clock
 from genai_host.errors import GenaiError, StoreError
 from genai_host.observers import CallReport
 from genai_host.route import Route
-from genai_host.tries import Try, called
+from genai_host.tally import Tally
+from genai_host.tries import called
 
 _log = logging.getLogger(__name__)
 _PAUSE = 2.0  # seconds
-
-
-class Counted(NamedTuple):
-    """
-    feature   for which it was; empty for none
-    call      one that succeeded has no code
-    """
-
-    user: str
-    feature: str
-    call: Try
 
 
 class Meter:
@@ -40,11 +29,11 @@ class Meter:
     write   adds them to the statistics; may raise `StoreError`
     """
 
-    def __init__(self, write: Callable[[Sequence[Counted]], None], clock: Clock) -> None:
+    def __init__(self, write: Callable[[Tally], None], clock: Clock) -> None:
         self._write = write
         self._clock = clock
         self._lock = threading.Lock()
-        self._counted: list[Counted] = []
+        self._tally = Tally()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -59,7 +48,7 @@ class Meter:
         if call is None:
             return
         with self._lock:
-            self._counted.append(Counted(user, feature, call))
+            self._tally.count(user, feature, call)
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
                 self._thread.start()
@@ -67,13 +56,13 @@ class Meter:
     def flush(self) -> None:
         """Write what is not written yet."""
         with self._lock:
-            counted, self._counted = self._counted, []
-        if not counted:
+            tally, self._tally = self._tally, Tally()
+        if not tally:
             return
         try:
-            self._write(counted)
+            self._write(tally)
         except StoreError as error:
-            _log.warning("%d calls are not in the statistics: %s", len(counted), error)
+            _log.warning("%d calls are not in the statistics: %s", tally.calls, error)
 
     def close(self) -> None:
         self._closing.set()

@@ -8,6 +8,8 @@ from genai_host.api import Clock, Completion, RouteInfo, Usage, Vectors
 from genai_host.errors import GenaiError
 from genai_host.observers import CallReport
 
+_NO_USAGE = Usage()
+
 
 @frozen
 class Try:
@@ -63,7 +65,7 @@ def called(
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = result.usage if isinstance(result, (Completion, Vectors)) else Usage()
+    usage = result.usage if isinstance(result, (Completion, Vectors)) else _NO_USAGE
     cost = 0.0 if report.refused else result.cost if result is not None else None
     code, status = ("", None) if error is None else (error.code, error.status)
     return Try(route, began, seconds, code, status, usage=usage, cost=cost)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import time as real_time
 import weakref
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
 from types import SimpleNamespace
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -22,6 +26,32 @@ def clock() -> Iterator[SystemClock]:
     made = SystemClock()
     yield made
     made.close()
+
+
+@pytest.mark.skipif(not hasattr(real_time, "tzset"), reason="Windows has its own zone alone")
+@pytest.mark.parametrize(
+    ("zone", "change"),
+    [
+        ("Europe/Berlin", 1_901_149_200),  # 2030-03-31 01:00 UTC
+        ("Europe/Berlin", 1_919_293_200),  # 2030-10-27 01:00 UTC
+        ("Australia/Lord_Howe", 1_917_444_600),  # by half an hour, at half past an hour
+        ("Asia/Kathmandu", 1_900_000_000),  # 5:45 hours, and no change
+    ],
+)
+def test_it_tells_the_time_with_the_offset_of_that_time(
+    monkeypatch: pytest.MonkeyPatch, clock: SystemClock, zone: str, change: int
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    real_time.tzset()
+    try:
+        for moment in (change - 3600, change - 1, change - 0.001, change, change + 0.001, 0.0):
+            monkeypatch.setattr(module, "time", SimpleNamespace(time=partial(float, moment)))
+            now = clock.now()
+            there = datetime.fromtimestamp(moment, ZoneInfo(zone))
+            assert (now.timestamp(), now.utcoffset()) == (moment, there.utcoffset())
+    finally:
+        monkeypatch.undo()
+        real_time.tzset()
 
 
 class Time:

@@ -12,9 +12,9 @@ import pytest
 from genai_host import Host
 from genai_host.api import RouteInfo
 from genai_host.errors import StoreError
-from genai_host.meter import Counted
 from genai_host.store import Store
 from genai_host.store.library import Library
+from genai_host.tally import Tally
 from genai_host.testing import FakeModel
 from genai_host.tries import Try
 
@@ -85,8 +85,9 @@ def test_closing_waits_for_who_counts_calls(
 
     monkeypatch.setattr(Library, "add_usage", slowly)
     store = Store(tmp_path / "store.db")
-    call = Try(RouteInfo("m", "p", "d"), 0.0, 1.0, "")
-    counting = threading.Thread(target=store.add_usage, args=([Counted("ann", "", call)],))
+    tally = Tally()
+    tally.count("ann", "", Try(RouteInfo("m", "p", "d"), 0.0, 1.0, ""))
+    counting = threading.Thread(target=store.add_usage, args=(tally,))
     closing = threading.Thread(target=store.close)
     counting.start()
     assert begun.wait(30)

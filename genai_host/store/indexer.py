@@ -20,8 +20,9 @@ from genai_host.api.json_text import read_json
 from genai_host.budgets import user_of
 from genai_host.store.database import Database
 from genai_host.store.tables import conversations, entries, messages, tries
-from genai_host.store.usage import Sums, add_usage
+from genai_host.store.usage import add_usage
 from genai_host.store.words import words_of
+from genai_host.tally import Tally
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
@@ -103,7 +104,7 @@ class _Derived:
         self._connection = connection
         self._feature = before.feature
         self._user = user_of(before.owner)
-        self._sums = Sums()
+        self._tally = Tally()
         self.summary: dict[str, Any] = {"title": before.title, "turns": before.turns}
         self._messages: list[dict[str, Any]] = []
         self._tries: list[dict[str, Any]] = []
@@ -126,7 +127,7 @@ class _Derived:
             self._connection.execute(insert(messages), self._messages)
         if self._tries:
             self._connection.execute(insert(tries), self._tries)
-            add_usage(self._connection, self._sums)
+            add_usage(self._connection, self._tally)
         if self._takes_back:
             self._remove_what_was_taken_back()
 
@@ -183,7 +184,7 @@ class _Derived:
         ]
         if row.number >= self._copied:
             for call in calls:
-                self._sums.add(self._user, self._feature, call)
+                self._tally.add(self._user, self._feature, call)
 
     def _turn_ended(self, form: Mapping[str, Any], row: Row[Any]) -> None:
         answer = form.get("answer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, tuple_, update
@@ -14,7 +14,6 @@ from sqlalchemy.engine import Row
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import InvalidData, NotFound, ReplayError
-from genai_host.meter import Counted
 from genai_host.record import Entry, Record, new_tag
 from genai_host.retelling import retell
 from genai_host.store.attached import Attached
@@ -29,7 +28,8 @@ from genai_host.store.search import having
 from genai_host.store.stored_record import Written, read
 from genai_host.store.summary import Found, Status, StoredTry, Summary
 from genai_host.store.tables import conversations, entries, messages, tries
-from genai_host.store.usage import UsageRow, add_usage, read_usage, sums_of
+from genai_host.store.usage import UsageRow, add_usage, read_usage
+from genai_host.tally import Tally
 from genai_host.telling import shown
 from genai_host.transcript import as_markdown
 
@@ -189,10 +189,9 @@ class Library:
         with self._database.reading() as connection:
             return read_usage(connection, by, since, until, user, most)
 
-    def add_usage(self, counted: Iterable[Counted]) -> None:
-        sums = sums_of(counted)
+    def add_usage(self, tally: Tally) -> None:
         with self._database.writing() as connection:
-            add_usage(connection, sums)
+            add_usage(connection, tally)
 
     def rename(self, id: str, name: str) -> None:
         id = self.find(id)

@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host import paths
@@ -27,7 +27,6 @@ from genai_host.store.stored_record import StoredRecord, Written, written
 from genai_host.store.writer import Addition, Row, Writer
 
 if TYPE_CHECKING:  # see `engines`
-    from genai_host.meter import Counted
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
     from genai_host.store.health import Health
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # see `engines`
     from genai_host.store.library import Library
     from genai_host.store.summary import Found, StoredTry, Summary
     from genai_host.store.usage import UsageRow
+    from genai_host.tally import Tally
 
 
 class Store:
@@ -206,10 +206,10 @@ class Store:
         """
         return self._library.usage(by, since, until, user, most)
 
-    def add_usage(self, counted: Iterable[Counted]) -> None:
+    def add_usage(self, tally: Tally) -> None:
         """Have calls counted that are on no record."""
         with self._counting:
-            self._library.add_usage(counted)
+            self._library.add_usage(tally)
 
     def rename(self, id: str, name: str) -> None:
         """Give a conversation a name; an empty one takes it away. Raises `NotFound`."""

@@ -3,26 +3,22 @@
 Calls are summed up when they are derived from entries (`indexer`), or told of by who makes
 some that are on no record; the sums have no word of what was said, and stay when
 conversations are deleted.
-
-How long a call took is kept as one of four buckets for each doubling, so that percentiles
-can be told of any sum of days: they are right to a tenth.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import asdict, define, field, frozen
 from sqlalchemy import Connection, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
 from genai_host.errors import InvalidData
-from genai_host.meter import Counted
 from genai_host.store.tables import usage
+from genai_host.tally import Key, Tally, middle_of
 
 GROUPS = {
     "day": usage.c.day,
@@ -33,11 +29,8 @@ GROUPS = {
 }
 """What rows can be told apart by."""
 
-_KEY = tuple(column.name for column in usage.primary_key.columns)
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 _SUMMED = ("calls", *_COUNTED, "dollars", "unknown", "seconds")
-_DOUBLING = 4  # buckets
-_SHORTEST = 0.001  # seconds: what takes less is in the first bucket
 _AT_ONCE = 500  # rows of a statement: SQLite takes 32,766 values
 
 
@@ -66,81 +59,9 @@ class UsageRow:
     slowest: float | None = None
 
 
-class Sums:
-    """Sums of calls on their way to the table, by its key."""
-
-    def __init__(self) -> None:
-        self._sums: dict[tuple[Any, ...], dict[str, Any]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._sums)
-
-    def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
-        """
-        call   as `tables.tries` has it
-        """
-        seconds = _amount(call["seconds"])
-        day = day_of(_amount(call["started"]))
-        code = call["code"] or ""
-        key = (day, user, feature, call["provider"], call["model"], code, bucket_of(seconds))
-        sums = self._sums.get(key)
-        if sums is None:
-            sums = self._sums[key] = dict.fromkeys((*_SUMMED, "slowest"), 0)
-        sums["calls"] += 1
-        for name in _COUNTED:
-            sums[name] += call[name] or 0
-        sums["dollars"] += call["cost"] or 0.0
-        sums["unknown"] += call["cost"] is None
-        sums["seconds"] += seconds
-        sums["slowest"] = max(sums["slowest"], seconds)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """In the order of their keys, so that of two who write none waits for the other."""
-        return [dict(zip(_KEY, key, strict=True)) | self._sums[key] for key in sorted(self._sums)]
-
-
-def sums_of(counted: Iterable[Counted]) -> Sums:
-    """Of calls that are on no record."""
-    sums = Sums()
-    for user, feature, call in counted:
-        form = {
-            "provider": call.route.provider,
-            "model": call.route.model,
-            "code": call.code,
-            "started": call.started,
-            "seconds": call.seconds,
-            "input_tokens": call.usage.input,
-            "output_tokens": call.usage.output,
-            "cached_tokens": call.usage.cached_input,
-            "reasoning_tokens": call.usage.reasoning,
-            "cost": call.cost,
-        }
-        sums.add(user, feature, form)
-    return sums
-
-
-def day_of(moment: float) -> str:
-    """The day in UTC, as `2030-01-31`.
-
-    moment   seconds since 1970
-    """
-    try:
-        return time.strftime("%Y-%m-%d", time.gmtime(moment))
-    except (OverflowError, ValueError, OSError):  # a record from elsewhere may say anything
-        return "1970-01-01"
-
-
-def bucket_of(seconds: float) -> int:
-    """Bucket n has what took longer than n - 1 quarters of a doubling from a millisecond on,
-    and at most n."""
-    if seconds <= _SHORTEST:
-        return 0
-    return math.ceil(_DOUBLING * math.log2(seconds / _SHORTEST))
-
-
-def add_usage(connection: Connection, sums: Sums) -> None:
+def add_usage(connection: Connection, tally: Tally) -> None:
     """Each row is added by one statement, whoever else adds to it."""
-    rows = sums.rows()
+    rows = [{**key._asdict(), **asdict(sums, recurse=False)} for key, sums in tally]
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     for start in range(0, len(rows), _AT_ONCE):
         statement = make(usage).values(rows[start : start + _AT_ONCE])
@@ -148,7 +69,9 @@ def add_usage(connection: Connection, sums: Sums) -> None:
         changed: dict[str, Any] = {name: usage.c[name] + new[name] for name in _SUMMED}
         is_slower = new.slowest > usage.c.slowest
         changed["slowest"] = case((is_slower, new.slowest), else_=usage.c.slowest)
-        connection.execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=changed))
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=list(Key._fields), set_=changed)
+        )
 
 
 def read_usage(
@@ -231,14 +154,4 @@ class _Group:
             passed += self.buckets[bucket]
             if passed >= rank:
                 break
-        return min(_middle_of(bucket), self.slowest)
-
-
-def _middle_of(bucket: int) -> float:
-    return _SHORTEST * float(2.0 ** ((bucket - 0.5) / _DOUBLING)) if bucket else _SHORTEST
-
-
-def _amount(value: Any) -> float:
-    """A number as it is on record, which may come from elsewhere; 0 for what is none."""
-    is_amount = type(value) in (int, float) and 0 <= value <= 1e12
-    return float(value) if is_amount else 0.0
+        return min(middle_of(bucket), self.slowest)

@@ -1,0 +1,55 @@
+"""Sums of calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from genai_host.api import RouteInfo, Usage
+from genai_host.tally import Key, Sum, Tally, bucket_of, day_of, middle_of
+from genai_host.tries import Try
+
+NOON = 1_900_000_000.0  # 2030-03-17
+
+
+def recorded(**given: Any) -> Tally:
+    tally = Tally()
+    call = {"model": "m", "provider": "p", "code": None, "started": NOON, "seconds": 1.0}
+    tokens = {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "reasoning_tokens": 4}
+    tally.add("ann", "chat", {**call, **tokens, "cost": 0.5, **given})
+    return tally
+
+
+def test_a_call_that_has_just_ended_is_counted_as_one_on_record() -> None:
+    usage = Usage(1, 2, cached_input=3, reasoning=4)
+    call = Try(RouteInfo("m", "p", "d"), NOON, 1.0, "", usage=usage, cost=0.5)
+    tally = Tally()
+    tally.count("ann", "chat", call)
+    key = Key("2030-03-17", "ann", "chat", "p", "m", "", bucket_of(1.0))
+    assert list(tally) == list(recorded()) == [(key, Sum(1, 1, 2, 3, 4, 0.5, 0, 1.0, 1.0))]
+
+
+def test_calls_that_have_all_in_common_are_one_sum() -> None:
+    tally = Tally()
+    assert not tally
+    for seconds, cost in ((1.0, 0.5), (1.01, None)):
+        tally.count("ann", "", Try(RouteInfo("m", "p", "d"), NOON, seconds, "", cost=cost))
+    tally.count("bob", "", Try(RouteInfo("m", "p", "d"), NOON, 1.0, "timed_out"))
+    [(_, anns), (key, bobs)] = tally
+    assert (anns.calls, anns.dollars, anns.unknown) == (2, 0.5, 1)
+    assert (anns.seconds, anns.slowest) == (pytest.approx(2.01), 1.01)
+    assert (key.owner, key.code, bobs.calls, tally.calls) == ("bob", "timed_out", 1, 3)
+
+
+def test_numbers_of_elsewhere_break_nothing() -> None:
+    for value in (-1.0, float("inf"), float("nan"), 1e300, "x", None, True):
+        recorded(started=value, seconds=value)
+    [(key, _)] = recorded(started=1e300)
+    assert key.day == "1970-01-01"
+    assert day_of(1e18) == "1970-01-01"
+
+
+def test_buckets() -> None:
+    assert [bucket_of(seconds) for seconds in (0, 0.001, 0.0011, 0.002)] == [0, 0, 1, 4]
+    assert [bucket_of(middle_of(bucket)) for bucket in range(80)] == list(range(80))
