@@ -86,13 +86,15 @@ def _recorder(instrument: Instrument, registry: CollectorRegistry | None) -> Rec
     else:
         metric = Counter(name, instrument.about, labels, registry=registry)
     write = "observe" if instrument.kind == "histogram" else "inc"
-    kept: dict[tuple[str, ...], Callable[[float], None]] = {}
+    kept: dict[tuple[Any, ...], Callable[[float], None]] = {}
+    wanted = instrument.labels
 
     def record(attributes: Mapping[str, Any], value: float) -> None:
-        given = tuple(str(attributes.get(label, "")) for label in instrument.labels)
+        get = attributes.get
+        given = tuple([get(label, "") for label in wanted])
         child = kept.get(given)
         if child is None:  # each of several threads may look it up: it is the same
-            child = kept[given] = getattr(metric.labels(*given), write)
+            child = kept[given] = getattr(metric.labels(*map(str, given)), write)
         child(value)
 
     return record

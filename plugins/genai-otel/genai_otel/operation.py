@@ -250,8 +250,10 @@ def _of_parent(parent: Operation | None) -> dict[str, Any]:
 
 
 def _parameters(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, attribute in names.PARAMETERS.items():
-        value = given.get(name)
+    for name, value in given.items():
+        attribute = names.PARAMETERS.get(name)
+        if attribute is None:
+            continue
         if isinstance(value, str):
             yield attribute, [value]
         elif isinstance(value, (list, tuple)):
