@@ -266,6 +266,25 @@ def test_one_that_ends_at_once_is_told(
     assert said in caplog.text
 
 
+def test_one_that_ends_while_its_threads_are_started_is_told(
+    program: Program,
+    hosted: Callable[[McpSource], Host],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = threading.Thread.start
+
+    def slowly(thread: threading.Thread) -> None:
+        usual(thread)
+        if thread.name == "odd _read":
+            thread.join(30)
+
+    monkeypatch.setattr(threading.Thread, "start", slowly)
+    with caplog.at_level(logging.WARNING):
+        assert hosted(program(end="sys.exit('no configuration')")).tools() == {}
+    assert "odd has ended with exit code 1; it said: no conf" in caplog.text
+
+
 def test_one_that_hangs_is_given_up_and_told_so(program: Program, tmp_path: Path) -> None:
     source = program(
         """

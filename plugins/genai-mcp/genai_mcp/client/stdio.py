@@ -85,7 +85,8 @@ class StdioConnection:
         self._process = _started(server)
         self._threads = [
             threading.Thread(target=work, name=f"{server.name} {work.__name__}", daemon=True)
-            for work in (self._write, self._read, self._read_errors)
+            # who reads the output comes last: at its end, it waits for who reads the errors
+            for work in (self._read_errors, self._write, self._read)
         ]
         for thread in self._threads:
             thread.start()
@@ -248,7 +249,7 @@ class StdioConnection:
         return f" by signal {-code}" if code < 0 else f" with exit code {code}"
 
     def _last_words(self) -> str:
-        self._threads[2].join(GRACE)
+        self._threads[0].join(GRACE)
         lines = self._errors.decode(errors="replace").strip().splitlines()
         return f"; it said: {one_line(' / '.join(lines[-5:]))}" if lines else ""
 
