@@ -11,14 +11,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import asdict, define, field, frozen
+from attrs import asdict, define, field, fields, frozen
 from sqlalchemy import Connection, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
 from genai_host.errors import InvalidData
 from genai_host.store.tables import usage
-from genai_host.tally import Key, Tally, middle_of
+from genai_host.tally import Key, Sum, Tally, middle_of
 
 GROUPS = {
     "day": usage.c.day,
@@ -30,7 +30,7 @@ GROUPS = {
 """What rows can be told apart by."""
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-_SUMMED = ("calls", *_COUNTED, "dollars", "unknown", "seconds")
+_SUMMED = tuple(each.name for each in fields(Sum) if each.name != "slowest")
 _AT_ONCE = 500  # rows of a statement: SQLite takes 32,766 values
 
 
