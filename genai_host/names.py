@@ -53,31 +53,31 @@ HTTP_PATHS = (
 """What the host answers over HTTP itself, with all that is below: no plugin may. What else
 there is under `/v1` of the services whose APIs it speaks is for whoever brings it."""
 
-COMMANDS = (
-    "ask",
-    "batch",
-    "budgets",
-    "chat",
-    "completion",
-    "conversations",
-    "config",
-    "count",
-    "doctor",
-    "features",
-    "install",
-    "keys",
-    "models",
-    "plugins",
-    "providers",
-    "routes",
-    "serve",
-    "stats",
-    "templates",
-    "tools",
-    "uninstall",
-    "upgrade",
-)
-"""The host's own subcommands, which no plugin may take."""
+COMMANDS = {
+    "ask": "Ask one question and print the answer.",
+    "batch": "Ask thousands of prompts of a file.",
+    "budgets": "Show what may be spent, and what was.",
+    "chat": "Converse, turn by turn.",
+    "completion": "Print the completion script of a shell.",
+    "conversations": "List, show, search, go on with and delete what was said.",
+    "config": "Show and change what is configured, with its providers.",
+    "count": "Count the tokens that a question would take.",
+    "doctor": "Check that everything is in order, and say what is not.",
+    "features": "List what can be conversed with.",
+    "install": "Install plugins where the host runs.",
+    "keys": "Keep the keys of providers.",
+    "models": "List the models, and where they run.",
+    "plugins": "List, check, enable, disable and write plugins.",
+    "providers": "List the providers and their settings.",
+    "routes": "Show which model runs on which provider, and why not.",
+    "serve": "Serve it all over HTTP, for programs and for browsers.",
+    "stats": "Show what calls of models came to.",
+    "templates": "List, show and remove your templates.",
+    "tools": "List the tools that models may ask for, and call them.",
+    "uninstall": "Uninstall plugins.",
+    "upgrade": "Upgrade plugins.",
+}
+"""The host's own subcommands, which no plugin may take, and their help."""
 
 
 def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:

@@ -44,7 +44,7 @@ def played(arguments: Any, name: str = "far") -> Played:
 def test_there_are_50_cases_of_three_tools_each() -> None:
     assert len(CASES) == len({case.id for case in CASES}) == 50
     for case in CASES:
-        tools = [tool.name for tool in case.plugin().genai_tools()]
+        tools = [tool.name for tool in case.plugin().declared["tools"]]
         assert len(set(tools)) == 3
         assert case.name in tools
 

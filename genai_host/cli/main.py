@@ -18,36 +18,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host import __version__
-from genai_host.names import APP
+from genai_host.names import APP, COMMANDS
 
 if TYPE_CHECKING:
     from genai_host.cli.app import App
 
 _WAITING = 3
-_COMMANDS = {
-    "ask": "Ask one question and print the answer.",
-    "batch": "Ask thousands of prompts of a file.",
-    "budgets": "Show what may be spent, and what was.",
-    "chat": "Converse, turn by turn.",
-    "completion": "Print the completion script of a shell.",
-    "conversations": "List, show, search, go on with and delete what was said.",
-    "config": "Show and change what is configured, with its providers.",
-    "count": "Count the tokens that a question would take.",
-    "doctor": "Check that everything is in order, and say what is not.",
-    "features": "List what can be conversed with.",
-    "install": "Install plugins where the host runs.",
-    "keys": "Keep the keys of providers.",
-    "models": "List the models, and where they run.",
-    "plugins": "List, check, enable, disable and write plugins.",
-    "providers": "List the providers and their settings.",
-    "routes": "Show which model runs on which provider, and why not.",
-    "serve": "Serve it all over HTTP, for programs and for browsers.",
-    "stats": "Show what calls of models came to.",
-    "templates": "List, show and remove your templates.",
-    "tools": "List the tools that models may ask for, and call them.",
-    "uninstall": "Uninstall plugins.",
-    "upgrade": "Upgrade plugins.",
-}
 
 
 class Commands(click.Group):
@@ -61,10 +37,10 @@ class Commands(click.Group):
         return option
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*_COMMANDS, *_plugin_commands()})
+        return sorted({*COMMANDS, *_plugin_commands()})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name in _COMMANDS:
+        if name in COMMANDS:
             module = importlib.import_module(f"genai_host.cli.{name}")
             command: click.Command = module.command
             return command
@@ -75,7 +51,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From what is known of them: help imports no command, and no plugin."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list(COMMANDS.items()))
         commands = _plugin_commands()
         if commands:
             with formatter.section("Commands of plugins"):
@@ -100,7 +76,7 @@ def _plugin_commands() -> dict[str, str]:
     for found in index.plugins():
         if found.key in outcomes and not config.blocks(found.name, found.distribution):
             commands.update(outcomes[found.key].commands)
-    return {name: safe(help) for name, help in commands.items() if name not in _COMMANDS}
+    return {name: safe(help) for name, help in commands.items() if name not in COMMANDS}
 
 
 def _use_config(ctx: click.Context, option: click.Parameter, file: str | None) -> None:
@@ -235,5 +211,5 @@ def _drop_output() -> None:
 def commands() -> Iterable[tuple[str, Any]]:
     """The host's commands by name, imported: for the documentation and its tests."""
     context = click.Context(cli)
-    for name in _COMMANDS:
+    for name in COMMANDS:
         yield name, cli.get_command(context, name)
