@@ -25,10 +25,7 @@ from genai_host.api import (
     ModerateCall,
     Prompt,
     Text,
-    TokenCount,
     ToolResult,
-    Vectors,
-    Verdict,
     schema_of,
 )
 from genai_host.api.calls import Draft
@@ -37,10 +34,10 @@ from genai_host.errors import GenaiError, NoRoute
 from genai_host.observers import CallReport
 from genai_host.rates import Rates
 from genai_host.raw_replies import RawReplies
-from genai_host.retry import Retry
+from genai_host.retry import Retry, drained
 from genai_host.route import Route
 from genai_host.structured import asked_in_words, with_value
-from genai_host.tolls import Toll, tolled, tolled_stream
+from genai_host.tolls import Toll
 from genai_host.tries import Trace
 
 _NOTHING: frozenset[str] = frozenset()
@@ -131,10 +128,9 @@ class Agent:
             completion = yield from route.stream(call, cancellation, report, raw)
             return self._checked(completion, asked)
 
-        asking = tolled_stream(act, self._tolls) if self._tolls else act
         try:
             completion = yield from self._with_retries().stream(
-                self._routes_for(prompt), cancellation, asking, trace
+                self._routes_for(prompt), cancellation, act, trace, self._tolls
             )
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
@@ -147,66 +143,35 @@ class Agent:
             return with_value(completion, checker)
         return completion
 
-    def count_tokens(
-        self, step: CountTokens, cancellation: Cancellation, trace: Trace | None = None
-    ) -> TokenCount:
-        """Ask how many tokens a prompt would take."""
+    def ask(
+        self,
+        step: CountTokens | Embed | Moderate,
+        cancellation: Cancellation,
+        trace: Trace | None = None,
+    ) -> Any:
+        """What a service says of a prompt or of texts: `TokenCount`, `Vectors` or `Verdict`.
+        Vectors of another model are never a substitute: all routes are of one model."""
 
-        def call(route: Route) -> ChatCall:
+        def act(route: Route, report: CallReport) -> Generator[Delta, None, Any]:
+            return route.stream(self._asked(step, route), cancellation, report)
+
+        routes: Sequence[Route] = self.routes
+        if isinstance(step, CountTokens):
+            routes = self._able(step.prompt, self._counters())
+        retries = self._with_retries()
+        return drained(retries.stream(routes, cancellation, act, trace, self._tolls))
+
+    def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
+        if isinstance(step, CountTokens):
             taken = route.candidate.parameters
             given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
             return self._call(step.prompt, route, given)
-
-        routes = self._able(step.prompt, self._counters())
-        count: TokenCount = self._answer(call, cancellation, trace, routes)
-        return count
-
-    def embed(self, step: Embed, cancellation: Cancellation, trace: Trace | None = None) -> Vectors:
-        """Turn texts into vectors. Other vectors are never a substitute: all routes
-        are of one model."""
-
-        def call(route: Route) -> EmbedCall:
+        id, parameters = route.candidate.id, route.parameters(self.parameters)
+        if isinstance(step, Embed):
             return EmbedCall(
-                model_id=route.candidate.id,
-                texts=step.texts,
-                purpose=step.purpose,
-                parameters=route.parameters(self.parameters),
+                model_id=id, texts=step.texts, purpose=step.purpose, parameters=parameters
             )
-
-        vectors: Vectors = self._answer(call, cancellation, trace)
-        return vectors
-
-    def moderate(
-        self, step: Moderate, cancellation: Cancellation, trace: Trace | None = None
-    ) -> Verdict:
-        """Judge a text."""
-
-        def call(route: Route) -> ModerateCall:
-            return ModerateCall(
-                model_id=route.candidate.id,
-                text=step.text,
-                parameters=route.parameters(self.parameters),
-            )
-
-        verdict: Verdict = self._answer(call, cancellation, trace)
-        return verdict
-
-    def _answer(
-        self,
-        call: Callable[[Route], Call],
-        cancellation: Cancellation,
-        trace: Trace | None,
-        routes: Sequence[Route] | None = None,
-    ) -> Any:
-        def act(route: Route, report: CallReport) -> Any:
-            return route.call(call(route), cancellation, report)
-
-        return self._with_retries().call(
-            self.routes if routes is None else routes,
-            cancellation,
-            tolled(act, self._tolls) if self._tolls else act,
-            trace,
-        )
+        return ModerateCall(model_id=id, text=step.text, parameters=parameters)
 
     def _given(self, prompt: Prompt) -> dict[str, Any]:
         """The parameters that a prompt is asked with."""

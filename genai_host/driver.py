@@ -144,9 +144,9 @@ class Driver:
         self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
-            CountTokens: self._count_tokens,
-            Embed: self._embed,
-            Moderate: self._moderate,
+            CountTokens: self._ask,
+            Embed: self._ask,
+            Moderate: self._ask,
             CallFunction: self._call_function,
             OfferedTools: self._offered_tools,
             CallTool: self._call_tool,
@@ -325,20 +325,12 @@ class Driver:
         raw = RawReplies(wanted, self._turn.tag, self._clock)
         return self._raw_replies.setdefault(wanted, raw)
 
-    def _count_tokens(
-        self, step: CountTokens, path: Path, cancellation: Cancellation
+    def _ask(
+        self, step: CountTokens | Embed | Moderate, path: Path, cancellation: Cancellation
     ) -> Performing:
         yield from ()
-        agent = self._agent(step.prompt.role)
-        return agent.count_tokens(step, cancellation, self._trace(path))
-
-    def _embed(self, step: Embed, path: Path, cancellation: Cancellation) -> Performing:
-        yield from ()
-        return self._agent(step.role).embed(step, cancellation, self._trace(path))
-
-    def _moderate(self, step: Moderate, path: Path, cancellation: Cancellation) -> Performing:
-        yield from ()
-        return self._agent(step.role).moderate(step, cancellation, self._trace(path))
+        role = step.prompt.role if isinstance(step, CountTokens) else step.role
+        return self._agent(role).ask(step, cancellation, self._trace(path))
 
     def _trace(self, path: Path) -> Trace:
         return self._traces.setdefault(path, Trace(self._id))

@@ -384,7 +384,8 @@ class Host:
         prompt = Prompt(said, tools=tools, schema=schema)
         agent = self._agent("main", "chat", model, parameters or {}, provider)
         with self._until(limits) as until:
-            return agent.count_tokens(CountTokens(prompt), until)
+            count: TokenCount = agent.ask(CountTokens(prompt), until)
+            return count
 
     def prompt(
         self,
@@ -428,7 +429,8 @@ class Host:
         tolls = self._tolls(owner)
         agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
         with self._until(limits) as until:
-            return agent.embed(Embed(texts, purpose=purpose), until)
+            vectors: Vectors = agent.ask(Embed(texts, purpose=purpose), until)
+            return vectors
 
     def moderate(
         self,
@@ -442,7 +444,8 @@ class Host:
         """Have a text judged by the rules of a service; see `prompt`."""
         agent = self._agent("moderate", "moderate", model, {}, provider, self._tolls(owner))
         with self._until(limits) as until:
-            return agent.moderate(Moderate(text), until)
+            verdict: Verdict = agent.ask(Moderate(text), until)
+            return verdict
 
     @once
     def budgets(self) -> Budgets:

@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
@@ -23,6 +23,7 @@ from genai_host.errors import (
 )
 from genai_host.observers import CallReport
 from genai_host.route import Route
+from genai_host.tolls import Toll, around
 from genai_host.tries import Trace
 
 T = TypeVar("T")
@@ -70,61 +71,42 @@ class Retry:
         self._clock = clock
         self._patience = patience or Patience()
 
-    def call(
-        self,
-        routes: Sequence[Route],
-        cancellation: Cancellation,
-        act: Callable[[Route, CallReport], T],
-        trace: Trace | None = None,
-    ) -> T:
-        """The first result; raises the error of the last try.
-
-        act     calls a route, and reports of that
-        trace   is told of calls that fail
-        """
-        tries = _Tries(routes, self._patience)
-        while True:
-            report = CallReport("" if trace is None else trace.parent)
-            try:
-                return act(tries.route, report)
-            except GenaiError as error:
-                self._failed(tries.route, error, report, trace)
-                self._wait(tries.seconds_after(error), cancellation)
-
     def stream(
         self,
         routes: Sequence[Route],
         cancellation: Cancellation,
         act: Callable[[Route, CallReport], Generator[Delta, None, T]],
         trace: Trace | None = None,
+        tolls: Sequence[Toll] = (),
     ) -> Generator[Delta, None, T]:
-        """The same for an answer in pieces: once there is one, there is no other try."""
+        """The pieces of an answer as they come, and the first result; raises the error of
+        the last try. Once there is a piece, there is no other try.
+
+        act     calls a route, and reports of that
+        trace   is told of calls that fail
+        tolls   stand before and after each call
+        """
         tries = _Tries(routes, self._patience)
         while True:
             report = CallReport("" if trace is None else trace.parent)
-            with closing(act(tries.route, report)) as pieces:
-                try:
-                    first = next(pieces)
-                except StopIteration as stop:
-                    result: T = stop.value
-                    return result
-                except GenaiError as error:
-                    self._failed(tries.route, error, report, trace)
-                    seconds = tries.seconds_after(error)
-                else:
-                    yield first
+            begun = False
+            try:
+                with around(tolls, tries.route, report), closing(act(tries.route, report)) as each:
                     try:
-                        return (yield from pieces)
-                    except GenaiError as error:
-                        self._failed(tries.route, error, report, trace)
-                        raise
+                        first = next(each)
+                    except StopIteration as stop:
+                        result: T = stop.value
+                        return result
+                    begun = True
+                    yield first
+                    return (yield from each)
+            except GenaiError as error:
+                if trace is not None:
+                    trace.fail(tries.route.info, self._clock, error, report)
+                if begun:
+                    raise
+                seconds = tries.seconds_after(error)
             self._wait(seconds, cancellation)
-
-    def _failed(
-        self, route: Route, error: GenaiError, report: CallReport, trace: Trace | None
-    ) -> None:
-        if trace is not None:
-            trace.fail(route.info, self._clock, error, report)
 
     def _wait(self, seconds: float, cancellation: Cancellation) -> None:
         """Raises what ends the call meanwhile."""
@@ -134,6 +116,16 @@ class Retry:
             with self._clock.call_later(seconds, over.set), cancellation.on_cancel(over.set):
                 over.wait()
             cancellation.check()
+
+
+def drained(pieces: Generator[Any, None, T]) -> T:
+    """What comes of it; nobody wants the pieces."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class _Tries:

@@ -115,29 +115,17 @@ class Route:
         prices = self._prices or _NO_PRICES
         return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
 
-    def call(self, call: Call, cancellation: Cancellation, report: CallReport | None = None) -> Any:
-        """Send a call, wait, and give what the dialect reads from the reply.
-
-        report   is told what it comes to, also where it fails
-        """
-        started = self._clock.monotonic()
-        report = report or CallReport()
-        with self._guarded(call, cancellation, report) as (attempt, call):
-            result = self._send(call, attempt, report)
-            report.result = self._finished(call, result, started, attempt)
-        return report.result
-
     def stream(
         self,
         call: Call,
         cancellation: Cancellation,
         report: CallReport | None = None,
         raw: RawReplies | None = None,
-    ) -> Generator[Delta, None, Completion]:
-        """Send a call and give the pieces of the answer as they come, then the whole; in
-        one piece if the call is not to be streamed, or cannot be.
+    ) -> Generator[Delta, None, Any]:
+        """Send a call and give the pieces of the answer as they come, then what the dialect
+        reads from the whole; in one piece if the call is not to be streamed, or cannot be.
 
-        report   as for `call`
+        report   is told what it comes to, also where it fails
         raw      keeps the reply as it comes
         """
         started = self._clock.monotonic()
@@ -153,9 +141,8 @@ class Route:
                 yield from _in_one_piece(result)
             else:
                 result = yield from self._stream(call, decoder, attempt, report)
-            completion: Completion = self._finished(call, result, started, attempt)
-            report.result = completion
-        return completion
+            report.result = self._finished(call, result, started, attempt)
+        return report.result
 
     @contextmanager
     def _kept(

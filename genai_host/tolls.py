@@ -3,15 +3,13 @@ must not exceed, and counts of calls that are on no record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
-from genai_host.api import Delta
 from genai_host.errors import Cancelled, GenaiError
 from genai_host.observers import CallReport
 from genai_host.route import Route
-
-T = TypeVar("T")
 
 
 class Toll(Protocol):
@@ -24,50 +22,17 @@ class Toll(Protocol):
         """It has ended; raises nothing."""
 
 
-def tolled(
-    act: Callable[[Route, CallReport], T], tolls: Sequence[Toll]
-) -> Callable[[Route, CallReport], T]:
-    """The same call, with these before and after it."""
-
-    def tolled_act(route: Route, report: CallReport) -> T:
-        _enter(tolls, route)
-        try:
-            result = act(route, report)
-        except BaseException as error:
-            _leave(tolls, route, error, report)
-            raise
-        _leave(tolls, route, None, report)
-        return result
-
-    return tolled_act
-
-
-def tolled_stream(
-    act: Callable[[Route, CallReport], Generator[Delta, None, T]], tolls: Sequence[Toll]
-) -> Callable[[Route, CallReport], Generator[Delta, None, T]]:
-    """The same for an answer in pieces."""
-
-    def tolled_act(route: Route, report: CallReport) -> Generator[Delta, None, T]:
-        _enter(tolls, route)
-        try:
-            result = yield from act(route, report)
-        except BaseException as error:
-            _leave(tolls, route, error, report)
-            raise
-        _leave(tolls, route, None, report)
-        return result
-
-    return tolled_act
-
-
-def _enter(tolls: Sequence[Toll], route: Route) -> None:
+@contextmanager
+def around(tolls: Sequence[Toll], route: Route, report: CallReport) -> Iterator[None]:
+    """One call."""
     for toll in tolls:
         toll.enter(route)
-
-
-def _leave(
-    tolls: Sequence[Toll], route: Route, error: BaseException | None, report: CallReport
-) -> None:
-    told = error if error is None or isinstance(error, GenaiError) else Cancelled("abandoned")
-    for toll in tolls:
-        toll.leave(route, told, report)
+    error: GenaiError | None = None
+    try:
+        yield
+    except BaseException as raised:
+        error = raised if isinstance(raised, GenaiError) else Cancelled("abandoned")
+        raise
+    finally:
+        for toll in tolls:
+            toll.leave(route, error, report)

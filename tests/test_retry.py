@@ -26,7 +26,7 @@ from genai_host.errors import (
     UnsupportedPart,
 )
 from genai_host.observers import CallReport
-from genai_host.retry import Retry
+from genai_host.retry import Retry, drained
 from genai_host.route import Route
 from genai_host.testing import ManualClock
 
@@ -60,6 +60,10 @@ class Service:
             raise outcome
         return outcome
 
+    def whole(self, route: Route, report: CallReport) -> Generator[Delta, None, Any]:
+        yield from ()
+        return self.call(route, report)
+
     def stream(self, route: Route, report: CallReport) -> Generator[Delta, None, str]:
         outcome = self.call(route, report)
         for piece in outcome[:-1]:
@@ -69,11 +73,16 @@ class Service:
         return "".join(outcome[:-1])
 
 
+def answer(
+    retry: Retry, service: Service, routes: Sequence[Route], cancellation: Cancellation
+) -> Any:
+    return drained(retry.stream(routes, cancellation, service.whole))
+
+
 def attempt(service: Service, *providers: str, patience: Patience = NO_WAIT) -> Any:
     """The answer, or the error."""
-    retry = Retry(ManualClock(), patience)
     try:
-        return retry.call(routes(*providers), Cancellation(), service.call)
+        return answer(Retry(ManualClock(), patience), service, routes(*providers), Cancellation())
     except GenaiError as error:
         return error
 
@@ -163,9 +172,8 @@ class TestHowLong:
     def test_what_the_service_asks_for_is_waited(self, seconds: float) -> None:
         clock, service = ManualClock(), Service(a=[RateLimited("x", retry_after=seconds), "yes"])
         with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(
-                Retry(clock, NO_WAIT).call, routes("a", "b"), Cancellation(), service.call
-            )
+            retry = Retry(clock, NO_WAIT)
+            pending = pool.submit(answer, retry, service, routes("a", "b"), Cancellation())
             clock.wait_for_alarms(1)
             clock.advance(seconds - 0.001)
             assert service.calls == ["a"]
@@ -182,7 +190,8 @@ class TestHowLong:
         clock, limits = ManualClock(), Cancellation()
         service = Service(a=[RateLimited("x", retry_after=50)])
         with ThreadPoolExecutor(1) as pool:
-            pending = pool.submit(Retry(clock, NO_WAIT).call, routes("a"), limits, service.call)
+            retry = Retry(clock, NO_WAIT)
+            pending = pool.submit(answer, retry, service, routes("a"), limits)
             clock.wait_for_alarms(1)
             limits.cancel()
             with pytest.raises(Cancelled):
