@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from attrs import evolve
 from fixtures import MakeHost
 from stores import MakeStore, begin, make_store, place, postgres_server
 
 from genai_host.api import RouteReply, RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Conflict, InvalidData, NotFound
-from genai_host.server.native import claims as claims_module
-from genai_host.server.native.claims import Claims
+from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.server.native import idempotency
 from genai_host.server.native.idempotency import Replies
 from genai_host.store import Store
+from genai_host.store.documents import Documents
 from genai_host.testing.clock import ManualClock
 
 __all__ = ["make_store", "place", "postgres_server"]
@@ -34,7 +35,7 @@ def stores(make_store: MakeStore) -> list[Store]:
 
 @pytest.fixture
 def servers(make_host: MakeHost, stores: list[Store], clock: ManualClock) -> Pair:
-    one, other = (Replies(Claims(make_host(store=each, clock=clock))) for each in stores)
+    one, other = (Replies(make_host(store=each, clock=clock)) for each in stores)
     return one, other
 
 
@@ -97,7 +98,7 @@ def test_a_stream_is_known_to_the_other_once_it_has_ended(servers: Pair) -> None
 def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
     servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims_module, "_MOST_BYTES", 3)
+    monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
     servers[0].once(asked(), lambda: RouteReply(b"four"))
     with pytest.raises(Conflict, match="not kept"):
         servers[1].once(asked(), twice)
@@ -121,10 +122,54 @@ def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> 
     assert stores[0].documents("idempotency").list() == []
 
 
+def test_a_key_is_for_one_conversation(servers: Pair, stores: list[Store]) -> None:
+    ids = [begin(stores[0]).id for _ in range(2)]
+    first, second = (
+        evolve(asked(parameters={"id": id}), path=f"/conversations/{id}") for id in ids
+    )
+    servers[0].once(first, lambda: RouteReply(b"said"))
+    with pytest.raises(InvalidData, match="another request"):
+        servers[1].once(second, twice)
+
+
+def test_one_that_fails_while_it_is_looked_for_may_be_asked_again(
+    servers: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim is gone between the two looks of the other."""
+    one, other = servers
+    one.once(asked(), lambda: RouteReply(b"once"))
+
+    def gone(self: Documents, id: str) -> None:
+        raise NotFound("it is gone")
+
+    monkeypatch.setattr(Documents, "get", gone)
+    with pytest.raises(Conflict, match="failed just now"):
+        other.once(asked(), twice)
+
+
+def test_a_store_that_fails_and_works_again_does_nothing_twice(
+    make_host: MakeHost, make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = Replies(make_host(store=make_store()))
+
+    def fail(self: Documents, *given: Any, **more: Any) -> None:
+        raise StoreError("it is full")
+
+    def answer() -> RouteReply:
+        monkeypatch.undo()
+        with pytest.raises(Conflict, match="under way"):
+            replies.once(asked(), twice)
+        return RouteReply(b"once")
+
+    monkeypatch.setattr(Documents, "put", fail)
+    assert replies.once(asked(), answer).body == b"once"
+    assert replies.once(asked(), twice).body == b"once"
+
+
 @pytest.fixture
 def failing(make_host: MakeHost, make_store: MakeStore) -> Replies:
     store = make_store()
-    replies = Replies(Claims(make_host(store=store)))
+    replies = Replies(make_host(store=store))
     store.check()
     store.close()
     return replies

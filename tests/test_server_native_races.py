@@ -13,6 +13,7 @@ import requests
 from fixtures import MakeHost
 from native_form import Api, native_api
 
+from genai_host import Host
 from genai_host.api import (
     Answer,
     Feature,
@@ -241,8 +242,8 @@ def length_of_error(jobs: Jobs, id: str) -> int:
 
 
 class TestKeys:
-    def test_the_second_is_refused_while_the_first_is_under_way(self) -> None:
-        replies = Replies()
+    def test_the_second_is_refused_while_the_first_is_under_way(self, host: Host) -> None:
+        replies = Replies(host)
 
         def answer() -> RouteReply:
             with pytest.raises(Conflict):
@@ -253,13 +254,13 @@ class TestKeys:
         assert replies.once(asked(), lambda: RouteReply(b"twice")).body == b"once"
 
     def test_none_that_is_under_way_is_forgotten_for_others(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(idempotency, "_MOST", 2)
-        replies = Replies()
+        monkeypatch.setattr(idempotency, "_MEMORY", 2000)
+        replies = Replies(host)
 
         def answer() -> RouteReply:
-            for number in range(5):
+            for number in range(20):
                 replies.once(asked(key=str(number)), lambda: RouteReply(b"other"))
             with pytest.raises(Conflict):
                 replies.once(asked(), lambda: RouteReply(b"twice"))
@@ -267,24 +268,21 @@ class TestKeys:
 
         replies.once(asked(), answer)
 
-    def test_replies_are_kept_as_long_as_there_is_room_and_are_never_made_twice(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(idempotency, "_MOST_BYTES", 10)
-        replies = Replies()
-        replies.once(asked(key="a"), lambda: RouteReply(b"123456"))
-        replies.once(asked(key="b"), lambda: RouteReply(b"123456"))
-        with pytest.raises(Conflict, match="not kept"):
-            replies.once(asked(key="a"), lambda: RouteReply(b"twice"))
-        assert replies.once(asked(key="b"), lambda: RouteReply(b"twice")).body == b"123456"
-        replies.once(asked(key="c"), lambda: RouteReply(b"12345678901"))
-        with pytest.raises(Conflict, match="not kept"):
-            replies.once(asked(key="c"), lambda: RouteReply(b"twice"))
+    def test_a_key_that_is_under_way_is_for_one_request(self, host: Host) -> None:
+        replies = Replies(host)
 
-    def test_a_stream_that_was_cut_off_may_be_asked_for_again(self) -> None:
-        replies = Replies()
+        def answer() -> RouteReply:
+            with pytest.raises(InvalidData, match="another request"):
+                replies.once(asked(b"other"), lambda: RouteReply(b"twice"))
+            return RouteReply(b"once")
+
+        replies.once(asked(), answer)
+
+    def test_a_stream_that_was_cut_off_may_be_asked_for_again(self, host: Host) -> None:
+        replies = Replies(host)
         body: Any = replies.once(asked(), lambda: RouteReply(iter([b"1", b"2"]))).body
         assert next(iter(body)) == b"1"
+        body.close()
         body.close()
         again: Any = replies.once(asked(), lambda: RouteReply(iter([b"3"]))).body
         assert b"".join(again) == b"3"
@@ -319,6 +317,6 @@ class TestKeys:
         native.close()
 
     @pytest.mark.parametrize("key", ["", "x" * 256])
-    def test_keys_that_are_none(self, key: str) -> None:
+    def test_keys_that_are_none(self, host: Host, key: str) -> None:
         with pytest.raises(InvalidData):
-            Replies().once(asked(key=key), lambda: RouteReply(b"done"))
+            Replies(host).once(asked(key=key), lambda: RouteReply(b"done"))

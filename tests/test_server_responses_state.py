@@ -13,7 +13,8 @@ from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_user
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
 from genai_host.errors import LimitExceeded, NotFound, StoreError
-from genai_host.server.responses.kept import CONVERSATIONS, RESPONSES, Kept, Memory
+from genai_host.server.memory import Memory
+from genai_host.server.responses.kept import CONVERSATIONS, RESPONSES, Kept
 from genai_host.server.responses.seals import Seals
 from genai_host.store import Store
 from genai_host.testing import FakeModel

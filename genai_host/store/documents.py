@@ -76,23 +76,23 @@ class Documents:
         Raises `Conflict` if it is another version by now; `ValueError` for no JSON.
         """
         text = write_json(value).decode()
-        try:
-            with self._database.writing() as connection:
-                found = connection.execute(
-                    select(documents.c.version).where(self._is(id)).with_for_update()
-                ).scalar()
-                now = found or 0
-                if expect is not None and expect != now:
-                    raise self._conflict(id)
-                values = {"version": now + 1, "value": text}
-                if found is None:
-                    mine = {"owner": self._owner, "collection": self._collection, "id": id}
-                    new = {**mine, "conversation": self._conversation, **values}
+        with self._database.writing() as connection:
+            found = connection.execute(
+                select(documents.c.version).where(self._is(id)).with_for_update()
+            ).scalar()
+            now = found or 0
+            if expect is not None and expect != now:
+                raise self._conflict(id)
+            values = {"version": now + 1, "value": text}
+            if found is None:
+                mine = {"owner": self._owner, "collection": self._collection, "id": id}
+                new = {**mine, "conversation": self._conversation, **values}
+                try:
                     connection.execute(insert(documents).values(**new))
-                else:
-                    connection.execute(update(documents).where(self._is(id)).values(**values))
-        except IntegrityError as error:  # somebody else made it at the same time
-            raise self._conflict(id) from error
+                except IntegrityError as error:  # somebody else made it at the same time
+                    raise self._conflict(id) from error
+            else:
+                connection.execute(update(documents).where(self._is(id)).values(**values))
         return now + 1
 
     def delete(self, id: str) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from genai_host.api import RouteReply, RouteRequest
 from genai_host.host import Host
 from genai_host.server.native import conversations, turns
-from genai_host.server.native.claims import Claims
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.live import Live
@@ -22,7 +21,7 @@ class Api:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._live = Live()
-        self._replies = Replies(Claims(host))
+        self._replies = Replies(host)
         self._jobs = Jobs(host, self._live)
 
     def close(self) -> None:

@@ -1,54 +1,44 @@
-"""The same request again gives the same reply again, and is not done twice.
+"""The same request again gives the same reply again, and is not done twice: by no server of the
+same store, and by none that was started anew.
 
 Source: draft-ietf-httpapi-idempotency-key-header.
+
+A key is claimed before what it stands for is done, and never by two. What came of it is written
+beside it once that is known; it goes with the conversation that it is about, and after a day. It
+is in the store; while that fails, in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 
 from genai_host.api import RouteReply, RouteRequest
-from genai_host.errors import Conflict, InvalidData
-from genai_host.server.native.claims import Claims
+from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.host import Host
+from genai_host.recording import warn_unrecorded
+from genai_host.server.memory import Memory, Shelf
 
 HEADER = "idempotency-key"
-_MOST = 1000  # keys of a user
+_COLLECTION = "idempotency"
 _LONGEST = 255
-_MOST_BYTES = 16 * 2**20  # of the replies to a user that are kept
-
-
-@define(eq=False)
-class _Done:
-    """
-    digest        of what was asked
-    is_over       whether it is not under way any more
-    reply, size   None, and 0 bytes, if it is not kept: it is under way, or too large
-    """
-
-    digest: bytes
-    is_over: bool = False
-    reply: RouteReply | None = None
-    size: int = 0
-
-
-_Mine = OrderedDict[str, _Done]
+_LIFE = 24 * 3600  # seconds
+_MOST_BYTES = 2**20  # of a reply that is kept
+_SWEPT = 5  # of those that are too old, some more than are put in
+_MEMORY = 16 * 2**20
 
 
 class Replies:
-    """Of one server, in memory. May be used from many threads.
+    """Of one host. May be used from many threads."""
 
-    claims   what other servers of the same store see of it; None where there are none
-    """
-
-    def __init__(self, claims: Claims | None = None) -> None:
-        self._claims = claims
-        self._lock = threading.Lock()
-        self._of: dict[str, _Mine] = {}
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._memory = Memory(_MEMORY)
+        # claims by user and id: whatever becomes of a store, none is done twice in this process
+        self._under_way: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def once(self, request: RouteRequest, answer: Callable[[], RouteReply]) -> RouteReply:
         """The reply to a request; that of before, if its key was there before. One that
@@ -62,82 +52,126 @@ class Replies:
             return answer()
         if not 0 < len(key) <= _LONGEST:
             raise InvalidData(f"{HEADER} has 1 to {_LONGEST} characters", path=HEADER)
-        digest = hashlib.sha256(
-            b"\0".join((request.method.encode(), request.path.encode(), request.body))
-        ).digest()
-        with self._lock:
-            mine = self._of.setdefault(request.user, OrderedDict())
-            done = mine.get(key)
-            if done is not None:
-                return _again(done, digest)
-            mine[key] = done = _Done(digest)
-            _make_room(mine)
-
-        claims = self._claims
-        try:
-            before = None if claims is None else claims.begin(request, key, digest)
-        except BaseException:
-            self._end(mine, key, done, None)
-            raise
-        if before is not None:
-            self._end(mine, key, done, before)
-            return before
-
-        def tell(reply: RouteReply | None) -> None:
-            if claims is not None:
-                claims.end(request, key, digest, reply)
-            self._end(mine, key, done, reply)
+        id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+        what = b"\0".join((request.method.encode(), request.path.encode(), request.body))
+        digest = hashlib.sha256(what).hexdigest()
+        claim = {"digest": digest, "until": self._now() + _LIFE}
+        mine = (request.user, id)
+        first = self._under_way.setdefault(mine, claim)
+        if first is not claim:
+            return _told(first, digest)
 
         def end(body: bytes | None) -> None:
-            tell(None if body is None else evolve(reply, body=body))
+            try:
+                self._end(request, id, None if body is None else {**claim, **_kept(reply, body)})
+            finally:
+                del self._under_way[mine]
 
+        try:
+            before = self._begin(request, id, claim)
+        except BaseException:
+            del self._under_way[mine]
+            raise
+        if before is not None:
+            del self._under_way[mine]
+            return before
         try:
             reply = answer()
         except BaseException:
-            tell(None)
+            end(None)
             raise
         if not isinstance(reply.body, bytes):
             return evolve(reply, body=_Copied(reply.body, end))
         end(reply.body)
         return reply
 
-    def _end(self, mine: _Mine, key: str, done: _Done, reply: RouteReply | None) -> None:
+    def _begin(self, request: RouteRequest, id: str, claim: Mapping[str, Any]) -> RouteReply | None:
+        """What came of it before; None if it is claimed for this request now."""
+        self._sweep(request.user)
+        for shelf, every in self._shelves(request):
+            try:
+                shelf.put(id, claim, expect=0)
+            except Conflict:
+                return self._before(every, id, claim["digest"])
+            except StoreError as error:
+                warn_unrecorded(error)
+                continue
+            break
+        return None
+
+    def _before(self, shelf: Shelf, id: str, digest: str) -> RouteReply:
+        try:
+            return _told(shelf.get(id).value, digest)
+        except NotFound as error:
+            raise Conflict(
+                "the first request with this key has failed just now", hint="send it again"
+            ) from error
+
+    def _end(self, request: RouteRequest, id: str, value: Mapping[str, Any] | None) -> None:
         """
-        reply   None if it may be asked again
+        value   None if it may be asked again
         """
-        with self._lock:
-            if mine.get(key) is not done:  # there were many since
-                return
-            if reply is None:
-                del mine[key]
-                return
-            assert isinstance(reply.body, bytes)  # both that call this make sure of it
-            done.is_over, done.reply, done.size = True, reply, len(reply.body)
-            over = sum(each.size for each in mine.values()) - _MOST_BYTES
-            for each in mine.values():  # the oldest first
-                if over > 0:
-                    over -= each.size
-                    each.reply, each.size = None, 0
+        for shelf, _ in self._shelves(request):
+            try:
+                if value is None:
+                    shelf.delete(id)
+                else:
+                    shelf.put(id, value)
+            except StoreError as error:
+                warn_unrecorded(error)
+                continue
+            break
+
+    def _shelves(self, request: RouteRequest) -> Iterator[tuple[Shelf, Shelf]]:
+        """Those in which it may be, the first that works being the one: the shelf of its
+        conversation, and of all, since a key is one for all that a user asks."""
+        if self._host.store is not None:
+            store, conversation = self._host.kept(request.user), request.parameters.get("id")
+            try:
+                documents = store.documents(_COLLECTION, conversation=conversation)
+            except (NotFound, StoreError):  # of which it is told by whoever answers
+                pass
+            else:
+                yield documents, store.documents(_COLLECTION)
+        memory = self._memory.shelf(request.user, _COLLECTION)
+        yield memory, memory
+
+    def _sweep(self, user: str) -> None:
+        if self._host.store is None:
+            return
+        try:
+            documents = self._host.kept(user).documents(_COLLECTION)
+            for oldest in documents.list(limit=_SWEPT, newest_first=False):
+                if oldest.value["until"] >= self._now():
+                    break
+                documents.delete(oldest.id)
+        except StoreError:  # of which is told once the claim is written
+            pass
+
+    def _now(self) -> int:
+        return int(self._host.clock.now().timestamp())
 
 
-def _make_room(mine: _Mine) -> None:
-    """The oldest go, but for those that are under way: they must not be done twice."""
-    over = len(mine) - _MOST
-    if over > 0:
-        for name in [name for name, each in mine.items() if each.is_over][:over]:
-            del mine[name]
+def _kept(reply: RouteReply, body: bytes) -> dict[str, Any]:
+    if len(body) > _MOST_BYTES:
+        return {"status": reply.status}
+    # all that is answered here is JSON, or events of it
+    return {"status": reply.status, "headers": dict(reply.headers), "body": body.decode()}
 
 
-def _again(done: _Done, digest: bytes) -> RouteReply:
-    if done.digest != digest:
+def _told(claim: Mapping[str, Any], digest: str) -> RouteReply:
+    if claim["digest"] != digest:
         raise InvalidData(f"this {HEADER} was sent with another request", path=HEADER)
-    if not done.is_over:
-        raise Conflict("the first request with this key is under way", hint="wait for it")
-    if done.reply is None:
+    if "status" not in claim:
+        raise Conflict(
+            "the first request with this key is under way, or its server has ended",
+            hint="wait for it, and look at the conversation",
+        )
+    if "body" not in claim:
         raise Conflict(
             "this was done, and its reply is not kept any more", hint="look at the conversation"
         )
-    return done.reply
+    return RouteReply(claim["body"].encode(), status=claim["status"], headers=claim["headers"])
 
 
 class _Copied:
@@ -164,6 +198,7 @@ class _Copied:
         if close is not None:
             close()
         if not self._has_ended:
+            self._has_ended = True
             self._tell(getattr(self._body, "is_done", False))
 
     def _copied(self) -> Generator[bytes, None, None]:

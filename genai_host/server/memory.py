@@ -1,0 +1,113 @@
+"""Documents in the memory of this process, for who has no store, or one that fails."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import Conflict, LimitExceeded, NotFound
+
+
+class Found(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def value(self) -> Mapping[str, Any]: ...
+
+
+class Shelf(Protocol):
+    """Documents of one owner in one collection; see `genai_host.store.documents`."""
+
+    def get(self, id: str) -> Found: ...
+    def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int: ...
+    def delete(self, id: str) -> bool: ...
+
+
+class _Held(NamedTuple):
+    id: str
+    version: int
+    data: bytes
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        value: Mapping[str, Any] = read_json(self.data)
+        return value
+
+
+_Key = tuple[str, str, str]  # owner, collection, id
+
+
+class Memory:
+    """Documents in this process, as JSON. May be used from many threads.
+
+    size   bytes that all of them may take
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._used = 0
+        self._held: OrderedDict[_Key, _Held] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def shelf(self, owner: str, collection: str) -> Shelf:
+        return _MemoryShelf(self, owner, collection)
+
+    def get(self, key: _Key) -> _Held:
+        with self._lock:
+            if key not in self._held:
+                raise NotFound(f"there is no {key[2]} among {key[1]}")
+            self._held.move_to_end(key)
+            return self._held[key]
+
+    def put(self, key: _Key, value: Mapping[str, Any], expect: int | None) -> int:
+        """What does not fit is not kept; raises `LimitExceeded` for that where it is a change
+        to what is expected, and `Conflict` where that is not there."""
+        data = write_json(value)
+        with self._lock:
+            before = self._held.get(key)
+            version = before.version if before else 0
+            if expect is not None and expect != version:
+                raise Conflict(f"{key[2]} has changed since it was read")
+            if len(data) > self._size:
+                if expect is not None:
+                    raise LimitExceeded(
+                        f"{key[2]} has become too large: {self._size} bytes fit",
+                        hint="run the server with a store",
+                    )
+                return version
+            self._remove(key)
+            self._held[key] = _Held(key[2], version + 1, data)
+            self._used += len(data)
+            while self._used > self._size:
+                self._remove(next(iter(self._held)))
+        return version + 1
+
+    def delete(self, key: _Key) -> bool:
+        with self._lock:
+            return self._remove(key)
+
+    def _remove(self, key: _Key) -> bool:
+        held = self._held.pop(key, None)
+        self._used -= len(held.data) if held else 0
+        return held is not None
+
+
+class _MemoryShelf:
+    def __init__(self, memory: Memory, owner: str, collection: str) -> None:
+        self._memory = memory
+        self._owner = owner
+        self._collection = collection
+
+    def get(self, id: str) -> _Held:
+        return self._memory.get((self._owner, self._collection, id))
+
+    def put(self, id: str, value: Mapping[str, Any], *, expect: int | None = None) -> int:
+        return self._memory.put((self._owner, self._collection, id), value, expect)
+
+    def delete(self, id: str) -> bool:
+        return self._memory.delete((self._owner, self._collection, id))
