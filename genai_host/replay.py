@@ -31,7 +31,7 @@ from genai_host.api import (
     Verdict,
     Wait,
 )
-from genai_host.digest import digest
+from genai_host.digest import digest, old_digest
 from genai_host.errors import GenaiError, InvalidData, StepChanged, StepInterrupted
 from genai_host.record import Entry, Path, Recorder, StepEnded, StepStarted, plain
 from genai_host.tries import Trace
@@ -92,7 +92,7 @@ class Journal:
             self._started[path] = started
             self._keep(path, step)
             return
-        if (before.step, before.digest) != (kind, mark):
+        if before.step != kind or not _is_digest(before.digest, mark, step):
             raise StepChanged(
                 f"step {'.'.join(map(str, path))} was {before.step} and is now "
                 f"{'another ' if before.step == kind else ''}{kind}",
@@ -183,3 +183,8 @@ class Journal:
     def _keep(self, path: Path, step: Step[Any]) -> None:
         if isinstance(step, Wait):
             self._waits[path] = step
+
+
+def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:
+    """Whether a digest on record is that of the step, as it is made now or was made before."""
+    return recorded == mark or bool(mark and recorded == old_digest(step))

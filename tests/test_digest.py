@@ -37,7 +37,7 @@ from genai_host.api import (
     ToolSchema,
     Wait,
 )
-from genai_host.digest import digest
+from genai_host.digest import digest, old_digest
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.text("ab", max_size=2),
@@ -259,6 +259,22 @@ def test_what_cannot_be_put_on_record_is_refused(value: Any) -> None:
 def test_the_digest_of_a_step_stays_what_it_was() -> None:
     """Else turns on record could not be gone on with: a field more needs a default that is
     one object."""
-    assert digest(Prompt([Message("user", "hi")])) == (
-        "75ad178f0538100c27b4384a828864d5ea2bce9c0cc4b6d1a48b1dba84dce162"
+    prompt = Prompt([Message("user", "hi")])
+    assert digest(prompt) == "e159fa197ecc4d8cdd732af2660dbbdaf7a8d7c59209e90f97ba400ec3ef7cae"
+    assert old_digest(prompt) == "75ad178f0538100c27b4384a828864d5ea2bce9c0cc4b6d1a48b1dba84dce162"
+
+
+def test_digests_outlive_files_and_python_names() -> None:
+    """A turn that waits goes on after an upgrade: these are on record somewhere."""
+    call = ToolCall("1", "send", {"to": "bob"})
+    step = Prompt([Message("user", "hi"), Message("assistant", [call])])
+    assert digest(step) == "8627fe7722f9645f0cee4ec876c4a2630ea27f1cb93981dab05afb47f69e6d0e"
+    assert old_digest(step) == "063d5dcf96818fd6881f13daca94378aa385cbc2f38ccb3d46ebc328022b0381"
+    assert (
+        digest(Wait("approval", {"a": 1}))
+        == "1a1e77ebb149d6678b8ac95e6bedac497b5c989fdedb975fec5a11950a416b1a"
+    )
+    assert (
+        old_digest(Wait("approval", {"a": 1}))
+        == "da82a7d88cb2d807a0ce06bc7e2c85657456bc89450d0208b51ef46ba16993e7"
     )
