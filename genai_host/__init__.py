@@ -10,13 +10,13 @@
 
 The way of one message, down and back:
 
-    Host.open          host.py           composition root: finds plugins, joins, opens
-    Conversation.say   conversation.py   one user, one feature, one record
-    Driver.run         driver.py         performs the steps of the feature, a generator
-    Agent.stream       agent.py          the model of a role, its parameters, its history
-    Route.stream       route.py          one call: a model at a provider in a dialect
-    Dialect            dialects/         writes the request, reads the reply
-    Provider           (a plugin)        carries it
+    Host.open          host.py                         finds plugins, joins, opens
+    Conversation.say   conversations/conversation.py    one user, one feature, one record
+    Driver.run         conversations/driver.py          performs the steps of the feature
+    Agent.stream       calls/agent.py                   the model of a role, its history
+    Route.stream       calls/route.py                   one call of a model at a provider
+    Dialect            dialects/                        writes the request, reads the reply
+    Provider           (a plugin)                       carries it
 
 Plugins are written with `genai_host.api`. What can go wrong is in `genai_host.errors`.
 The names below are imported when first used, so that `import genai_host` costs nothing.
@@ -27,51 +27,54 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from genai_host.util.names import __version__
+
 if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation, AsyncHost
-    from genai_host.api.costs import Cost
-    from genai_host.api.features import Answer, Detail
+    from genai_host.api.calls import Cost
+    from genai_host.api.features import Answer, Detail, Event
     from genai_host.api.messages import File, Image, Message, Text, Usage
     from genai_host.api.tools import ToolOutput
-    from genai_host.attachments import attachment
+    from genai_host.calls.retry import Patience
     from genai_host.config import Config
-    from genai_host.conversation import Conversation
-    from genai_host.discovery import EntryPoints, Given
-    from genai_host.driver import Caps
+    from genai_host.conversations.conversation import Conversation
+    from genai_host.conversations.driver import Caps
+    from genai_host.conversations.record import Record
     from genai_host.errors import GenaiError
-    from genai_host.events import Event
     from genai_host.host import Host
-    from genai_host.keys import Keys
-    from genai_host.record import Record
-    from genai_host.retry import Patience
+    from genai_host.plugins.discovery import EntryPoints, Given
+    from genai_host.prompts.attachments import attachment
+    from genai_host.secrets.keys import Keys
+    from genai_host.util import paths
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "Answer": "api.features",
     "AsyncConversation": "aio",
     "AsyncHost": "aio",
-    "Caps": "driver",
+    "Caps": "conversations.driver",
     "Config": "config",
-    "Conversation": "conversation",
-    "Cost": "api.costs",
+    "Conversation": "conversations.conversation",
+    "Cost": "api.calls",
     "Detail": "api.features",
-    "EntryPoints": "discovery",
-    "Event": "events",
+    "EntryPoints": "plugins.discovery",
+    "Event": "api.features",
     "File": "api.messages",
     "GenaiError": "errors",
-    "Given": "discovery",
+    "Given": "plugins.discovery",
     "Host": "host",
     "Image": "api.messages",
-    "Keys": "keys",
+    "Keys": "secrets.keys",
     "Message": "api.messages",
-    "Patience": "retry",
-    "Record": "record",
+    "Patience": "calls.retry",
+    "Record": "conversations.record",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
     "Usage": "api.messages",
-    "attachment": "attachments",
+    "attachment": "prompts.attachments",
+    "paths": "util.paths",
 }
+"""Where each name is; `paths` is a module."""
 
 __all__ = [
     "Answer",
@@ -98,6 +101,7 @@ __all__ = [
     "Usage",
     "__version__",
     "attachment",
+    "paths",
 ]
 
 
@@ -105,7 +109,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    module = importlib.import_module(f"{__name__}.{home}")
+    value = module if home.endswith(f".{name}") else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -20,14 +20,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.api import Answer, Message, TokenCount
-from genai_host.conversation import Conversation, Said
+from genai_host.api.features import Event
+from genai_host.conversations.conversation import Conversation, Said
 from genai_host.errors import Cancelled, ConversationBusy
-from genai_host.events import Event
 from genai_host.host import Host
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
-    from genai_host.store.summary import Summary
+    from genai_host.store.records import Summary
 
 T = TypeVar("T")
 

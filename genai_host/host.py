@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve
 
-from genai_host.agent import Agent
 from genai_host.api import (
     Clock,
     Codec,
@@ -40,36 +39,43 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
-from genai_host.budgets import Budgets, user_of
-from genai_host.clock import SystemClock
+from genai_host.calls.agent import Agent
+from genai_host.calls.middleware import Toll
+from genai_host.calls.retry import Patience, Retry
+from genai_host.calls.router import Routing
+from genai_host.catalog.catalog import Catalog
+from genai_host.catalog.join import Candidate
+from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, read_config
-from genai_host.conversation import Conversation, MakeRecord
-from genai_host.discovery import Discovery, EntryPoints, Plugins
-from genai_host.driver import Caps
+from genai_host.conversations.conversation import Conversation, MakeRecord
+from genai_host.conversations.driver import Caps
+from genai_host.conversations.record import (
+    Changed,
+    Opened,
+    Record,
+    Recorder,
+    new_tag,
+    warn_unrecorded,
+)
+from genai_host.conversations.replay import Retold, retell
 from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
-from genai_host.instances import Instances
-from genai_host.join import Candidate
-from genai_host.keys import Keys
-from genai_host.meter import Meter
-from genai_host.names import what_there_is
-from genai_host.observers import Observers
-from genai_host.once import once
-from genai_host.plugin_tools import PluginTools
-from genai_host.prices import Prices, installed_prices
-from genai_host.rates import Rates
-from genai_host.record import Changed, Opened, Record, Recorder, new_tag
-from genai_host.recording import warn_unrecorded
-from genai_host.registry import Registry
-from genai_host.resolution import Catalog
-from genai_host.retelling import Retold, retell
-from genai_host.retry import Patience, Retry
-from genai_host.routing import Routing
-from genai_host.tolls import Toll
-from genai_host.toolbox import Toolbox
+from genai_host.plugins.discovery import Discovery, EntryPoints, Plugins
+from genai_host.plugins.observers import Observers
+from genai_host.plugins.registry import Registry
+from genai_host.providers.instances import Instances
+from genai_host.providers.limits import Rates
+from genai_host.secrets.keys import Keys
+from genai_host.tools.plugin_tools import PluginTools
+from genai_host.tools.toolbox import Toolbox
+from genai_host.usage.budgets import Budgets, user_of
+from genai_host.usage.metering import Meter
+from genai_host.util.clock import SystemClock
+from genai_host.util.lazy_property import once
+from genai_host.util.names import what_there_is
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
-    from genai_host.store.summary import Summary
+    from genai_host.store.records import Summary
 
 
 class Host:

@@ -12,9 +12,9 @@ from attrs import frozen
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.server import listing
-from genai_host.server.anthropic.problems import problem_reply
+from genai_host.server.anthropic.replies import problem_reply
 from genai_host.server.anthropic.routes import ROUTES
+from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
 
 CONFIG = Config(models={"chat": "fake"})
@@ -126,7 +126,7 @@ def anthropic_api(make_host: MakeHost, fake: FakeModel, **given: Any) -> Iterato
     host = make_host(fake=fake, **{"config": CONFIG, **given})
     with (
         RouteServer(
-            host, (*ROUTES, *listing.ROUTES), lambda path, headers, problem: problem_reply(problem)
+            host, (*ROUTES, *models.ROUTES), lambda path, headers, problem: problem_reply(problem)
         ) as server,
         requests.Session() as client,
     ):

@@ -17,7 +17,7 @@ from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Completion, Finish, Message, Text, ToolCall, ToolResult, Usage
-from genai_host.server.forms import form
+from genai_host.serving.errors import form
 from genai_host.store import Store
 from genai_host.testing import FakeModel, Heard, RouteServer
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from genai_host.testing import make_distribution
 
-_IMPORTS = "from genai_host.api import *\nfrom genai_host.api.hookspecs import hookimpl\n"
+_IMPORTS = "from genai_host.api import *\nfrom genai_host.api.hooks import hookimpl\n"
 _MODEL = "Model('{0}', ['plain'])"
 
 

@@ -12,7 +12,7 @@ from attrs import frozen
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.server.gemini.problems import problem_reply
+from genai_host.server.gemini.replies import problem_reply
 from genai_host.server.gemini.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 

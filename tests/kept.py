@@ -5,9 +5,9 @@ from __future__ import annotations
 from stores import CODEC
 
 from genai_host import Host, Message, Record
-from genai_host.record import Entry, StepStarted, TurnStarted
+from genai_host.conversations.record import Entry, StepStarted, TurnStarted
 from genai_host.store import Store
-from genai_host.store.summary import Summary
+from genai_host.store.records import Summary
 
 
 def kept() -> list[Summary]:

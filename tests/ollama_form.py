@@ -13,7 +13,7 @@ from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import Message
-from genai_host.server.ollama.problems import problem_reply
+from genai_host.server.ollama.replies import problem_reply
 from genai_host.server.ollama.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 

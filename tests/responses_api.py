@@ -16,9 +16,9 @@ from fixtures import MakeHost
 from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, RouteRequest, ToolCall
 from genai_host.api.cancellation import Cancellation
-from genai_host.http_routes import HttpRoutes
-from genai_host.server.openai.problems import problem_reply
+from genai_host.server.openai.replies import problem_reply
 from genai_host.server.responses.routes import ROUTES
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import Heard
 

@@ -32,10 +32,10 @@ from genai_host.api import (
     ToolRun,
     Turn,
 )
+from genai_host.conversations.record import Entry, StepEnded, StepStarted
 from genai_host.errors import GenaiError
-from genai_host.record import Entry, StepEnded, StepStarted
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
+from genai_host.store.store import StoredRecord
 from genai_host.testing import FakeModel, MadePlugin
 
 STEPS = ("charge", "look", "ask", "find", "send")

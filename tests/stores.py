@@ -11,9 +11,9 @@ import pytest
 from postgres import postgres
 
 from genai_host.api import Codec
-from genai_host.record import Opened
+from genai_host.conversations.record import Opened
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
+from genai_host.store.store import StoredRecord
 
 __all__ = ["CODEC", "MakeStore", "begin", "make_store", "place", "postgres_server", "store"]
 

@@ -10,6 +10,7 @@ import pytest
 
 from genai_host import Conversation, Host, Image, Message, Record
 from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, Wait
+from genai_host.conversations.record import Entry, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
@@ -18,7 +19,6 @@ from genai_host.errors import (
     RateLimited,
     TurnWaiting,
 )
-from genai_host.record import Entry, StepStarted, TurnEnded, TurnStarted
 from genai_host.testing import MadePlugin, replay_everywhere
 
 LIMITED = {"status": 429}

@@ -29,9 +29,9 @@ from genai_host.api import (
     ToolSchema,
     Turn,
 )
+from genai_host.calls.retry import Patience
 from genai_host.config import InstanceConfig
 from genai_host.errors import DeserializationError, NoRoute, Unavailable
-from genai_host.retry import Patience
 from genai_host.testing import MadePlugin
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -16,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from genai_host.testing.distributions import make_distribution
+from genai_host.testing.environments import make_distribution
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and terminals of POSIX")
 
@@ -28,8 +28,8 @@ import os
 import signal
 
 from genai_host.api import Completion, Message, Tool, ToolCall
-from genai_host.record import StepEnded, StepStarted
-from genai_host.store.stored_record import StoredRecord
+from genai_host.conversations.record import StepEnded, StepStarted
+from genai_host.store.store import StoredRecord
 from genai_host.testing import FakeModel, MadePlugin
 
 DIE = os.environ.get("DIE")

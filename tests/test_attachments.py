@@ -18,10 +18,10 @@ import pytest
 import requests
 from attrs import define, field
 
-from genai_host import attachments
 from genai_host.api import File, Image, Part, Text
-from genai_host.attachments import MOST_BYTES, attachment, part_of
 from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.prompts import attachments
+from genai_host.prompts.attachments import MOST_BYTES, attachment, part_of
 from genai_host.testing.fake_service import HANG, FakeService, Reply
 
 PNG = b"\x89PNG\r\n\x1a\n-and-more"

@@ -16,7 +16,7 @@ from fixtures import MakeHost
 from genai_host import Host
 from genai_host.api import ExecutorType, NoSettings
 from genai_host.batch import Batch, Progress, Task
-from genai_host.batch.executors import open_executor
+from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from genai_host.breaker import Breaker
 from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -20,6 +19,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
+from genai_host.providers.limits import Breaker
 from genai_host.testing import ManualClock
 
 

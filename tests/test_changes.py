@@ -18,7 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Provider, ProviderType, Secret, Services, about
-from genai_host.changes import (
+from genai_host.config import InstanceConfig, edit_config, read_config
+from genai_host.config.reader import parse
+from genai_host.errors import ConfigurationError
+from genai_host.providers.config_edits import (
     add_instance,
     enable_instance,
     remove_instance,
@@ -26,9 +29,6 @@ from genai_host.changes import (
     split_key,
     unset_keys,
 )
-from genai_host.config import InstanceConfig, edit_config, read_config
-from genai_host.config.toml_text import parse
-from genai_host.errors import ConfigurationError
 
 _BEFORE = [
     "",

@@ -16,9 +16,9 @@ from support import Terminal
 
 import genai_host.dialects
 from genai_host.api import Completion, Message, Text, ToolCall, ToolResult, Wait
-from genai_host.cli.approvals import calls_of, visible
+from genai_host.cli.session import calls_of, visible
 from genai_host.cli.terminal import safe
-from genai_host.discovery import Given
+from genai_host.plugins.discovery import Given
 from genai_host.testing import FakeModel, Heard, MadePlugin
 from genai_host.testing.fake_model import Said
 

@@ -258,7 +258,9 @@ class TestErrors:
         def interrupted(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("genai_host.conversation.Conversation.stream", interrupted)
+        monkeypatch.setattr(
+            "genai_host.conversations.conversation.Conversation.stream", interrupted
+        )
         assert terminal("ask", "-p", "mock", "x")[0] == 130
 
 

@@ -299,7 +299,7 @@ def test_standard_input_cannot_be_attached_to_what_is_read_from_it(
 def test_no_secret_of_an_attached_address_is_shown(
     terminal: Terminal, script: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("genai_host.attachments.attachment", lambda source: Text("content"))
+    monkeypatch.setattr("genai_host.prompts.attachments.attachment", lambda source: Text("content"))
     script([])
     _, err = chat(terminal, "/attach https://user:canary@host/a.txt?sig=canary")
     assert err == "attached to the next message: https://host/a.txt\n"

@@ -17,9 +17,17 @@ from support import Terminal
 
 from genai_host import Message
 from genai_host.api import Answer
-from genai_host.cli.times import local
+from genai_host.cli.terminal import local
+from genai_host.conversations.record import (
+    Entry,
+    Opened,
+    Record,
+    Rewound,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from genai_host.errors import Unavailable
-from genai_host.record import Entry, Opened, Record, Rewound, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
@@ -98,7 +106,7 @@ class TestList:
         def broken(*_: object, **__: object) -> None:
             raise AssertionError("a plugin was loaded")
 
-        monkeypatch.setattr("genai_host.discovery.Plugins.__init__", broken)
+        monkeypatch.setattr("genai_host.plugins.discovery.Plugins.__init__", broken)
         made(*turn(0))
         assert len(listed(terminal, "list")) == 1
         assert terminal("conversations", "rename", "last", "x")[0] == 0
@@ -317,7 +325,7 @@ class TestResume:
 def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed plugin brings the feature `careful`, which asks before it answers."""
     from genai_host.api import Feature, NoSettings, Story, Turn, Wait
-    from genai_host.discovery import Given
+    from genai_host.plugins.discovery import Given
     from genai_host.testing import MadePlugin
 
     def respond(turn: Turn[Any]) -> Story:

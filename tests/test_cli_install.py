@@ -18,8 +18,8 @@ import pytest
 from environments import base, environment, wheels
 from support import Terminal
 
-from genai_host.cli.installing import _run, _shown, perform
-from genai_host.installer import Place
+from genai_host.cli.install import _run, _shown, perform
+from genai_host.plugins.installer import Place
 from genai_host.testing import make_distribution
 from genai_host.testing.environments import Environment, uv
 
@@ -504,7 +504,7 @@ def test_where_the_configuration_is_read_only_nothing_is_run(
     def run(*_: object) -> None:
         pytest.fail("it was run")
 
-    monkeypatch.setattr("genai_host.cli.installing._run", run)
+    monkeypatch.setattr("genai_host.cli.install._run", run)
     monkeypatch.setenv("GENAI_HOST_READ_ONLY", "1")
     code, out, err = terminal(command, "genai-vendor-mock")
     assert (code, out) == (1, "")

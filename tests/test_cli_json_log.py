@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from support import Terminal
 
-from genai_host.cli.json_log import write_answered
-from genai_host.cli.log import show_log
-from genai_host.server.answered import Answered
+from genai_host.cli.log import show_log, write_answered
 from genai_host.server.server import Server
+from genai_host.server.settings import Answered
 
 Lines = Callable[[], list[dict[str, Any]]]
 _log = logging.getLogger("genai_host.somewhere")

@@ -19,7 +19,7 @@ from genai_host.cli.doctor import _nearest
 from genai_host.cli.main import cli, commands, run
 from genai_host.config import read_config
 from genai_host.errors import Unavailable
-from genai_host.names import COMMANDS
+from genai_host.util.names import COMMANDS
 
 _BUNDLED = {"dialects", "mock", "local", "models-open", "chat", "tools-data"}
 

@@ -16,7 +16,7 @@ from support import Terminal
 from genai_host.cli.app import App
 from genai_host.cli.log import log_cause, log_error, show_log
 from genai_host.errors import GenaiError, PluginError, Unavailable
-from genai_host.index import Found, Outcome, PluginIndex
+from genai_host.plugins.index import Found, Outcome, PluginIndex
 
 
 @pytest.fixture

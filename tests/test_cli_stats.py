@@ -12,7 +12,7 @@ from support import Terminal
 
 from genai_host.cli.stats import bar
 from genai_host.errors import InvalidData
-from genai_host.rows.usage import day_in
+from genai_host.serializers.conversations import day_in
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from support import Terminal
 
 from genai_host import Host
 from genai_host.api import Answer
+from genai_host.conversations.record import TurnEnded
 from genai_host.errors import Conflict
-from genai_host.record import TurnEnded
 from genai_host.store import Store
 
 
@@ -177,7 +177,7 @@ class TestUnfinished:
         def overtaken(*_: Any, **__: Any) -> None:
             raise Conflict("another process has gone on with this conversation", hint="reopen")
 
-        monkeypatch.setattr("genai_host.conversation.Conversation.stream", overtaken)
+        monkeypatch.setattr("genai_host.conversations.conversation.Conversation.stream", overtaken)
         for command in (["ask", "-c", "b"], ["chat", "-c"]):
             code, out, err = terminal(*command, stdin="b\nc\n" if "chat" in command else "")
             assert (code, out) == (1, "")

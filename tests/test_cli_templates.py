@@ -10,7 +10,7 @@ import pytest
 from support import Terminal
 
 from genai_host.cli.options import _template_names
-from genai_host.templates import read_template
+from genai_host.prompts.templates import read_template
 from genai_host.testing.fake_service import FakeService, reply
 
 

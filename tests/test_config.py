@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from genai_host import paths
 from genai_host.config import Config, InstanceConfig, SetConfig, edit_config, read_config
-from genai_host.config.toml_text import line_of
+from genai_host.config.reader import line_of
 from genai_host.errors import ConfigurationError
 
 _WHOLE = """
@@ -244,7 +244,7 @@ class TestEditing:
     def test_who_changes_it_for_too_long_is_not_waited_for(
         self, file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("genai_host.files._SECONDS", 0.01)
+        monkeypatch.setattr("genai_host.util.files._SECONDS", 0.01)
         theirs = FileLock(f"{file}.lock")
         another = "another process"
         with theirs, pytest.raises(ConfigurationError, match=another), edit_config():

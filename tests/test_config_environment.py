@@ -8,7 +8,7 @@ import pytest
 
 from genai_host.config import BudgetsConfig, Config, InstanceConfig, ServerConfig, read_config
 from genai_host.config.environment import is_set, overrides_in, variable_of
-from genai_host.config.keys import KEYS
+from genai_host.config.schema import KEYS
 from genai_host.errors import ConfigurationError
 
 

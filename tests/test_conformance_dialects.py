@@ -6,13 +6,10 @@ import json
 from typing import Any
 
 from genai_host.api import Codec, Completion, Message, ToolCall, Usage, Vectors
-from genai_host.dialects.anthropic_count import AnthropicCount
-from genai_host.dialects.anthropic_messages import AnthropicMessages
+from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
 from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.dialects.openai_count import OpenAICount
-from genai_host.dialects.openai_embed import OpenAIEmbed
-from genai_host.dialects.openai_moderate import OpenAIModerate
-from genai_host.dialects.openai_responses import OpenAIResponses
+from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
+from genai_host.dialects.openai_responses import OpenAICount, OpenAIResponses
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 from genai_host.errors import (
     AuthenticationFailed,

@@ -14,6 +14,7 @@ from genai_vendor_mock import MockProvider
 
 from genai_host import Conversation, Detail, Host, Image, Message, Record, Text
 from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, about
+from genai_host.conversations.replay import retell
 from genai_host.errors import (
     ConfigurationError,
     ConversationBusy,
@@ -27,7 +28,6 @@ from genai_host.errors import (
     PluginError,
     ReplayError,
 )
-from genai_host.retelling import retell
 from genai_host.testing import MadePlugin
 
 _FAULTS: dict[str, dict[str, Any]] = {

@@ -22,8 +22,8 @@ from genai_host.api import (
     ToolSchema,
     Turn,
 )
-from genai_host.dialects.anthropic_count import AnthropicCount
-from genai_host.dialects.openai_count import OpenAICount
+from genai_host.dialects.anthropic_messages import AnthropicCount
+from genai_host.dialects.openai_responses import OpenAICount
 from genai_host.dialects.plain import PlainCount
 from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
 from genai_host.testing import FakeModel, MadePlugin, replay_everywhere

@@ -22,8 +22,7 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
-from genai_host.dialects.anthropic_form import wire_id
-from genai_host.dialects.anthropic_messages import AnthropicMessages
+from genai_host.dialects.anthropic_messages import AnthropicMessages, wire_id
 
 Said = list[tuple[str, list[Part]]]
 

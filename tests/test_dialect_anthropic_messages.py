@@ -362,6 +362,6 @@ def test_a_schema_that_none_is_held_to_is_asked_for_in_words() -> None:
 def test_each_message_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = [user("hi"), said("hello"), user("so?")]
     first = DIALECT.prepare_request(evolve(CALL, messages=messages)).data()
-    monkeypatch.setattr("genai_host.dialects.anthropic_form._blocks", None)
+    monkeypatch.setattr("genai_host.dialects.anthropic_messages._blocks", None)
     again = evolve(CALL, messages=messages, parameters={"max_tokens": 16_000})
     assert AnthropicMessages().prepare_request(again).data() == first

@@ -56,8 +56,8 @@ from genai_host.errors import (
     Unavailable,
     error_of_status,
 )
-from genai_host.http.framing import read_sse
-from genai_host.testing.garbage import Place, places_in, with_other
+from genai_host.http.response import read_sse
+from genai_host.testing.purity import Place, places_in, with_other
 
 NAME = "anthropic-messages"
 REDACTED = {"type": "redacted_thinking", "data": "eA=="}

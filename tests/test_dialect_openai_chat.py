@@ -21,7 +21,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
-from genai_host.api.parameters import STANDARD
+from genai_host.api.models import STANDARD
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import UnsupportedPart
 

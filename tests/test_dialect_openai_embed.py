@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import Checker, Codec, EmbedCall, ProviderReply, Serve, Usage, Vectors
-from genai_host.dialects.openai_embed import OpenAIEmbed
+from genai_host.dialects.openai_embeddings import OpenAIEmbed
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -24,7 +24,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.testing.garbage import Place, places_in, with_other
+from genai_host.testing.purity import Place, places_in, with_other
 
 DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])

@@ -26,7 +26,7 @@ from genai_host.api import (
     Verdict,
     http_provider,
 )
-from genai_host.dialects.openai_moderate import OpenAIModerate
+from genai_host.dialects.openai_embeddings import OpenAIModerate
 from genai_host.errors import GenaiError, MalformedReply, RateLimited
 from genai_host.testing import MadePlugin, replay_everywhere
 from genai_host.testing.fake_service import FakeService, json_reply

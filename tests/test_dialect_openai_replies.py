@@ -26,8 +26,8 @@ from genai_host.api import (
 )
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, Unavailable
-from genai_host.http.framing import read_sse
-from genai_host.testing.garbage import Place, places_in, with_other
+from genai_host.http.response import read_sse
+from genai_host.testing.purity import Place, places_in, with_other
 
 DIALECT = OpenAIChat()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

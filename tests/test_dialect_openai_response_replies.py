@@ -45,7 +45,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.testing.garbage import Place, places_in, with_other
+from genai_host.testing.purity import Place, places_in, with_other
 
 # whole replies
 

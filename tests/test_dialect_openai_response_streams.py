@@ -42,7 +42,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.http.framing import read_sse
+from genai_host.http.response import read_sse
 
 
 def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:

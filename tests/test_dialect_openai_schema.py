@@ -24,8 +24,8 @@ from genai_host.api import (
     schema_of,
 )
 from genai_host.dialects.openai_chat import OpenAIChat
+from genai_host.dialects.openai_common import fit, strict_form, unwrapped
 from genai_host.dialects.openai_responses import OpenAIResponses
-from genai_host.dialects.openai_schema import fit, strict_form, unwrapped
 from genai_host.errors import IncompleteReply, InvalidData
 
 TEXT = {"type": "string"}

@@ -35,10 +35,10 @@ from genai_host.api import (
 )
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
-from genai_host.api.parameters import STANDARD
+from genai_host.api.models import STANDARD
 from genai_host.dialects.plain import Plain, PlainEmbed
 from genai_host.errors import IncompleteReply, MalformedReply
-from genai_host.testing.garbage import Place, places_in, with_other
+from genai_host.testing.purity import Place, places_in, with_other
 
 DIALECT, EMBED = Plain(), PlainEmbed()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])

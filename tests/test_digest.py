@@ -37,7 +37,7 @@ from genai_host.api import (
     ToolSchema,
     Wait,
 )
-from genai_host.digest import digest, old_digest
+from genai_host.conversations.record import digest, old_digest
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.text("ab", max_size=2),
@@ -171,7 +171,7 @@ def test_the_order_of_a_mapping_does_not_count_that_of_a_list_does() -> None:
 
 def test_a_digest_is_the_same_in_another_process() -> None:
     program = (
-        "from genai_host.digest import digest\n"
+        "from genai_host.conversations.record import digest\n"
         "from genai_host.api import Prompt, Message\n"
         "step = Prompt([Message('user', 'hi')], parameters={'a': {'x', 'y', 'z'}, 'b': 1})\n"
         "print(digest(step))"

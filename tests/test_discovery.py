@@ -13,9 +13,9 @@ from broken_plugins import BROKEN, BrokenPlugin
 
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.config import Config
-from genai_host.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
 from genai_host.errors import ConfigurationError, PluginError
-from genai_host.index import PluginIndex
+from genai_host.plugins.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
+from genai_host.plugins.index import PluginIndex
 from genai_host.testing import MadePlugin, make_distribution
 
 _GOOD = """

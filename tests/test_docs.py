@@ -17,11 +17,11 @@ import pytest
 from support import Terminal
 
 from genai_host import Config, Given, Host
-from genai_host.api import hookspecs
+from genai_host.api import hooks
 from genai_host.api.schema import message_schema
 from genai_host.cli.main import cli, commands
 from genai_host.config import read_config
-from genai_host.config.keys import KEYS
+from genai_host.config.schema import KEYS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -32,10 +32,10 @@ def hooks_document() -> str:
     lines = [
         "# Hooks",
         "",
-        inspect.cleandoc(hookspecs.__doc__ or ""),
+        inspect.cleandoc(hooks.__doc__ or ""),
         "",
     ]
-    for name, hook in vars(hookspecs).items():
+    for name, hook in vars(hooks).items():
         if name.startswith("genai_"):
             signature = str(inspect.signature(hook)).replace("'", "")
             lines += [f"## {name}", "", f"```python\ndef {name}{signature}\n```", ""]
@@ -82,7 +82,7 @@ def test_documents_are_up_to_date(path: str) -> None:
 
 
 def test_every_hook_says_what_it_is() -> None:
-    for name, hook in vars(hookspecs).items():
+    for name, hook in vars(hooks).items():
         if name.startswith("genai_"):
             assert inspect.getdoc(hook), name
 

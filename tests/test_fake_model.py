@@ -24,7 +24,7 @@ from genai_host.api import (
 )
 from genai_host.errors import Cancelled, RateLimited
 from genai_host.testing import FakeModel, Heard, MadePlugin
-from genai_host.testing.asking import ASKING
+from genai_host.testing.fake_model import ASKING
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.pytest_plugin import MakeHost
 

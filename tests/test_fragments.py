@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from genai_host import fragments
 from genai_host.errors import ConfigurationError, GenaiError, Unavailable
-from genai_host.fragments import fragment, read_fragments, with_fragments
+from genai_host.prompts import attachments
+from genai_host.prompts.attachments import fragment, read_fragments, with_fragments
 from genai_host.testing.fake_service import CUT, FakeService, Reply, reply
 
 
@@ -64,9 +64,9 @@ def test_what_is_no_file_is_told(name: str) -> None:
 
 
 def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
-    assert fragments.MOST_BYTES == 5 * 1024 * 1024
-    (here / "a").write_bytes(b"x" * fragments.MOST_BYTES)
-    assert len(fragment("a")) == fragments.MOST_BYTES + 4
+    assert attachments.FRAGMENTS_MOST_BYTES == 5 * 1024 * 1024
+    (here / "a").write_bytes(b"x" * attachments.FRAGMENTS_MOST_BYTES)
+    assert len(fragment("a")) == attachments.FRAGMENTS_MOST_BYTES + 4
     with (here / "a").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(ConfigurationError, match="a is larger than 5 MiB"):
@@ -120,7 +120,7 @@ class TestAddresses:
     def test_it_may_be_no_larger_than_a_file(
         self, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(fragments, "MOST_BYTES", 10)
+        monkeypatch.setattr(attachments, "FRAGMENTS_MOST_BYTES", 10)
         service.replies += [reply(b"x" * 10), reply(b"x" * 11)]
         assert fragment(f"{service.url}/a").endswith("x" * 10)
         with pytest.raises(ConfigurationError, match="/a is larger than"):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from genai_host.api import StreamEvent
 from genai_host.errors import MalformedReply
-from genai_host.http import framing
-from genai_host.http.framing import read_ndjson, read_sse
+from genai_host.http import response
+from genai_host.http.response import read_ndjson, read_sse
 
 
 def sse(*blocks: bytes) -> list[tuple[bytes, str | None]]:
@@ -94,7 +94,7 @@ def test_events_come_as_soon_as_they_are_whole() -> None:
 def test_an_event_without_end_is_stopped(
     read: type[Iterator[StreamEvent]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(framing, "_LARGEST_EVENT", 1000)
+    monkeypatch.setattr(response, "_LARGEST_EVENT", 1000)
     endless = (b"data: " + b"x" * 50 for _ in range(10**9))
     with pytest.raises(MalformedReply, match="longer than"):
         list(read(endless))  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ import pytest
 
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, RateLimited
-from genai_host.gate import Gate
+from genai_host.providers.limits import Gate
 
 
 class Waiting(Cancellation):

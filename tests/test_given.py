@@ -12,15 +12,14 @@ import pytest
 
 from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.given import MOST_LEVELS, Given, body_of
+from genai_host.api.http_routes import MOST_LEVELS, Given, body_of
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
-from genai_host.server.anthropic import tools as anthropic_tools
-from genai_host.server.offered import each_once, offered_tool
-from genai_host.server.ollama.messages import images_in
-from genai_host.server.openai import tools as openai_tools
-from genai_host.server.openai.messages import messages_in
-from genai_host.server.pairing import Pairing, together
+from genai_host.server.anthropic import requests as anthropic_tools
+from genai_host.server.ollama.requests import images_in
+from genai_host.server.openai import requests as openai_tools
+from genai_host.server.openai.requests import messages_in
+from genai_host.serving.client_tools import Pairing, each_once, offered_tool, together
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 import genai_host
 from genai_host import Config, Host
 from genai_host.api import Answer, Feature, Model, NoSettings, Now, Story, Turn, hookimpl
+from genai_host.conversations.record import Record
 from genai_host.errors import (
     ConfigurationError,
     ConversationClosed,
@@ -19,7 +20,6 @@ from genai_host.errors import (
     PluginError,
     ReplayError,
 )
-from genai_host.record import Record
 from genai_host.testing import MadePlugin
 
 

@@ -26,7 +26,6 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
-from genai_host.discovery import Given, Plugins
 from genai_host.errors import (
     InvalidData,
     NotFound,
@@ -36,10 +35,11 @@ from genai_host.errors import (
     UnexpectedFinish,
 )
 from genai_host.host import Host
-from genai_host.http_routes import HttpRoutes
-from genai_host.names import HTTP_PATHS
+from genai_host.plugins.discovery import Given, Plugins
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import MadePlugin, RouteServer
 from genai_host.testing.pytest_plugin import MakeHost
+from genai_host.util.names import HTTP_PATHS
 
 HERE = __name__
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.index import Found, Outcome, PluginIndex
+from genai_host.plugins.index import Found, Outcome, PluginIndex
 from genai_host.testing import make_distribution
 
 
@@ -129,7 +129,7 @@ class TestWarm:
         make_distribution(site, "one")
         settle(site)
         code = (
-            "import sys; from genai_host.index import PluginIndex\n"
+            "import sys; from genai_host.plugins.index import PluginIndex\n"
             f"print(len(PluginIndex([{str(site)!r}], {str(cache)!r}).plugins()),"
             " 'importlib_metadata' in sys.modules)"
         )
@@ -292,7 +292,7 @@ class TestFile:
     def test_processes_that_look_at_once_leave_a_whole_index(self, site: Path, cache: Path) -> None:
         make_distribution(site, "one")
         code = (
-            "from genai_host.index import PluginIndex\n"
+            "from genai_host.plugins.index import PluginIndex\n"
             f"for _ in range(20): assert PluginIndex([{str(site)!r}], {str(cache)!r}).plugins()"
         )
         started = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]

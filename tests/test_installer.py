@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from genai_host.errors import ConfigurationError
-from genai_host.installed import Installed, normal_name, required_name, who_needs
-from genai_host.installer import Installer, Place, find_installer
+from genai_host.plugins.installer import (
+    Installed,
+    Installer,
+    Place,
+    find_installer,
+    normal_name,
+    required_name,
+    who_needs,
+)
 
 
 @pytest.fixture

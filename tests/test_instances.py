@@ -28,7 +28,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
-from genai_host.instance import Unopened
+from genai_host.providers.instance import Unopened
 from genai_host.testing import MadePlugin
 
 

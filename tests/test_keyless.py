@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from genai_host.calls.route import without_keys
 from genai_host.errors import Unavailable
-from genai_host.keyless import without_keys
 
 
 def clean(text: str) -> str:

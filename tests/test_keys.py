@@ -17,8 +17,8 @@ from genai_host import paths
 from genai_host.api import Secret, about
 from genai_host.api.settings import Setting, describe
 from genai_host.errors import ConfigurationError, GenaiError
-from genai_host.key_ring import KeyRing
-from genai_host.keys import Keys
+from genai_host.secrets.backends import KeyRing
+from genai_host.secrets.keys import Keys
 
 CANARY = "sk-canary-3e07"
 
@@ -225,7 +225,8 @@ class TestFile:
 
     def test_processes_that_set_keys_at_once_lose_none(self) -> None:
         code = (
-            "import sys; from genai_host.keys import Keys; from genai_host.api import Secret\n"
+            "import sys; from genai_host.api import Secret\n"
+            "from genai_host.secrets.keys import Keys\n"
             "Keys().set(sys.argv[1], 'api_key', Secret('x'))"
         )
         names = [f"p-{number}" for number in range(8)]

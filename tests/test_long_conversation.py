@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+import genai_host.conversations.record
 import genai_host.dialects
-import genai_host.digest
 from genai_host import Config, Given, Host
 from genai_host.api import Answer, Feature, NoSettings, Now, Prompt, Story, Turn
+from genai_host.conversations.replay import Retold
 from genai_host.dialects.plain import Plain
-from genai_host.retelling import Retold
 from genai_host.store import Store
 from genai_host.testing import FakeModel, MadePlugin
 
@@ -161,7 +161,7 @@ def test_a_10_000_message_conversation_continues_with_no_quadratic_cost(kept: Ke
 
 def test_a_history_that_a_model_is_shown_is_encoded_once(kept: Kept) -> None:
     """Each further turn encodes what is new, as in a short one."""
-    digested, written = genai_host.digest._of_message, Plain._write
+    digested, written = genai_host.conversations.record._of_message, Plain._write
     for turns in (SHORT, LONGER):
         conversation = kept.host.conversation(kept.copy(turns))
         with kept.counted() as first:

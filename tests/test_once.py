@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from genai_host.once import once
+from genai_host.util.lazy_property import once
 
 
 class Thing:

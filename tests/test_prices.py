@@ -31,12 +31,12 @@ from genai_host.api import (
     Turn,
     http_provider,
 )
-from genai_host.api.costs import cost_of_call
-from genai_host.cli.costs import cost_text, dollars_text
+from genai_host.api.calls import cost_of_call
+from genai_host.catalog.prices import PackagedPrices, installed_prices
+from genai_host.cli.terminal import cost_text, dollars_text
+from genai_host.conversations.record import StepEnded
 from genai_host.dialects.plain import Plain
 from genai_host.errors import DeserializationError, GenaiError, LimitExceeded
-from genai_host.prices import PackagedPrices, installed_prices
-from genai_host.record import StepEnded
 from genai_host.store import Store
 from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply, stream_reply
@@ -136,7 +136,7 @@ class TestPackagedPrices:
     def test_nobody_is_asked_over_the_network(self) -> None:
         run("""
             sys.addaudithook(refuse)
-            from genai_host.prices import PackagedPrices
+            from genai_host.catalog.prices import PackagedPrices
             assert PackagedPrices().price("openai", "gpt-4o", Usage(1000), now) == 0.0025
         """)
 
@@ -162,7 +162,7 @@ def run(script: str) -> None:
 class TestInstalled:
     def test_it_is_found_without_being_imported(self) -> None:
         run("""
-            from genai_host.prices import installed_prices
+            from genai_host.catalog.prices import installed_prices
             assert installed_prices() is not None
             with Host() as host:
                 host.open("chat", provider="mock").say("hi")

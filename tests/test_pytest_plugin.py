@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
-from genai_host.testing.asking import ASKING
+from genai_host.testing.fake_model import ASKING
 from genai_host.testing.fake_service import json_reply
 from genai_host.testing.pytest_plugin import MakeHost
 

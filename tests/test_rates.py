@@ -11,7 +11,7 @@ import pytest
 from genai_host.api import Rate, RouteInfo
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled
-from genai_host.rates import Rates
+from genai_host.providers.limits import Rates
 from genai_host.testing import ManualClock
 
 A, B = RouteInfo("a", "mock", "plain"), RouteInfo("b", "mock", "plain")

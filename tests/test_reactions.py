@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Image, ReactionType
-from genai_host.clock import SystemClock
-from genai_host.reactions import MOST_LINES, ReactionViews
+from genai_host.tools.reactions import MOST_LINES, ReactionViews
+from genai_host.util.clock import SystemClock
 
 PNG = b"\x89PNG\r\n"
 BASE64 = base64.b64encode(PNG).decode()

@@ -11,8 +11,7 @@ from attrs import fields, frozen
 
 from genai_host import Host, Message, Record
 from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
-from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
-from genai_host.record import (
+from genai_host.conversations.record import (
     SCHEMA,
     Changed,
     Entry,
@@ -24,7 +23,8 @@ from genai_host.record import (
     TurnStarted,
     form_of,
 )
-from genai_host.retelling import retell
+from genai_host.conversations.replay import retell
+from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
 from genai_host.testing import MadePlugin
 
 OPENED = Opened("chat", "1", {"main": "mock"})

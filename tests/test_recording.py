@@ -10,6 +10,14 @@ from typing import Any
 import pytest
 
 from genai_host import Conversation, Host, Message, Patience
+from genai_host.conversations.record import (
+    Entry,
+    Record,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -21,9 +29,8 @@ from genai_host.errors import (
     StepChanged,
     StoreError,
 )
-from genai_host.record import Entry, Record, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
+from genai_host.store.store import StoredRecord
 
 
 @pytest.fixture

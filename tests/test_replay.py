@@ -29,6 +29,7 @@ from genai_host.api import (
     Turn,
     Wait,
 )
+from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
     ConversationBusy,
     GenaiError,
@@ -39,7 +40,6 @@ from genai_host.errors import (
     StepInterrupted,
     TurnWaiting,
 )
-from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.testing import MadePlugin, ManualClock, replay_everywhere
 
 
@@ -120,7 +120,7 @@ def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
 def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
     script = textwrap.dedent("""
         from genai_host.api import Message, Prompt, ToolSchema
-        from genai_host.digest import digest
+        from genai_host.conversations.record import digest
         step = Prompt(
             [Message("user", "hi")],
             parameters={"b": 1, "a": {"y": 2, "x": frozenset("cab")}},

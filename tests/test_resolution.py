@@ -20,11 +20,10 @@ from genai_host.api import (
     ProviderRequest,
     Serve,
 )
-from genai_host.api.parameters import STANDARD
+from genai_host.api.models import STANDARD
+from genai_host.catalog.catalog import Catalog
+from genai_host.catalog.join import Candidate, Served
 from genai_host.errors import NoRoute
-from genai_host.join import Candidate
-from genai_host.resolution import Catalog
-from genai_host.served import Served
 
 
 class _Dialect(Dialect):  # type: ignore[type-arg]  # never called: only its data is joined

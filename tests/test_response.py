@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.errors import MalformedReply
-from genai_host.http.encoding import unpacked
 from genai_host.http.response import Response
+from genai_host.http.transport import unpacked
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 SIZED = HEAD + b"Content-Length: 5\r\n\r\nhello"

@@ -12,6 +12,8 @@ import pytest
 from genai_host import Patience
 from genai_host.api import Delta, RouteInfo
 from genai_host.api.cancellation import Cancellation
+from genai_host.calls.retry import Retry, drained
+from genai_host.calls.route import Route
 from genai_host.errors import (
     AuthenticationFailed,
     Cancelled,
@@ -25,9 +27,7 @@ from genai_host.errors import (
     Unavailable,
     UnsupportedPart,
 )
-from genai_host.observers import CallReport
-from genai_host.retry import Retry, drained
-from genai_host.route import Route
+from genai_host.plugins.observers import CallReport
 from genai_host.testing import ManualClock
 
 NO_WAIT = Patience(jitter=lambda _: 0.0)

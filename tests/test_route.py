@@ -38,7 +38,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.instances import Instances
+from genai_host.providers.instances import Instances
 from genai_host.testing import MadePlugin
 
 

@@ -23,10 +23,10 @@ from support import Terminal
 from genai_host import Config
 from genai_host.cli.scaffold import Scaffold, new_scaffold
 from genai_host.config import InstanceConfig
-from genai_host.discovery import EntryPoints, Loaded, Plugins
+from genai_host.conversations.record import Record
 from genai_host.errors import ConfigurationError
-from genai_host.index import Outcome, PluginIndex
-from genai_host.record import Record
+from genai_host.plugins.discovery import EntryPoints, Loaded, Plugins
+from genai_host.plugins.index import Outcome, PluginIndex
 from genai_host.testing import make_distribution, replay_everywhere
 from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
 

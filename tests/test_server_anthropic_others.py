@@ -21,7 +21,7 @@ from genai_host.api import (
     Serve,
     hookimpl,
 )
-from genai_host.server.anthropic.problems import error_object, problem_reply
+from genai_host.server.anthropic.replies import error_object, problem_reply
 from genai_host.testing import FakeModel
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as some
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
-from genai_host.http_routes import HttpRoutes
-from genai_host.server.anthropic.problems import problem_reply
+from genai_host.server.anthropic.replies import problem_reply
+from genai_host.server.anthropic.requests import thinking_in
 from genai_host.server.anthropic.routes import ROUTES
-from genai_host.server.anthropic.thinking import thinking_in
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 
 USE = {"type": "tool_use", "id": "a", "name": "clock", "input": {}}
@@ -162,7 +162,7 @@ def test_parameters_that_the_model_has_besides(api: Api) -> None:
     ],
 )
 def test_tools_are_chosen(choice: dict[str, Any], expected: str) -> None:
-    from genai_host.server.anthropic.tools import chosen, tools_in
+    from genai_host.server.anthropic.requests import chosen, tools_in
 
     body = Given({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
     tools, found, at_once = chosen(body, tools_in(body)[0])

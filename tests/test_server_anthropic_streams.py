@@ -28,7 +28,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, RateLimited, Unavailable
 from genai_host.server.anthropic.replies import Writer
-from genai_host.server.asking import Answering
+from genai_host.serving.completion import Answering
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import Heard
 from genai_host.testing.fake_service import HANG

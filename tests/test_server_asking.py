@@ -15,9 +15,9 @@ from genai_host.api import Message, RouteRequest, ToolSchema
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.errors import Cancelled, Interrupted, InvalidData, NotFound, Unavailable
-from genai_host.server import asking
-from genai_host.server.asking import Answering, Asked
-from genai_host.server.models import served_model, served_models
+from genai_host.serving import completion
+from genai_host.serving.completion import Answering, Asked
+from genai_host.serving.models import served_model, served_models
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
@@ -31,7 +31,7 @@ def request(user: str = "", limits: Cancellation | None = None) -> RouteRequest:
 
 
 def ask(host: Host, model: str | None = "fake", **given: Any) -> Answering:
-    return asking.answer(
+    return completion.answer(
         host, Asked(model=model, messages=given.pop("messages", HI), **given), request()
     )
 
@@ -44,9 +44,9 @@ def test_a_model_answers(make_host: MakeHost) -> None:
 def test_json_comes_out_of_its_fence(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(lambda heard: '```json\n{"a": 1}\n```'))
     asked = Asked(model="fake", messages=HI, schema={"type": "object"})
-    assert asking.whole(host, asked, request()).text == '{"a":1}'
+    assert completion.whole(host, asked, request()).text == '{"a":1}'
     asked = Asked(model="fake", messages=HI)
-    assert asking.whole(host, asked, request()).text.startswith("```json")
+    assert completion.whole(host, asked, request()).text.startswith("```json")
 
 
 def test_a_feature_answers_as_a_model_would(make_host: MakeHost) -> None:
@@ -79,7 +79,7 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
     gone = Cancellation()
     gone.cancel()
     with pytest.raises(Cancelled):
-        asking.answer(host, Asked(model=model, messages=HI), request(limits=gone))
+        completion.answer(host, Asked(model=model, messages=HI), request(limits=gone))
 
 
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])
@@ -114,7 +114,7 @@ def asked_meanwhile(host: Host, model: str) -> Iterator[tuple[Cancellation, Futu
     limits = Cancellation()
     asked = Asked(model=model, messages=HI)
     with ThreadPoolExecutor(1) as pool:
-        yield limits, pool.submit(asking.whole, host, asked, request(limits=limits))
+        yield limits, pool.submit(completion.whole, host, asked, request(limits=limits))
 
 
 def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:
@@ -126,7 +126,7 @@ def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHos
     answering = ask(make_host(fake=FakeModel()), in_pieces=True)
     close = answering.close
     answering.close = lambda: (ended.append(True), close())  # type: ignore[method-assign,assignment,func-returns-value]
-    asking.streamed(answering, write).body.close()  # type: ignore[union-attr]
+    completion.streamed(answering, write).body.close()  # type: ignore[union-attr]
     assert ended
 
 
@@ -136,7 +136,7 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
     for record in (False, True):
         with Store(tmp_path / f"{record}.db") as store:
             host = make_host(fake=FakeModel(), store=store, config=Config(record_served=record))
-            asking.whole(host, Asked(model="fake", messages=HI), request(user="ann"))
+            completion.whole(host, Asked(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
             kept = host.kept("ann").conversations()
             assert [each.title for each in kept] == ["hi"] * record
@@ -151,7 +151,7 @@ def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
 ) -> None:
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=FakeModel(), store=store, config=Config(record_served=True))
-        asking.whole(host, Asked(model="fake/some-id", messages=HI), request())
+        completion.whole(host, Asked(model="fake/some-id", messages=HI), request())
         [kept] = host.conversations()
         assert host.conversation(kept.id).models["main"] == "fake/some-id"
 

@@ -17,7 +17,7 @@ from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
-from genai_host.server.admission import Admission, Allowance, Room
+from genai_host.server.access import Admission, Allowance, Room
 from genai_host.server.heads import Refused
 from genai_host.testing import MadePlugin
 

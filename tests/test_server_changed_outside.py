@@ -12,8 +12,8 @@ import tomlkit
 from genai_host import Host
 from genai_host.api import Secret
 from genai_host.config import read_config
-from genai_host.keys import Keys
-from genai_host.server.changed_outside import ChangedOutside
+from genai_host.secrets.keys import Keys
+from genai_host.server.server import ChangedOutside
 
 TYPE = "openai-compatible"
 

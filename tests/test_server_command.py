@@ -22,11 +22,10 @@ from genai_host.api import Secret
 from genai_host.cli.serve import command
 from genai_host.config import ServerConfig, read_config
 from genai_host.errors import ConfigurationError
-from genai_host.keys import Keys
-from genai_host.server.configured import settings_of
+from genai_host.secrets.keys import Keys
 from genai_host.server.routes import own_routes
 from genai_host.server.server import Server
-from genai_host.server.settings import ServerSettings
+from genai_host.server.settings import ServerSettings, settings_of
 
 LIMITS = [
     "--allow-host",

@@ -23,8 +23,9 @@ from genai_host import Config, Host, Message
 from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
 from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
-from genai_host.server import asking, health
-from genai_host.server.asking import Asked
+from genai_host.server import state
+from genai_host.serving import completion
+from genai_host.serving.completion import Asked
 from genai_host.store import Store
 from genai_host.testing import MadePlugin
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
@@ -37,31 +38,31 @@ SAID: Any = [Message("user", "hi")]
 
 def whole(request: RouteRequest, host: Host) -> RouteReply:
     asked = Asked(model="remote/m", messages=SAID)
-    return json_reply(asking.whole(host, asked, request).text)
+    return json_reply(completion.whole(host, asked, request).text)
 
 
 def streamed(request: RouteRequest, host: Host) -> RouteReply:
     asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
 
-    def write(answering: asking.Answering) -> Iterator[bytes]:
+    def write(answering: completion.Answering) -> Iterator[bytes]:
         for delta in answering:
             yield b"data: " + delta.text.encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
 
-    return asking.streamed(asking.answer(host, asked, request), write)
+    return completion.streamed(completion.answer(host, asked, request), write)
 
 
 def interruptible(request: RouteRequest, host: Host) -> RouteReply:
     asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
 
-    def write(answering: asking.Answering) -> Iterator[bytes]:
+    def write(answering: completion.Answering) -> Iterator[bytes]:
         try:
             for delta in answering:
                 yield b"data: " + delta.text.encode() + b"\n\n"
         except Interrupted as error:
             yield b"event: error\ndata: " + error.code.encode() + b"\n\n"
 
-    return asking.streamed(asking.answer(host, asked, request), write)
+    return completion.streamed(completion.answer(host, asked, request), write)
 
 
 def conversations(request: RouteRequest, host: Host) -> RouteReply:
@@ -242,7 +243,7 @@ def test_it_is_not_ready_where_its_store_breaks(
 def test_all_hear_of_a_store_that_takes_its_time(
     make_host: MakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "_KNOWN", 0.0)
+    monkeypatch.setattr(state, "_KNOWN", 0.0)
     looked, go = threading.Event(), threading.Event()
 
     def check() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.server.errands import Errands
+from genai_host.server.response_buffer import Errands
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from fronts import JSON, MODEL, Place, place
 from openai_service import chat
 
 from genai_host.api import Secret
-from genai_host.http_routes import HttpRoutes
 from genai_host.server.routes import own_routes
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing.fake_service import json_reply
 
 TOKENS = {"ann": Secret("token-of-ann"), "bob": Secret("token-of-bob"), "": Secret("token-of-all")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from genai_host.api import Problem
-from genai_host.server.forms import _api, form
+from genai_host.serving.errors import _api, form
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
-from genai_host.http_routes import HttpRoutes
 from genai_host.server.gemini.routes import ROUTES
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 
 HI = user("hi")

@@ -11,8 +11,8 @@ from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
 from genai_host.api import ToolSchema
-from genai_host.api.given import Given
-from genai_host.server.gemini.schemas import json_schema
+from genai_host.api.http_routes import Given
+from genai_host.server.gemini.requests import json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 
@@ -199,7 +199,7 @@ class TestTools:
     def test_functions(self, make_host: MakeHost) -> None:
         seen: list[Any] = []
         with serving(make_host, FakeModel()) as api:
-            from genai_host.server.gemini.tools import tools_in
+            from genai_host.server.gemini.requests import tools_in
 
             body = {"tools": [{"functionDeclarations": [LOOK]}, {"function_declarations": [HEAR]}]}
             seen += tools_in(Given(body, "$", camel=True))
@@ -224,7 +224,7 @@ class TestTools:
         ],
     )  # fmt: skip
     def test_which_may_be_called(self, config: Any, tools: Any, choice: str | None) -> None:
-        from genai_host.server.gemini.tools import chosen, tools_in
+        from genai_host.server.gemini.requests import chosen, tools_in
 
         body = Given(
             {

@@ -40,7 +40,7 @@ from genai_host.errors import (
     RateLimited,
     Unavailable,
 )
-from genai_host.server.gemini.problems import problem_reply
+from genai_host.server.gemini.replies import problem_reply
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 
@@ -287,8 +287,8 @@ def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
 
 
 def test_deltas_without_anything_are_left_out() -> None:
-    from genai_host.server.asking import Answering
     from genai_host.server.gemini.replies import Writer
+    from genai_host.serving.completion import Answering
 
     def answer() -> Any:
         yield Delta()

@@ -16,10 +16,9 @@ from serving import served
 from genai_host import Host
 from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret
 from genai_host.errors import ConfigurationError
-from genai_host.server.answered import Answered
-from genai_host.server.guard import Guard
+from genai_host.server.access import Guard
 from genai_host.server.heads import Head, Refused, read_head
-from genai_host.server.settings import ServerSettings
+from genai_host.server.settings import Answered, ServerSettings
 from genai_host.testing import MadePlugin
 
 JSON = {"content-type": "application/json"}

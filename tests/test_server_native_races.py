@@ -32,7 +32,7 @@ from genai_host.server.native import jobs as jobs_module
 from genai_host.server.native.api import Api as NativeApi
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
-from genai_host.server.native.live import Live
+from genai_host.server.native.turns import Live
 from genai_host.testing import MadePlugin
 from genai_host.testing.fake_service import HANG
 

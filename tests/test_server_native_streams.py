@@ -28,12 +28,12 @@ from genai_host.api import (
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
+from genai_host.conversations.transcript import turns_of
 from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
-from genai_host.server.native.streams import COMMENT
+from genai_host.server.native.turns import COMMENT
 from genai_host.store import Store
 from genai_host.testing import FakeModel, MadePlugin
-from genai_host.turns import turns_of
 
 GO_ON = threading.Event()
 

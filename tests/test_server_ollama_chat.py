@@ -26,8 +26,8 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
-from genai_host.server.asking import Answering
 from genai_host.server.ollama.replies import Writer, as_message
+from genai_host.serving.completion import Answering
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 

@@ -15,8 +15,8 @@ from ollama_form import HI, Api, serving
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import write_json
-from genai_host.http_routes import HttpRoutes
 from genai_host.server.ollama.routes import ROUTES
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
 

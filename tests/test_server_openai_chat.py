@@ -269,14 +269,14 @@ def test_a_model_that_is_not_there(api: Api) -> None:
 def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from genai_host.server import asking
+    from genai_host.serving import completion
 
-    whole = asking.Answering.__iter__
+    whole = completion.Answering.__iter__
 
     def cut(self: Any) -> Iterator[Any]:
         yield next(whole(self))
         raise IncompleteReply("cut")
 
-    monkeypatch.setattr(asking.Answering, "__iter__", cut)
+    monkeypatch.setattr(completion.Answering, "__iter__", cut)
     *_, last = api.events()
     assert last["error"]["code"] == "incomplete_reply"

@@ -16,7 +16,7 @@ from openai_form import Api, openai_api
 
 from genai_host.api import Problem
 from genai_host.errors import AuthenticationFailed
-from genai_host.server.openai.problems import problem_reply
+from genai_host.server.openai.replies import problem_reply
 from genai_host.testing import FakeModel
 
 

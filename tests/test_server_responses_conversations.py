@@ -12,7 +12,7 @@ from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_user
 
 from genai_host.api import Completion, Message, Opaque, ToolCall
 from genai_host.errors import Unavailable
-from genai_host.server.responses.kept import CONVERSATIONS
+from genai_host.server.responses.state import CONVERSATIONS
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 

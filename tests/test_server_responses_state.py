@@ -14,8 +14,8 @@ from genai_host import Config, Host
 from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.server.memory import Memory
-from genai_host.server.responses.kept import CONVERSATIONS, RESPONSES, Kept
-from genai_host.server.responses.seals import Seals
+from genai_host.server.responses.api import Seals
+from genai_host.server.responses.state import CONVERSATIONS, RESPONSES, Kept
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock

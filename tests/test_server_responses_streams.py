@@ -14,10 +14,9 @@ from responses_api import CLOCK, Api, responses_api
 
 from genai_host.api import Completion, Delta, Message, Opaque, Reasoning, RouteReply, ToolCall
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
-from genai_host.server.asking import Answering, streamed
-from genai_host.server.responses.reply import Reply
+from genai_host.server.responses.replies import Events, Reply
 from genai_host.server.responses.request import read_request
-from genai_host.server.responses.stream import Events
+from genai_host.serving.completion import Answering, streamed
 from genai_host.testing.fake_service import HANG
 
 CALL = ToolCall("c1", "clock", {"zone": "é"})

@@ -31,11 +31,10 @@ from several import (
 from talking import dial, heard, until
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
-from genai_host.server import child as child_module
+from genai_host.server import supervisor as child_module
 from genai_host.server import supervisor as supervisor_module
-from genai_host.server.child import Child
 from genai_host.server.listener import listen
-from genai_host.server.supervisor import Supervisor, cores_for, must_share
+from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, sse_reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")

@@ -17,11 +17,19 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 
 from genai_host import Message
 from genai_host.api import Answer
+from genai_host.conversations.record import (
+    Entry,
+    Opened,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from genai_host.conversations.replay import retell
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
-from genai_host.record import Entry, Opened, Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.retelling import retell
 from genai_host.store import Store
-from genai_host.store.stored_record import StoredRecord
+from genai_host.store.store import StoredRecord
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 

@@ -13,8 +13,8 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 
 from genai_host import Message, Record
 from genai_host.api import Answer, File, Image, Opaque, Text, ToolCall, ToolResult
+from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import InvalidData, NotFound, StoreError
-from genai_host.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]

@@ -11,12 +11,12 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import RouteInfo
+from genai_host.calls.retry import Try
 from genai_host.errors import StoreError
 from genai_host.store import Store
 from genai_host.store.library import Library
-from genai_host.tally import Tally
 from genai_host.testing import FakeModel
-from genai_host.tries import Try
+from genai_host.usage.metering import Tally
 
 MakeHost = Callable[..., Host]
 

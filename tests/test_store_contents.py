@@ -16,9 +16,9 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 
 from genai_host import Message
 from genai_host.api import Answer
+from genai_host.conversations.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.replay import retell
 from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
-from genai_host.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.retelling import retell
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
 from genai_host.store.tables import conversations

@@ -23,7 +23,7 @@ from stepping import host_of_steps
 from stores import CODEC
 from writing import host_of
 
-from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted
+from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="processes are killed as POSIX does")
@@ -234,7 +234,7 @@ import sys
 sys.path.insert(0, {str(Path(writing.__file__).parent)!r})
 from stores import begin
 from genai_host import Message
-from genai_host.record import StepStarted, TurnStarted
+from genai_host.conversations.record import StepStarted, TurnStarted
 from genai_host.store import Store
 record = begin(Store({str(file)!r}))
 record.append(TurnStarted(0, Message("user", "hi"), "1", 0))

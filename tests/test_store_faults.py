@@ -17,8 +17,8 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 
 from genai_host import Message
 from genai_host.api import Feature, Prompt, Secret
+from genai_host.conversations.record import StepStarted, TurnStarted
 from genai_host.errors import AuthenticationFailed, StoreError
-from genai_host.record import StepStarted, TurnStarted
 from genai_host.store import Store
 from genai_host.store.database import VERSION, Database
 from genai_host.store.migrations import bring_up_to_date

@@ -10,14 +10,14 @@ from sqlalchemy import text
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host.api import Answer, Message, RouteInfo, Usage
-from genai_host.budgets import Spent
+from genai_host.calls.retry import Try
+from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import InvalidData, StoreError
-from genai_host.record import StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.store import Store
 from genai_host.store.database import Database
 from genai_host.store.migrations import bring_up_to_date
-from genai_host.tally import Tally
-from genai_host.tries import Try
+from genai_host.usage.budgets import Spent
+from genai_host.usage.metering import Tally
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -234,7 +234,7 @@ class TestVersion1:
         """What a step makes is what `tables` says."""
         from sqlalchemy import create_engine, inspect
 
-        from genai_host.store import version_2
+        from genai_host.store import migrations
         from genai_host.store.tables import conversations, entries, metadata, tries
 
         engine = create_engine("sqlite://")
@@ -242,7 +242,7 @@ class TestVersion1:
             for table in (conversations, entries, tries):
                 table.create(connection)
             connection.execute(text("ALTER TABLE conversations DROP COLUMN copied"))
-            version_2.step(connection)
+            migrations.step(connection)
             found = inspect(connection)
             for name in ("usage", "spent"):
                 made = {each["name"]: each["nullable"] for each in found.get_columns(name)}

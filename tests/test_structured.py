@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import ChatCall, Checker, Completion, Finish, Message, Usage
+from genai_host.calls.structured_output import asked_in_words, with_value
 from genai_host.errors import DeserializationError
-from genai_host.structured import asked_in_words, with_value
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ANYTHING = Checker({})

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from genai_host.api import RouteInfo, Usage
-from genai_host.tally import Key, Sum, Tally, bucket_of, day_of, middle_of
-from genai_host.tries import Try
+from genai_host.calls.retry import Try
+from genai_host.usage.metering import Key, Sum, Tally, bucket_of, day_of, middle_of
 
 NOON = 1_900_000_000.0  # 2030-03-17
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host.telling import one_line, said, shown, told
+from genai_host.util.text import one_line, said, shown, told
 
 
 class Mute(Exception):

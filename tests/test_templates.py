@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from genai_host import templates
 from genai_host.errors import ConfigurationError
-from genai_host.templates import (
+from genai_host.prompts import templates
+from genai_host.prompts.templates import (
     NO_TEMPLATE,
     Template,
     read_template,

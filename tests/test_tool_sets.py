@@ -20,7 +20,7 @@ from genai_host.api.settings import about
 from genai_host.config import Config, SetConfig, read_config
 from genai_host.errors import ConfigurationError
 from genai_host.testing import MadePlugin, make_distribution
-from genai_host.tool_sources import MOST
+from genai_host.tools.sources import MOST
 
 
 @frozen

@@ -15,7 +15,7 @@ from genai_host.api import Limits, Tool, ToolSource
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ConfigurationError, Unavailable
 from genai_host.testing import MadePlugin, ManualClock
-from genai_host.tool_sources import MOST
+from genai_host.tools.sources import MOST
 
 
 def tool(name: str, text: str = "done", **fields: Any) -> Tool:

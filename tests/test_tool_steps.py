@@ -34,6 +34,7 @@ from genai_host.api import (
     tool_message,
 )
 from genai_host.api.cancellation import Cancellation
+from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,
@@ -41,7 +42,6 @@ from genai_host.errors import (
     TurnWaiting,
     Unavailable,
 )
-from genai_host.record import StepEnded, StepStarted, TurnEnded
 from genai_host.testing import FakeModel, Heard, MadePlugin, replay_everywhere
 from genai_host.testing.suites.base import in_background
 

@@ -24,7 +24,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, InvalidData, LimitExceeded, TurnWaiting
 from genai_host.testing import MadePlugin, ManualClock
 from genai_host.testing.suites.base import in_background
-from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
+from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
 
 SIDES = {"properties": {"sides": {"type": "integer", "minimum": 1}}, "required": ["sides"]}
 
@@ -265,7 +265,7 @@ class TestTexts:
 
     def test_those_in_a_failure_as_well(self, caplog: pytest.LogCaptureFixture) -> None:
         # what is logged has them, and would be in the report of this test
-        caplog.set_level("CRITICAL", logger="genai_host.toolbox")
+        caplog.set_level("CRITICAL", logger="genai_host.tools.toolbox")
 
         def fail(*_: Any) -> None:
             raise ValueError("a\udfffb")

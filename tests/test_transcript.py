@@ -22,8 +22,8 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.conversations.transcript import as_markdown, write_transcript
 from genai_host.errors import ConfigurationError
-from genai_host.transcript import as_markdown, write_transcript
 
 
 @frozen

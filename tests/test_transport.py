@@ -15,7 +15,7 @@ from tunnel import Tunnel
 
 from genai_host.api import ProviderReply
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http import HttpRequest
+from genai_host.api.providers import HttpRequest
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,

@@ -34,7 +34,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.config.values import InstanceConfig
+from genai_host.config.schema import InstanceConfig
 from genai_host.errors import (
     IncompleteReply,
     ProviderError,
@@ -42,8 +42,8 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.server.forms import form
 from genai_host.server.routes import own_routes
+from genai_host.serving.errors import form
 from genai_host.testing import FakeModel, MadePlugin, RouteServer
 
 LOOK = ToolSchema("look", "Look at it", {"type": "object", "properties": {"at": {}}})

@@ -1,76 +1,78 @@
 """What plugins are written with: they import this, `genai_host.errors` and
-`genai_host.paths`, and nothing else of the host.
+`genai_host.util.paths`, and nothing else of the host.
 
     from genai_host.api import Model, hookimpl
 
-messages    roles, parts, messages, usage
-costs       what calls cost
-exchange    requests and replies as they pass between dialect and provider
-count_dialect   what formats in which tokens are counted have in common
-calls       one call of a model, free of wire formats, and what comes back
-dialects    the codec of a wire format; how a provider serves it
-http        HTTP as the host does it for plugins
-providers   transport: what carries a request
-tokens      keys that expire
+messages        roles, parts, messages, usage
+calls           calls of a model, free of wire formats, what comes back, what it costs
+dialects        the codec of a wire format, and the helpers that it is written with
+providers       transport: what carries a request; HTTP, tokens that expire
 http_provider   providers over HTTP, in a few lines
-models      models and offerings, as data
-parameters  the model parameters that all dialects call by the same name
-steps       what a feature asks of the host
-executors   where the rows of batches are done
-features    what a user converses with
-tools       what a model may ask for
-tool_functions   tools made from typed functions
-reactions   what tools may tell a front end to do
-http_routes   what plugins answer over HTTP
-cancellation  limits that whoever holds them can end
-given       what clients of these send, read with care
-commands    commands that plugins add
-hookspecs   the hooks
-settings    settings classes, secrets
-schema      class to JSON Schema
-checker     values against a JSON Schema
-codec       objects to JSON and back
-json_text   JSON values to text and back
+models          models and offerings, as data; parameters that dialects share
+features        what a user converses with; its steps; the events of a turn
+tools           what a model may ask for; sources of tools; reactions
+function_tools  tools made from typed functions
+http_routes     what plugins answer over HTTP, and how they read what is sent
+hooks           the hooks; commands and executors that plugins add
+cancellation    limits that whoever holds them can end
+settings        settings classes, secrets
+validators      what the fields of declarations must be
+schema          class to JSON Schema; values against one
 closed_schema   schemas in the subset that services hold answers to
-request_parts  what formats write alike
-reply_fields   the fields of replies in JSON, each of the kind that it has to be
-reply_vectors  the embeddings in replies
+codec           objects to JSON and back
+json_text       JSON values to text and back
 """
 
 from genai_host.api.calls import (
     Call,
     ChatCall,
     Completion,
+    Cost,
     Delta,
     EmbedCall,
-    Finish,
-    ModerateCall,
-    RouteInfo,
-    TokenCount,
-    ToolSchema,
-    Vectors,
-    Verdict,
-)
-from genai_host.api.checker import Checker
-from genai_host.api.codec import Codec
-from genai_host.api.commands import Command
-from genai_host.api.costs import Cost
-from genai_host.api.count_dialect import CountDialect
-from genai_host.api.dialects import Decoder, Dialect, Serve
-from genai_host.api.exchange import (
     Encoded,
+    Finish,
     Limits,
+    ModerateCall,
     Operation,
     ProviderReply,
     ProviderRequest,
     Registration,
     ReplyStream,
+    RouteInfo,
     StreamEvent,
+    TokenCount,
+    ToolSchema,
+    Vectors,
+    Verdict,
 )
-from genai_host.api.executors import ExecutorType
-from genai_host.api.features import Answer, Detail, Feature, Story, Turn
-from genai_host.api.hookspecs import hookimpl
-from genai_host.api.http import Framing, Http, HttpRequest
+from genai_host.api.codec import Codec
+from genai_host.api.dialects import CountDialect, Decoder, Dialect, Serve
+from genai_host.api.features import (
+    All,
+    Answer,
+    CallFunction,
+    CallTool,
+    CallTools,
+    CountTokens,
+    Detail,
+    Embed,
+    Feature,
+    Moderate,
+    NewId,
+    Now,
+    OfferedTools,
+    Progress,
+    Prompt,
+    Rate,
+    Settled,
+    Step,
+    Story,
+    Turn,
+    Wait,
+)
+from genai_host.api.function_tools import tool
+from genai_host.api.hooks import Command, ExecutorType, hookimpl
 from genai_host.api.http_provider import HttpProvider, http_provider
 from genai_host.api.http_routes import (
     HttpRoute,
@@ -93,39 +95,31 @@ from genai_host.api.messages import (
     ToolResult,
     Usage,
 )
-from genai_host.api.models import Model, Offering
-from genai_host.api.parameters import standard
-from genai_host.api.providers import FREE, Clock, Listed, Provider, ProviderType, Services
-from genai_host.api.reactions import ReactionType
-from genai_host.api.schema import schema_of
-from genai_host.api.settings import NoSettings, Secret, about
-from genai_host.api.steps import (
-    All,
-    CallFunction,
-    CallTool,
-    CallTools,
-    CountTokens,
-    Embed,
-    Moderate,
-    NewId,
-    Now,
-    OfferedTools,
-    Progress,
-    Prompt,
-    Rate,
-    Settled,
-    Step,
-    Wait,
+from genai_host.api.models import Model, Offering, standard
+from genai_host.api.providers import (
+    FREE,
+    AccessToken,
+    CachedToken,
+    Clock,
+    Framing,
+    Http,
+    HttpRequest,
+    Listed,
+    Provider,
+    ProviderType,
+    Services,
 )
-from genai_host.api.tokens import AccessToken, CachedToken
-from genai_host.api.tool_functions import tool
-from genai_host.api.tool_sources import ToolSet, ToolSource
+from genai_host.api.schema import Checker, schema_of
+from genai_host.api.settings import NoSettings, Secret, about
 from genai_host.api.tools import (
     Approval,
     OfferedTool,
+    ReactionType,
     Tool,
     ToolOutput,
     ToolRun,
+    ToolSet,
+    ToolSource,
     tool_message,
 )
 

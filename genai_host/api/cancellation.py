@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from genai_host.api.exchange import Limits
+from genai_host.api.calls import Limits
 from genai_host.errors import Cancelled, GenaiError
 
 _log = logging.getLogger(__name__)

@@ -20,9 +20,10 @@ from cattrs.cols import is_sequence, list_structure_factory
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from cattrs.v import format_exception
 
-from genai_host.api.json_text import read_json
+from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import PARTS, Message, Part, Text
 from genai_host.errors import GenaiError, InvalidData
+from genai_host.util.text import said
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -356,3 +357,12 @@ def _phrase(error: BaseException, kind: type | None) -> str:
     """cattrs' words for a missing or an extra field, the error's own for all else."""
     text = format_exception(error, kind)
     return text if text.startswith(("required", "extra")) else str(error)
+
+
+def plain(value: Any, codec: Codec) -> Any:
+    """A value as it will be when it is read from a record. Raises `InvalidData` if it
+    has no JSON form."""
+    try:
+        return read_json(write_json(codec.to_json(value)))
+    except Exception as error:  # whatever a class raises that is asked for its form
+        raise InvalidData(said(error)) from error

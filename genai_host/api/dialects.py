@@ -1,18 +1,217 @@
-"""A dialect: the codec of one wire format. A serve: how a provider serves it, as data."""
+"""Dialects: codecs of wire formats, and the helpers they are written with.
+
+What replies in JSON are made of: their fields, each of the kind that it has to be; and
+what else is read alike in formats that have little else in common.
+
+What embeddings must be, in whatever format they come.
+
+What formats write alike that have little else in common; `reply_fields` reads.
+
+A dialect: the codec of one wire format. A serve: how a provider serves it, as data.
+
+What formats in which tokens are counted have in common: they ask for a count with what
+would be sent for an answer.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import math
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from re import Pattern
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api.calls import Call, Delta
-from genai_host.api.converters import string_set, strings
-from genai_host.api.exchange import Operation, ProviderReply, ProviderRequest, StreamEvent
-from genai_host.api.validators import ANY_BY_NAME, SCHEMAS, TEXT, TEXT_BY_NAME, TEXT_OR_NONE
-from genai_host.errors import GenaiError
+from genai_host.api.calls import (
+    Call,
+    ChatCall,
+    Completion,
+    Delta,
+    Operation,
+    ProviderReply,
+    ProviderRequest,
+    StreamEvent,
+    TokenCount,
+)
+from genai_host.api.json_text import read_json
+from genai_host.api.messages import Message, Opaque, Part, Reasoning, Text, ToolCall
+from genai_host.api.validators import (
+    ANY_BY_NAME,
+    SCHEMAS,
+    TEXT,
+    TEXT_BY_NAME,
+    TEXT_OR_NONE,
+    string_set,
+    strings,
+)
+from genai_host.errors import GenaiError, MalformedReply, UnsupportedPart
+
+_LONGEST_MESSAGE = 1000
+
+
+ErrorIn = Callable[[Mapping[str, Any], int | None], GenaiError | None]
+"""Gives the error that an object tells of, None if it tells of none. It gets the status of
+the reply as well, None if that was a success."""
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """The object that a reply is, or an event of it. Raises `MalformedReply`."""
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise malformed(f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise malformed(f"it is a {type(value).__name__}")
+    return value
+
+
+def read_reply(data: bytes, error_in: ErrorIn) -> dict[str, Any]:
+    """The same, where an error may come with status 200, or amid a stream: it is raised."""
+    value = read_object(data)
+    found = error_in(value, None)
+    if found is not None:
+        raise found
+    return value
+
+
+def explain_reply(reply: ProviderReply, error_in: ErrorIn) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of, if it is an object."""
+    try:
+        data = read_json(reply.body)
+    except ValueError:
+        return None
+    return error_in(data, reply.status) if isinstance(data, dict) else None
+
+
+def object_in(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A field; empty if it is not there or null. Raises `MalformedReply`."""
+    value = data.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise malformed(f"{name} is no object")
+    return value
+
+
+def list_in(data: Mapping[str, Any], name: str) -> list[Any]:
+    """The same for a list."""
+    value = data.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise malformed(f"{name} is no list")
+    return value
+
+
+def string_in(data: Mapping[str, Any], name: str) -> str:
+    """The same for a string."""
+    value = data.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise malformed(f"{name} is no string")
+    return value
+
+
+def count_in(data: Mapping[str, Any], name: str) -> int:
+    """A number of something; 0 for whatever is no number."""
+    value = data.get(name)
+    return value if type(value) is int else 0
+
+
+def malformed(why: str) -> MalformedReply:
+    return MalformedReply(f"the reply is malformed: {why}")
+
+
+def read_tool_call(id: str, name: str, arguments: str) -> ToolCall:
+    """A tool call whose arguments come as the text of a JSON object."""
+    try:
+        value = read_json(arguments or "{}")
+    except ValueError:
+        value = None
+    if isinstance(value, dict):
+        return ToolCall(id, name, value)
+    return ToolCall(id, name, malformed=arguments)
+
+
+def one_line(text: str) -> str:
+    """What a service says of an error, fit to be shown."""
+    return " ".join(text[: 2 * _LONGEST_MESSAGE].split())[:_LONGEST_MESSAGE]
+
+
+def must_be_vectors(vectors: Sequence[Any], texts: int) -> None:
+    """Raises `MalformedReply` unless there is a list of numbers for each text, all of
+    one size."""
+    if len(vectors) != texts or len({len(vector) for vector in vectors}) > 1:
+        raise MalformedReply(
+            f"{texts} texts came back as {len(vectors)} vectors, or as some of several sizes"
+        )
+
+
+def read_vector(numbers: Any) -> list[float]:
+    """Raises `MalformedReply` for what is no list of finite numbers, and for none."""
+    if not isinstance(numbers, list) or not all(type(each) in (int, float) for each in numbers):
+        raise MalformedReply("an embedding is no list of numbers")
+    try:
+        vector = [float(each) for each in numbers]
+    except OverflowError:
+        vector = [math.inf]
+    if not vector or not all(map(math.isfinite, vector)):
+        raise MalformedReply("an embedding is empty, or has a number that is too large")
+    return vector
+
+
+def decode_vector(text: str) -> list[float]:
+    """The same from base64 of 4-byte floats, little end first."""
+    try:
+        numbers = array("f", base64.b64decode(text, validate=True))
+    except ValueError as error:
+        raise MalformedReply("an embedding is no base64 of numbers") from error
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return read_vector(numbers.tolist())
+
+
+def unsupported(part: Part, where: str, dialect: str) -> UnsupportedPart:
+    """The error for a part that a format has no place for.
+
+    where   in words, as `in a message of role system`
+    """
+    return UnsupportedPart(
+        f"{dialect} has no place for a part of type {part.type} {where}",
+        part=part.type,
+        dialect=dialect,
+    )
+
+
+def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
+    """What the system says, wherever in a conversation, for formats in which that stands
+    apart. Raises `UnsupportedPart` for what is no text."""
+    texts: list[str] = []
+    for message in messages:
+        if message.role != "system":
+            continue
+        for part in message.content:
+            if isinstance(part, Text):
+                texts.append(part.text)
+            elif not isinstance(part, (Reasoning, Opaque)):
+                raise unsupported(part, "in a message of role system", dialect)
+    return texts
+
+
+def fitting_id(id: str, form: Pattern[str]) -> str:
+    """The id of a call, as a service takes it: one of another vendor may have characters
+    that are refused there, and then becomes another, always the same."""
+    if form.fullmatch(id):
+        return id
+    return f"call_{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()[:24]}"
+
 
 C = TypeVar("C", bound=Call)
 R = TypeVar("R")
@@ -130,3 +329,46 @@ class Dialect(ABC, Generic[C, R]):
         """The error that a reply of status 400 or more tells of; None leaves it to
         the status."""
         return None
+
+
+class CountDialect(Dialect[ChatCall, TokenCount]):
+    """Counts the tokens of calls of another dialect, whose request it sends in part.
+
+        class MyCount(CountDialect):
+            name = "my-count"
+            of = MyMessages
+            endpoint = Serve(path="/count")
+            fields = frozenset({"model", "messages", "tools"})
+            tokens = "input_tokens"
+
+    of       the dialect whose calls it counts
+    fields   fields of the request's body that the service wants for a count
+    tokens   field of the reply that has the number
+    """
+
+    operation = "count"
+    of: ClassVar[type[Dialect[ChatCall, Completion]]]
+    fields: ClassVar[frozenset[str]]
+    tokens: ClassVar[str]
+
+    @property
+    def counts(self) -> str:
+        return self.of.name
+
+    @cached_property
+    def _chat(self) -> Dialect[ChatCall, Completion]:
+        return self.of()
+
+    def prepare_request(self, call: ChatCall) -> ProviderRequest:
+        asked = self._chat.prepare_request(call)
+        body = {name: value for name, value in asked.body.items() if name in self.fields}
+        return ProviderRequest("count", self.name, asked.model_id, body, headers=asked.headers)
+
+    def extract_result(self, call: ChatCall, reply: ProviderReply) -> TokenCount:
+        tokens: Any = read_object(reply.body).get(self.tokens)
+        if type(tokens) is not int or tokens < 0:
+            raise malformed(f"{self.tokens} is no number of tokens")
+        return TokenCount(tokens)
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return self._chat.explain_error(reply)

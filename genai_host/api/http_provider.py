@@ -20,19 +20,19 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from attrs import evolve, field, frozen
 
+from genai_host.api.calls import Limits, Operation, ProviderReply, ProviderRequest, ReplyStream
 from genai_host.api.dialects import Serve
-from genai_host.api.exchange import (
-    Limits,
-    Operation,
-    ProviderReply,
-    ProviderRequest,
-    ReplyStream,
-)
-from genai_host.api.http import Framing, HttpRequest
 from genai_host.api.json_text import read_json
-from genai_host.api.providers import Listed, Provider, ProviderType, Services
+from genai_host.api.providers import (
+    CachedToken,
+    Framing,
+    HttpRequest,
+    Listed,
+    Provider,
+    ProviderType,
+    Services,
+)
 from genai_host.api.settings import Secret, about
-from genai_host.api.tokens import CachedToken
 from genai_host.errors import ConfigurationError, MalformedReply, error_of_status
 
 R = TypeVar("R", bound=ReplyStream | ProviderReply)

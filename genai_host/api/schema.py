@@ -1,4 +1,8 @@
-"""JSON Schema: made from a class; and an object made from a value that fits.
+"""JSON Schema: made from classes, and values validated against one.
+
+Values against a JSON Schema, compiled once; draft 2020-12, unless it names another.
+
+JSON Schema: made from a class; and an object made from a value that fits.
 
 Classes are described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums,
 unions, containers), by themselves if they have `model_json_schema` (pydantic), or
@@ -16,6 +20,7 @@ What a class says itself comes before all that:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -23,10 +28,191 @@ from typing import Any, Union, get_args, get_origin
 import attrs
 
 from genai_host.api.codec import usual_codec
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.errors import InvalidData
-from genai_host.telling import shown, told
+from genai_host.util.text import shown, told
+
+_PATTERN_SECONDS = 0.2
+_PATTERN_SIZE = 100_000
+_TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|.", re.DOTALL)
+
+
+class Checker:
+    """A JSON Schema to check values against.
+
+    It loads nothing: a reference to another document is an error. A pattern that
+    takes too long on a value is one, too.
+
+    Raises `InvalidData` if the schema itself is wrong.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        from jsonschema import Draft202012Validator, validators
+        from jsonschema.exceptions import SchemaError
+        from referencing import Registry
+
+        if not isinstance(schema, (Mapping, bool)):
+            raise InvalidData(
+                f"the schema itself is wrong: it is a {type(schema).__name__}", path="$"
+            )
+        try:
+            kind = validators.validator_for(schema, default=Draft202012Validator)
+            kind.check_schema(schema)  # type: ignore[arg-type]  # the stubs want dicts only
+            if _has_patterns(schema):
+                kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS))  # type: ignore[no-untyped-call]  # the stubs lack it
+            check_numbers(schema)
+        except SchemaError as error:
+            raise InvalidData(
+                f"the schema itself is wrong: {error.message}", path=error.json_path
+            ) from error
+        except InvalidData as error:
+            raise InvalidData(f"the schema itself is wrong: {error}", path=error.path) from error
+        except RecursionError as error:
+            raise InvalidData("the schema itself is wrong: it is nested too deeply") from error
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InvalidData(f"the schema itself is wrong: {error}") from error
+        self._validator = kind(schema, registry=Registry())
+
+    def check(self, value: Any) -> None:
+        """Raises `InvalidData`, with the place of the most telling fault. NaN and
+        infinities are no JSON, whatever the schema says."""
+        from jsonschema.exceptions import best_match
+        from referencing.exceptions import Unresolvable
+
+        check_numbers(value)
+        try:
+            fault = best_match(self._validator.iter_errors(value))
+        except Unresolvable as error:
+            raise _elsewhere(error) from error
+        except RecursionError as error:
+            raise InvalidData("nested too deeply") from error
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            # a reference to what is no schema, or a number beyond arithmetic
+            raise InvalidData(f"it cannot be checked: {error}") from error
+        if fault is not None:
+            message = fault.message if len(fault.message) < 300 else fault.message[:300] + " ..."
+            raise InvalidData(f"{message} (at {fault.json_path})", path=fault.json_path)
+
+    def check_references(self) -> None:
+        """Raises `InvalidData` if the schema refers to what is not in it, wherever that is: for
+        what is not to begin with a schema that no value may satisfy."""
+        from referencing import Registry
+        from referencing.exceptions import Unresolvable
+        from referencing.jsonschema import DRAFT202012, specification_with
+
+        schema = self._validator.schema
+        named = schema.get("$schema", "") if isinstance(schema, Mapping) else ""
+        root = specification_with(named, default=DRAFT202012).create_resource(schema)
+        registry: Registry[Any] = Registry()
+        left = [(root, registry.resolver_with_root(root))]
+        while left:
+            resource, resolver = left.pop()
+            try:
+                for reference in _references(resource.contents):
+                    resolver.lookup(reference)
+                left += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+            except Unresolvable as error:
+                raise _elsewhere(error) from error
+            except (TypeError, ValueError, AttributeError, LookupError):
+                continue  # to what is no schema: as `check` finds, if a value comes there
+
+
+def _references(schema: Any) -> list[str]:
+    if not isinstance(schema, Mapping):
+        return []
+    found = (schema.get(name) for name in ("$ref", "$dynamicRef"))
+    return [reference for reference in found if isinstance(reference, str)]
+
+
+def _elsewhere(error: Any) -> InvalidData:
+    what = getattr(error, "anchor", "") or error.ref
+    return InvalidData(f"the schema refers to {what}, which is not in it")
+
+
+def _has_patterns(schema: Any) -> bool:
+    """Whether it has a keyword with regular expressions, wherever a schema can stand."""
+    if isinstance(schema, Mapping):
+        own = isinstance(schema.get("pattern"), str) or _is_object(schema, "patternProperties")
+        return own or any(_has_patterns(inner) for inner in schema.values())
+    if isinstance(schema, (list, tuple)):
+        return any(_has_patterns(inner) for inner in schema)
+    return False
+
+
+def _is_object(schema: Mapping[str, Any], name: str) -> bool:
+    return isinstance(schema.get(name), Mapping)
+
+
+def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that match regular expressions, with a bound on the time, since
+    `re` may backtrack for ever."""
+    import regex
+    from jsonschema.exceptions import ValidationError
+
+    def found(pattern: str, text: str) -> bool:
+        if _written_out(pattern) > _PATTERN_SIZE:
+            raise InvalidData(f"the pattern {pattern!r} repeats too much")
+        try:
+            return regex.search(pattern, text, timeout=_PATTERN_SECONDS) is not None
+        except TimeoutError as error:
+            raise InvalidData(f"the pattern {pattern!r} takes too long") from error
+        except regex.error as error:
+            raise InvalidData(f"the pattern {pattern!r} is wrong: {error}") from error
+
+    def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterable[Any]:
+        if validator.is_type(value, "string") and not found(wanted, value):
+            yield ValidationError(f"{value!r} does not match {wanted!r}")
+
+    def pattern_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any]:
+        if validator.is_type(value, "object"):
+            for expression, inner in wanted.items():
+                for name in value:
+                    if found(expression, name):
+                        yield from validator.descend(value[name], inner, name, expression)
+
+    def additional_properties(validator: Any, inner: Any, value: Any, schema: Any) -> Iterable[Any]:
+        if not validator.is_type(value, "object"):
+            return
+        patterns = schema.get("patternProperties", {})
+        extra = {
+            name: item
+            for name, item in value.items()
+            if name not in schema.get("properties", {})
+            and not any(found(expression, name) for expression in patterns)
+        }
+        yield from keywords["additionalProperties"](validator, inner, extra, {})
+
+    def unevaluated_properties(*_: Any) -> Iterable[Any]:
+        raise InvalidData("unevaluatedProperties does not go together with patterns here")
+
+    return {
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+        "unevaluatedProperties": unevaluated_properties,
+    }
+
+
+def _written_out(pattern: str) -> int:
+    """About how many single characters a pattern matches with its counted repetitions
+    written out, as `regex` does when it compiles it: `(a{1000}){1000}` is a million."""
+    sizes = [0]
+    last = 0
+    for token in _TOKEN.finditer(pattern):
+        if token[1] is not None:
+            times = int(token[2] or token[1])
+            sizes[-1] += last * max(times - 1, 0)
+            last *= max(times, 1)
+        elif token[0] == "(":
+            sizes.append(0)
+        elif token[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        else:
+            last = 1
+            sizes[-1] += 1
+    return sum(sizes)
 
 
 def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
@@ -103,20 +289,20 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
     name = reference.removeprefix("#/$defs/")
     inlined = dict(definitions[name])
     others = {key: value for key, value in definitions.items() if key != name}
-    if reference in _references(definitions):  # the class contains itself
+    if reference in _schema_references(definitions):  # the class contains itself
         others = definitions
     return {**inlined, "$defs": others} if others else inlined
 
 
-def _references(schema: Any) -> Iterator[str]:
+def _schema_references(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("$ref"), str):
             yield schema["$ref"]
         for value in schema.values():
-            yield from _references(value)
+            yield from _schema_references(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _references(value)
+            yield from _schema_references(value)
 
 
 def build(value: Any, form: Any) -> Any:

@@ -22,10 +22,9 @@ import attrs
 from attrs import frozen
 
 from genai_host.api.codec import usual_codec
-from genai_host.api.converters import strings
-from genai_host.api.validators import Must
+from genai_host.api.validators import Must, strings
 from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.telling import nearest
+from genai_host.util.text import nearest
 
 S = TypeVar("S")
 

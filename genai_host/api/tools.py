@@ -1,4 +1,6 @@
-"""A tool: something that a model may ask for, and that a plugin then does.
+"""Tools, sources of tools, and reactions: actions that tools ask of a client.
+
+A tool: something that a model may ask for, and that a plugin then does.
 
     def roll(arguments, run):
         return str(random.randint(1, arguments["sides"]))
@@ -7,30 +9,27 @@
 
 `tool` makes one from a typed function. A tool may do I/O; it is called in a thread of
 its own, and several calls may be under way at once.
+
+Tools that a plugin cannot name beforehand: they have settings, or somebody has to look.
+
+Types of reactions: what a tool may tell a front end to do, and in which form.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from attrs import field, frozen
 
-from genai_host.api.calls import ToolSchema
-from genai_host.api.exchange import Limits
-from genai_host.api.messages import (
-    Image,
-    Message,
-    Part,
-    Text,
-    ToolCall,
-    ToolResult,
-    result_parts,
-)
-from genai_host.api.validators import ANY_BY_NAME, BOOLEAN, CALLABLE, Must
-from genai_host.telling import shown
+from genai_host.api.calls import Limits, ToolSchema
+from genai_host.api.messages import Image, Message, Part, Text, ToolCall, ToolResult, result_parts
+from genai_host.api.settings import SETTINGS
+from genai_host.api.validators import ADDRESS, ANY_BY_NAME, BOOLEAN, CALLABLE, TEXT, Must, strings
+from genai_host.util.text import shown
 
 Approval = Literal["allow", "ask", "deny"]
 """Whether a tool may run: when a model asks for it, when a human has said so as well, or
@@ -113,7 +112,7 @@ def always(context: Mapping[str, Any]) -> bool:
     return True
 
 
-def _is_name(value: Any) -> bool:
+def _tools_is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(_NAME.fullmatch(value))
 
 
@@ -137,7 +136,7 @@ class Tool:
     applies       whether it is of use in a context; it is not offered where it is not
     """
 
-    name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_name))
+    name: str = field(validator=Must(f"as `{_NAME.pattern}`", _tools_is_name))
     description: str = field(
         validator=Must(
             "a string, and not blank", lambda value: isinstance(value, str) and bool(value.strip())
@@ -210,3 +209,82 @@ def tool_message(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Me
         for call, output in zip(calls, outputs, strict=True)
     ]
     return Message("tool", results)
+
+
+S = TypeVar("S")
+
+
+class ToolSource(ABC):
+    """What a plugin registers where it cannot say which tools it has: those of a server, of
+    a folder.
+
+    name   unique among all plugins; `[a-z0-9-]+`. Its tools are offered as `NAME__TOOL`
+    """
+
+    name: str
+
+    @abstractmethod
+    def tools(self, limits: Limits) -> Iterable[Tool]:
+        """Those that there are now. It is asked whenever tools are offered, and where one is
+        called that it has not named, from any thread: what costs time is to be done once. It
+        may raise whatever says why there are none; it is left alone for a while then, and
+        none is offered, but those that it has named before can be called."""
+
+    def close(self) -> None:
+        """Give back all that it holds. Calls of its tools may be under way."""
+
+
+@frozen
+class ToolSet(Generic[S]):
+    """What a plugin registers where its tools have settings: those of a table `[tools.NAME]`.
+
+        ToolSet("files", Settings, lambda settings: [reader(settings.folder)])
+
+    name       unique among all plugins and their sources; `[a-z0-9-]+`. Its tools are offered
+               as `NAME__TOOL`
+    settings   attrs class of its settings; see `genai_host.api.settings`
+    open       makes the tools, or where they may change a source of them, whose name is not
+               asked for. It is called once, when tools are first wanted; a
+               `ConfigurationError` says what is wrong with the settings, and which `setting`
+               it is
+    """
+
+    name: str = field(validator=TEXT)
+    settings: type[S] = field(validator=SETTINGS)
+    open: Callable[[S], Iterable[Tool] | ToolSource] = field(validator=CALLABLE)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and bool(value) and " " not in value
+
+
+def _is_address(value: Any) -> bool:
+    return value == "" or ADDRESS.holds(value)
+
+
+@frozen
+class ReactionType:
+    """What a plugin registers: reactions of this type have this form.
+
+        ReactionType("redirect", {"properties": {"url": {"type": "string"}}, "required": ["url"]})
+
+    name        the `type` of such reactions, unique among all plugins
+    schema      JSON Schema of its fields, `type` left out
+    ends        whether the model is not to be asked again in the turn, as `ToolOutput.ends`
+    text_view   function that shows one as text, as `package.module:name`, imported when one
+                is shown; empty for none. It gets the reaction and the columns that there
+                are, and gives lines, or one text
+    pictures    fields that have a picture: a `data:` URL of an image, an object with
+                `media_type` and `data` (base64), or base64 whose type is in the reaction's
+                own `media_type`
+
+    A tool that gives one of another form has failed. Types that nobody registers pass.
+    """
+
+    name: str = field(validator=Must("printable, without a space", _is_name))
+    schema: Mapping[str, Any] = field(factory=dict, validator=ANY_BY_NAME)
+    ends: bool = field(default=False, validator=BOOLEAN, kw_only=True)
+    text_view: str = field(
+        default="", validator=Must("as `package.module:name`, or empty", _is_address), kw_only=True
+    )
+    pictures: Sequence[str] = field(default=(), converter=strings, kw_only=True)

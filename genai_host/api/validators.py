@@ -1,4 +1,8 @@
-"""What the fields of declarations must be: attrs validators that say whose field is wrong.
+"""Validators and converters for the fields of declarations (attrs).
+
+Collections as frozen classes keep them. A string is no collection of its letters.
+
+What the fields of declarations must be: attrs validators that say whose field is wrong.
 
 A wrong declaration breaks the plugin that makes it, when it makes it, and not whoever
 joins it with others later.
@@ -7,11 +11,35 @@ joins it with others later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, get_args
 
-from genai_host.api.exchange import Operation
-from genai_host.telling import shown
+from genai_host.api.calls import Operation
+from genai_host.util.text import shown
+
+
+def strings(given: Iterable[str]) -> tuple[str, ...]:
+    """Raises `TypeError` for a single string, and for what are no strings."""
+    if isinstance(given, str):
+        raise TypeError(f"a list of strings is wanted, not the string {given!r}")
+    found = tuple(given)
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"a list of strings is wanted, not one of {type(each).__name__}")
+    return found
+
+
+def strings_or_none(given: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else strings(given)
+
+
+def string_set(given: Iterable[str]) -> frozenset[str]:
+    return frozenset(strings(given))
+
+
+def string_set_or_none(given: Iterable[str] | None) -> frozenset[str] | None:
+    return None if given is None else string_set(given)
+
 
 _OPERATIONS = get_args(Operation)
 _ADDRESS = re.compile(r"[\w.]+:[\w.]+")

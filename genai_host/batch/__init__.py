@@ -12,6 +12,6 @@ batch       all of it: what is under way, in which order, until when
 """
 
 from genai_host.batch.batch import Batch, Progress
-from genai_host.batch.task import Task
+from genai_host.batch.work import Task
 
 __all__ = ["Batch", "Progress", "Task"]

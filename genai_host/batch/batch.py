@@ -1,4 +1,8 @@
-"""A batch, from its file of rows to its file of answers.
+"""Batches: rows answered by an executor, results written as they come.
+
+The executors of plugins, opened.
+
+A batch, from its file of rows to its file of answers.
 
 Batch.run → Journal (what is done already) → _do_rest: _submit … _take → _write (in order)
 """
@@ -9,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -19,15 +23,15 @@ from concurrent.futures import (
     wait,
 )
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve, frozen
 
 from genai_host.api.json_text import write_json
-from genai_host.batch.elsewhere import do_row
+from genai_host.api.settings import read_settings
 from genai_host.batch.journal import Journal
 from genai_host.batch.rows import Row, rows_in, survey
-from genai_host.batch.task import Task
-from genai_host.batch.work import Result, Worker, problem_of
+from genai_host.batch.work import Result, Task, Worker, do_row, problem_of
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,
@@ -37,7 +41,27 @@ from genai_host.errors import (
     Unavailable,
 )
 from genai_host.host import Host
-from genai_host.telling import said
+from genai_host.util.text import nearest, said
+
+
+def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
+    """
+    given   its settings by name; others are in the environment, or what is usual
+
+    Raises `ConfigurationError` if there is none of that name, or for a setting that is wrong,
+    and what the plugin raises.
+    """
+    declared = host.registry.executors.get(name)
+    if declared is None:
+        near = nearest(name, host.registry.executors)
+        there = ", ".join(host.registry.executors) or "none: genai-host install genai-dask"
+        raise ConfigurationError(
+            f"there is no executor {name!r}",
+            hint=f"did you mean {near[0]}?" if near else f"there are: {there}",
+        )
+    settings = read_settings(declared.settings, given, owner=f"the executor {name}")
+    return declared.open(settings)
+
 
 _SEEN = 0.2  # seconds between looks whether somebody wants it ended
 

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
-from genai_host.api.given import Given, is_deep
+from genai_host.api.http_routes import Given, is_deep
 from genai_host.api.json_text import read_json
 from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.telling import shown
+from genai_host.util.text import shown
 
 MOST_BYTES = 8 * 2**20
 """Of a line."""

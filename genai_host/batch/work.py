@@ -1,6 +1,12 @@
-"""Does rows of a batch, by a host of this process.
+"""The work of one row, in this process or another.
+
+What holds for all rows of a batch.
+
+Does rows of a batch, by a host of this process.
 
 Worker.do → _ask (a conversation of its own) or _serve (as the server does OpenAI's requests)
+
+Rows in a process of an executor, which has a host of its own, from its own configuration.
 """
 
 from __future__ import annotations
@@ -10,15 +16,46 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from attrs import asdict, field, frozen
+
 from genai_host.api import Problem, RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.batch.rows import Row
-from genai_host.batch.task import Task
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.errors import GenaiError, NotFound, ProviderError
 from genai_host.host import Host
-from genai_host.rows.costs import cost_row
+from genai_host.serializers.conversations import cost_row
+
+
+@frozen
+class Task:
+    """
+    feature, model, provider, parameters, settings, tools   as `Host.open` takes them; a row
+                  may have its own of all but the feature and the tools
+    schema        that each answer satisfies; None for free text
+    record        whether each row is a conversation in the store. One whose process was
+                  killed in the midst is then gone on with: calls of models on record are
+                  not repeated
+    """
+
+    feature: str = ""
+    model: str = ""
+    provider: str = ""
+    parameters: Mapping[str, Any] = field(factory=dict)
+    settings: Mapping[str, Any] = field(factory=dict)
+    tools: tuple[str, ...] | None = None
+    schema: Mapping[str, Any] | None = None
+    record: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Task:
+        tools = value["tools"]
+        return cls(**{**value, "tools": None if tools is None else tuple(tools)})
+
 
 _TRIES = 4  # of a row, where it may succeed later
 _PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before the next, twice as long each time
@@ -153,9 +190,9 @@ class Worker:
     def _served(self) -> Callable[[RouteRequest], Any]:
         with self._lock:
             if self._routes is None:
-                from genai_host.http_routes import HttpRoutes
-                from genai_host.server.forms import form
                 from genai_host.server.routes import own_routes
+                from genai_host.serving.errors import form
+                from genai_host.serving.router import HttpRoutes
 
                 self._routes = HttpRoutes(self._host, own_routes(), form)
         answer: Callable[[RouteRequest], Any] = self._routes.answer
@@ -177,3 +214,37 @@ def problem_of(error: GenaiError) -> Mapping[str, Any]:
     """What a result says of an error."""
     problem = Problem.of(error)
     return {"code": problem.code, "message": problem.message, "hint": problem.hint}
+
+
+def do_row(task: Mapping[str, Any], batch: str, row: Row) -> Result:
+    """It may be done again where the process that did it is gone.
+
+    task   as `Task.to_json` gives it
+    batch  as `Worker` takes it
+    """
+    key = (write_json(task), batch)
+    with _lock:
+        if key not in _workers:
+            _workers.clear()
+            _workers[key] = _worker(task, batch)
+        worker = _workers[key]
+    return worker.do(row)
+
+
+# That of this process, for as long as it is given the same batch: to load plugins and open
+# connections for each row would cost more than the row, and a function is all that an executor
+# carries. What an earlier batch has under way yet keeps its own.
+_workers: dict[tuple[bytes, str], Worker] = {}
+_lock = threading.Lock()
+
+
+def _worker(task: Mapping[str, Any], batch: str) -> Worker:
+    from genai_host.config import read_config
+    from genai_host.host import Host
+    from genai_host.store import Store
+
+    wanted = Task.of_json(task)
+    config = read_config()
+    is_kept = wanted.record or config.budgets.are_kept
+    host = Host(config=config, store=Store(config.store or None) if is_kept else None)
+    return Worker(host, wanted, batch)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from genai_host.host import Host
-    from genai_host.instance import Instance
-    from genai_host.server.worker_process import WorkerProcess
+    from genai_host.providers.instance import Instance
+    from genai_host.server.supervisor import WorkerProcess
     from genai_host.store import Store
 
 PATIENCE = 5.0

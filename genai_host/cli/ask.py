@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.approvals import ask_for_each, calls_of, may_be_asked
-from genai_host.cli.costs import cost_text
 from genai_host.cli.options import (
     attach_option,
     checked_schema,
@@ -23,16 +21,25 @@ from genai_host.cli.options import (
     template_options,
 )
 from genai_host.cli.reactions import images_option, show_reactions_of
-from genai_host.cli.talks import asked, leave_out, next_steps, talk, talk_options
-from genai_host.cli.terminal import echo, echo_json, note, piped_bytes, piped_text
+from genai_host.cli.session import (
+    ask_for_each,
+    asked,
+    calls_of,
+    leave_out,
+    may_be_asked,
+    next_steps,
+    talk,
+    talk_options,
+)
+from genai_host.cli.terminal import cost_text, echo, echo_json, note, piped_bytes, piped_text
 from genai_host.errors import GenaiError
-from genai_host.rows.answers import answer_row
+from genai_host.serializers.conversations import answer_row
 
 if TYPE_CHECKING:
     from genai_host.api import Answer, Part
-    from genai_host.conversation import Conversation, Said
-    from genai_host.events import Event
-    from genai_host.templates import Template
+    from genai_host.api.features import Event
+    from genai_host.conversations.conversation import Conversation, Said
+    from genai_host.prompts.templates import Template
 
 _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 """Options that no template has."""
@@ -98,7 +105,7 @@ def command(
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)
     if save is not None:
-        from genai_host.cli.saving import save_as_template
+        from genai_host.cli.templates import save_as_template
 
         text = asked_text(words, (*fragments, *attach))
         if chosen["tools"] or chosen["no_tools"] or chosen["max_cost"]:
@@ -145,8 +152,7 @@ def question(
 
     optional   whether it may be nothing
     """
-    from genai_host.attachments import attachments
-    from genai_host.fragments import read_fragments, with_fragments
+    from genai_host.prompts.attachments import attachments, read_fragments, with_fragments
 
     said = asked_text(words, (*fragments, *attach))
     if template is not None:

@@ -14,9 +14,8 @@ import attrs
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.options import changes, conversation_options, named_values, read_schema
+from genai_host.cli.options import Chosen, changes, conversation_options, named_values, read_schema
 from genai_host.cli.terminal import echo, echo_json, is_terminal, note
-from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
     from genai_host.batch import Progress, Task
@@ -133,7 +132,7 @@ def _task(app: App, chosen: dict[str, Any], schema: str | None, record: bool) ->
     given = changes(**chosen)
     names = Chosen(given["feature"], given["model"], given["provider"])
     if app.host.config.remember:
-        from genai_host.last_used import LastUsed
+        from genai_host.cli.options import LastUsed
 
         names = names.over(LastUsed().read())
     if given["models"]:
@@ -157,7 +156,7 @@ def _executor(app: App, name: str | None, given: dict[str, Any]) -> Iterator[Exe
             raise click.UsageError("--with is for an --executor")
         yield None
         return
-    from genai_host.batch.executors import open_executor
+    from genai_host.batch.batch import open_executor
 
     executor = open_executor(app.host, name, given)
     try:

@@ -6,7 +6,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, note
-from genai_host.rows.usage import budget_row
+from genai_host.serializers.conversations import budget_row
 
 
 @click.command(name="budgets")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.approvals import calls_of, show_call
 from genai_host.cli.ask import answered, resumed, show_details
 from genai_host.cli.options import (
     attach_option,
@@ -21,11 +20,13 @@ from genai_host.cli.options import (
     template_options,
 )
 from genai_host.cli.reactions import images_option, show_reactions_of
-from genai_host.cli.talks import (
+from genai_host.cli.session import (
+    calls_of,
     described,
     give_in_chat,
     leave_out,
     next_steps,
+    show_call,
     show_end,
     talk,
     talk_options,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from genai_host.api import Answer, Message, Part
-    from genai_host.conversation import Conversation, Said
-    from genai_host.templates import Template
+    from genai_host.conversations.conversation import Conversation, Said
+    from genai_host.prompts.templates import Template
 
 
 @click.command(name="chat")
@@ -162,7 +163,7 @@ def _typed_before() -> History:
     be kept, what is typed in this one."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    from genai_host import paths
+    from genai_host.util import paths
 
     folder = paths.state_dir()
     file = os.path.join(folder, "chat.history")
@@ -236,13 +237,13 @@ class Chat:
 
     def begin_with(self, fragments: Sequence[str]) -> None:
         """Put these files and addresses before the next message."""
-        from genai_host.fragments import read_fragments
+        from genai_host.prompts.attachments import read_fragments
 
         self._fragments = read_fragments(fragments)
 
     def attach(self, source: str) -> None:
         """send a file or an address along with the next message"""
-        from genai_host.attachments import attachment, shown
+        from genai_host.prompts.attachments import attachment, shown
 
         if not source:
             note("/attach FILE or /attach URL")
@@ -253,7 +254,7 @@ class Chat:
         note(f"attached to the next message: {shown(source)}")
 
     def _say(self, text: str) -> None:
-        from genai_host.fragments import with_fragments
+        from genai_host.prompts.attachments import with_fragments
 
         leave_out(self._conversation, give="/resume VALUE", again="/retry")
         template = self._template
@@ -341,7 +342,7 @@ class Chat:
 
     def _save(self, file: str) -> None:
         """write the conversation to a file: JSON if its name ends so, else Markdown"""
-        from genai_host.transcript import write_transcript
+        from genai_host.conversations.transcript import write_transcript
 
         if not file:
             note("/save FILE.md or /save FILE.json")

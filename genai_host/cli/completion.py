@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from genai_host.cli.terminal import echo
-from genai_host.names import APP
+from genai_host.util.names import APP
 
 
 @click.command(name="completion")

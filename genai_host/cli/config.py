@@ -30,7 +30,7 @@ def command() -> None:
 @command.command("path")
 def path() -> None:
     """Print where the configuration file is, or would be."""
-    from genai_host import paths
+    from genai_host.util import paths
 
     echo(paths.config_file())
 
@@ -65,7 +65,7 @@ def list_instances(as_json: bool) -> None:
 @pass_app
 def show(app: App, name: str | None, as_json: bool) -> None:
     """Show all that is configured, or an instance, and where each value comes from."""
-    from genai_host.cli.configured import configured, of_instance
+    from genai_host.cli.providers import configured, of_instance
 
     rows = configured(app.host) if name is None else of_instance(app.host, app.instance(name))
     if as_json:
@@ -83,9 +83,9 @@ def types(app: App, type: str | None, as_json: bool) -> None:
     import attrs
 
     from genai_host.api.settings import describe
-    from genai_host.bounds import Bounds
-    from genai_host.changes import type_named
     from genai_host.cli.providers import echo_settings
+    from genai_host.providers.config_edits import type_named
+    from genai_host.providers.limits import Bounds
 
     known = app.host.registry.providers
     if type is None:
@@ -122,8 +122,8 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
     genai-host keys set groq
     genai-host ask -p groq -m llama-3.3-70b-versatile hi
     """
-    from genai_host.changes import add_instance
     from genai_host.config import edit_config, must_be_writable
+    from genai_host.providers.config_edits import add_instance
 
     must_be_writable()
     types = app.host.registry.providers
@@ -153,8 +153,8 @@ def set_values(app: App, values: tuple[str, ...]) -> None:
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def unset(keys: tuple[str, ...]) -> None:
     """Take keys out, so that they are as they are without a configuration."""
-    from genai_host.changes import unset_keys
     from genai_host.config import edit_config
+    from genai_host.providers.config_edits import unset_keys
 
     with edit_config() as document:
         unset_keys(document, keys)
@@ -192,8 +192,8 @@ def alias(app: App, name: str, model: str | None, remove: bool) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Remove an instance. Its keys are kept: `keys remove` forgets them."""
-    from genai_host.changes import remove_instance
     from genai_host.config import edit_config
+    from genai_host.providers.config_edits import remove_instance
 
     with edit_config() as document:
         remove_instance(document, name)
@@ -217,8 +217,8 @@ def disable(app: App, name: str) -> None:
 
 
 def _enable(app: App, name: str, *, enabled: bool) -> None:
-    from genai_host.changes import enable_instance
     from genai_host.config import edit_config, must_be_writable, read_config
+    from genai_host.providers.config_edits import enable_instance
 
     must_be_writable()
     # only an instance that is not configured yet needs the plugins
@@ -229,8 +229,8 @@ def _enable(app: App, name: str, *, enabled: bool) -> None:
 
 
 def _set_or_print(app: App, key: str, value: str | None, remove: bool) -> None:
-    from genai_host.changes import unset_keys
     from genai_host.config import edit_config, read_config
+    from genai_host.providers.config_edits import unset_keys
 
     if remove:
         with edit_config() as document:
@@ -239,14 +239,14 @@ def _set_or_print(app: App, key: str, value: str | None, remove: bool) -> None:
     elif value is not None:
         _set(app, {key: value})
     else:
-        from genai_host.cli.configured import value_of
+        from genai_host.cli.providers import value_of
 
         echo(value_of(read_config(), key))
 
 
 def _set(app: App, values: Mapping[str, str]) -> None:
-    from genai_host.changes import set_keys, split_key
     from genai_host.config import edit_config, must_be_writable
+    from genai_host.providers.config_edits import set_keys, split_key
 
     must_be_writable()
     keys = [split_key(key) for key in values]
@@ -264,7 +264,7 @@ def _set(app: App, values: Mapping[str, str]) -> None:
 
 def _check_name(app: App, key: tuple[str, ...], value: str) -> None:
     """Whatever names a feature, a model or a provider must name one that there is."""
-    from genai_host.config.keys import MODELS
+    from genai_host.config.schema import MODELS
 
     if key == ("defaults", "feature"):
         app.host.feature(value)

@@ -12,29 +12,44 @@ import click
 
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App, pass_app
-from genai_host.cli.approvals import calls_of, decided_by, show_wait, visible
 from genai_host.cli.ask import resumed, show_answer, show_details
-from genai_host.cli.costs import cost_text
 from genai_host.cli.reactions import images_option, show_reactions_of
-from genai_host.cli.talks import complete_ids, found, give_command, next_steps, reopened
-from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
-from genai_host.cli.times import local, read_age, read_date
+from genai_host.cli.session import (
+    calls_of,
+    complete_ids,
+    decided_by,
+    found,
+    give_command,
+    next_steps,
+    reopened,
+    show_wait,
+    visible,
+)
+from genai_host.cli.terminal import (
+    cost_text,
+    echo,
+    echo_json,
+    echo_table,
+    is_terminal,
+    local,
+    note,
+    read_age,
+    read_date,
+)
 from genai_host.cli.transcripts import (
     show_found,
     show_transcript,
     show_tries,
     title_of,
 )
-from genai_host.record import Opened
-from genai_host.retelling import retell
-from genai_host.rows.answers import wait_row
-from genai_host.rows.conversations import row_of, try_row, turn_row
-from genai_host.telling import said
-from genai_host.transcript import write_text
-from genai_host.turns import turns_of
+from genai_host.conversations.record import Opened
+from genai_host.conversations.replay import retell
+from genai_host.conversations.transcript import turns_of, write_text
+from genai_host.serializers.conversations import row_of, try_row, turn_row, wait_row
+from genai_host.util.text import said
 
 if TYPE_CHECKING:
-    from genai_host.store.summary import Summary
+    from genai_host.store.records import Summary
 
 _SHORT = 12  # digits of an id in a table: the time, and some by chance
 _LIMIT = 20

@@ -8,9 +8,14 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import question
-from genai_host.cli.options import attach_option, fragment_option, model_options, with_last_used
+from genai_host.cli.options import (
+    Chosen,
+    attach_option,
+    fragment_option,
+    model_options,
+    with_last_used,
+)
 from genai_host.cli.terminal import echo, echo_json
-from genai_host.last_used import Chosen
 
 if TYPE_CHECKING:
     from genai_host.api import TokenCount

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from genai_host import __version__, paths
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, note
+from genai_host.util import paths
+from genai_host.util.names import __version__
 
 if TYPE_CHECKING:
     from genai_host.host import Host
-    from genai_host.instance import Instance
+    from genai_host.providers.instance import Instance
 
 
 class Check(NamedTuple):
@@ -131,7 +132,7 @@ def _nearest(folder: str) -> str:
 
 
 def _check_plugins(host: Host) -> Iterator[Check]:
-    from genai_host.discovery import Blocked
+    from genai_host.plugins.discovery import Blocked
 
     results = host.plugins.results
     blocked = sum(isinstance(result, Blocked) for result in results)

@@ -6,7 +6,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
-from genai_host.rows.features import feature_row
+from genai_host.serializers.listings import feature_row
 
 
 @click.command(name="features")

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_host import __version__
-from genai_host.names import APP, COMMANDS
+from genai_host.util.names import APP, COMMANDS, __version__
 
 if TYPE_CHECKING:
     from genai_host.cli.app import App
@@ -64,7 +63,7 @@ def _plugin_commands() -> dict[str, str]:
     from genai_host.cli.terminal import safe
     from genai_host.config import Config, read_config
     from genai_host.errors import ConfigurationError
-    from genai_host.index import PluginIndex
+    from genai_host.plugins.index import PluginIndex
 
     try:
         config = read_config()
@@ -143,7 +142,7 @@ def run_worker(arguments: Sequence[str]) -> int:
                 with commas between them, and then those of the command line
     """
     from genai_host.cli.app import App
-    from genai_host.server.worker_process import WorkerProcess
+    from genai_host.server.supervisor import WorkerProcess
 
     handed, *arguments = arguments
     listener, channel, core = handed.split(",")

@@ -10,8 +10,8 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
 from genai_host.errors import GenaiError, PluginError
-from genai_host.instance import Instance
-from genai_host.rows.models import model_rows
+from genai_host.providers.instance import Instance
+from genai_host.serializers.listings import model_rows
 
 
 @click.command(name="models")

@@ -1,10 +1,19 @@
-"""The options that `ask` and `chat` share: what to converse with."""
+"""Options that commands share, and what was used last.
+
+What a user chose last: it is kept where `defaults.remember` asks for that, apart from
+the configuration, which only says what it was told to.
+
+The options that `ask` and `chat` share: what to converse with.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,11 +23,60 @@ from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
 from genai_host.cli.terminal import note
 from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.last_used import Chosen
+from genai_host.util import paths
+from genai_host.util.files import read_text, write_text
 
 if TYPE_CHECKING:
-    from genai_host.conversation import Conversation
-    from genai_host.templates import Template
+    from genai_host.conversations.conversation import Conversation
+    from genai_host.prompts.templates import Template
+
+
+_log = logging.getLogger(__name__)
+
+
+class Chosen(NamedTuple):
+    """Names, as the user said them; None for what was not said."""
+
+    feature: str | None = None
+    model: str | None = None
+    provider: str | None = None
+
+    def over(self, last: Chosen) -> Chosen:
+        """This, filled up with what was chosen before. A model and its provider belong
+        together."""
+        feature = self.feature or last.feature
+        if self.model or self.provider:
+            return self._replace(feature=feature)
+        return last._replace(feature=feature)
+
+
+class LastUsed:
+    """Reads and writes it. What cannot be read or written is as if nothing was chosen:
+    no answer depends on it.
+
+    file   None for the usual one
+    """
+
+    def __init__(self, file: str | None = None) -> None:
+        self._file = file or os.path.join(paths.state_dir(), "last-used.json")
+
+    def read(self) -> Chosen:
+        try:
+            data = json.loads(read_text(self._file) or "{}")
+            names = [data.get(name) or None for name in Chosen._fields]
+            if all(name is None or isinstance(name, str) for name in names):
+                return Chosen(*names)
+        except (ConfigurationError, ValueError, AttributeError, RecursionError) as error:
+            _log.info("what was used last cannot be read: %s", error)
+        return Chosen()
+
+    def write(self, chosen: Chosen) -> None:
+        try:
+            os.makedirs(os.path.dirname(self._file), mode=0o700, exist_ok=True)
+            write_text(self._file, json.dumps(chosen._asdict()))
+        except OSError as error:
+            _log.info("what was used last cannot be kept: %s", error)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -126,7 +184,7 @@ def template_options(function: F) -> F:
 
 
 def _template_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    from genai_host.templates import template_names
+    from genai_host.prompts.templates import template_names
 
     return [CompletionItem(name) for name in template_names() if name.startswith(typed)]
 
@@ -138,7 +196,7 @@ def chosen_template(name: str | None, variables: tuple[str, ...]) -> Template | 
         if values:
             raise click.BadParameter("it is for a --template", param_hint="--var")
         return None
-    from genai_host.templates import read_template
+    from genai_host.prompts.templates import read_template
 
     return read_template(name).with_variables(values)
 
@@ -156,7 +214,7 @@ def attach_option(sources: str, help: str) -> Callable[[F], F]:
 def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conversation:
     """The conversation that the options ask for, as `changes` takes them; then what was used
     last, if the configuration asks for that."""
-    from genai_host.record import Record
+    from genai_host.conversations.record import Record
 
     host = app.host
     wanted = changes(**chosen)
@@ -176,7 +234,6 @@ def with_last_used(app: App, given: Chosen, use: Callable[[Chosen], T], *, keep:
     """
     if not app.host.config.remember:
         return use(given)
-    from genai_host.last_used import LastUsed
 
     last = LastUsed()
     names = given.over(last.read())
@@ -209,7 +266,7 @@ def changes(
 ) -> dict[str, Any]:
     """What the options ask for, and the template where they say nothing, as `Host.open`
     takes it."""
-    from genai_host.driver import Caps
+    from genai_host.conversations.driver import Caps
 
     chosen = named_values(settings, "--set")
     if system is not None:

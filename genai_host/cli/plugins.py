@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
-from genai_host.index import Found, Outcome, PluginIndex
-from genai_host.rows.plugins import plugin_row
+from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.serializers.plugins import plugin_row
 
 if TYPE_CHECKING:
     from genai_host.config import Config
-    from genai_host.discovery import Result
+    from genai_host.plugins.discovery import Result
 
 
 @click.group(name="plugins", invoke_without_command=True)
@@ -188,13 +188,13 @@ def _note_what_comes_first() -> None:
 
 
 def _load(config: Config) -> list[Result]:
-    from genai_host.discovery import EntryPoints, Plugins
+    from genai_host.plugins.discovery import EntryPoints, Plugins
 
     return Plugins(EntryPoints(), config._replace(strict=False)).results
 
 
 def _outcome(result: Result) -> Outcome | None:
-    from genai_host.discovery import Blocked
+    from genai_host.plugins.discovery import Blocked
 
     return None if isinstance(result, Blocked) else result.outcome()
 
@@ -219,7 +219,7 @@ def _must_exist(names: tuple[str, ...]) -> None:
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
             from genai_host.errors import ConfigurationError
-            from genai_host.telling import nearest
+            from genai_host.util.text import nearest
 
             known = sorted({found.name for found in plugins})
             near = nearest(name, known)

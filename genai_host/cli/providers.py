@@ -1,15 +1,176 @@
-"""`genai-host providers`."""
+"""`genai-host providers`; values of the configuration as they hold.
+
+What is configured, value by value, and where each comes from. Secrets are told by
+where they are, and never shown.
+
+`genai-host providers`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from genai_host.api.settings import Setting, describe
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table
-from genai_host.rows.providers import absent_row, provider_row, provider_rows
+from genai_host.config import SetConfig
+from genai_host.config.environment import overrides_in
+from genai_host.config.schema import KEYS, MODELS, OF_NAMES
+from genai_host.errors import ConfigurationError
+from genai_host.providers.limits import Bounds
+from genai_host.serializers.listings import absent_row, provider_row, provider_rows
+from genai_host.tools.sources import find_key
+
+if TYPE_CHECKING:
+    from genai_host.config import Config
+    from genai_host.host import Host
+    from genai_host.providers.instance import Instance
+    from genai_host.secrets.keys import FoundKey
+
+
+HIDDEN = "***"
+
+
+class Configured(NamedTuple):
+    """A key, its value, and where that comes from: `file`, `default`, or, in words, the
+    environment variable or the place of a secret."""
+
+    key: str
+    value: Any
+    source: str
+
+    def shown(self) -> str:
+        return self.value if isinstance(self.value, str) else json.dumps(self.value)
+
+
+def configured(host: Host) -> list[Configured]:
+    """All of it, the defaults of the host as well, and of instances what is set."""
+    config = host.config
+    overrides = overrides_in(os.environ)
+    rows = []
+    for key, known in KEYS.items():
+        value = value_of(config, key)
+        source = "default" if value == _plain(known.default) else "file"
+        if key in overrides:
+            source = f"the environment variable {overrides[key]}"
+        rows.append(Configured(key, value, source))
+    for table in OF_NAMES:
+        said = getattr(config, table)
+        rows += [Configured(f"{table}.{name}", said[name], "file") for name in said]
+    rows += _of_tools(host)
+    for name in config.providers:
+        if name in host.instances:
+            found = of_instance(host, host.instances[name])
+            rows += [row for row in found if row.source not in ("default", "nowhere")]
+        else:
+            rows += _of_unknown_type(config, name)
+    return rows
+
+
+def of_instance(host: Host, instance: Instance) -> list[Configured]:
+    """An instance, with the defaults of its type."""
+    config, name = instance.config, instance.name
+    where = "file" if name in host.config.providers else "default"
+    enabled = Configured(f"providers.{name}.enabled", config.enabled, where)
+    rows = [Configured(f"providers.{name}.type", config.type, where)]
+    rows += [] if config.enabled else [enabled]
+    for setting in describe(instance.type.settings):
+        row = (
+            _secret(instance.find_key, setting)
+            if setting.secret
+            else _open(config.settings, setting)
+        )
+        rows.append(row._replace(key=f"providers.{name}.{setting.name}"))
+    unknown = config.settings.keys() - {each.name for each in describe(instance.type.settings)}
+    rows += [Configured(f"providers.{name}.{each}", HIDDEN, "file") for each in sorted(unknown)]
+    rows += [
+        Configured(f"providers.{name}.models.{model}", id, "file")
+        for model, id in config.models.items()
+    ]
+    for bound in describe(Bounds):
+        row = _open(config.calls, bound)
+        if row.source != "default":
+            rows.append(row._replace(key=f"providers.{name}.calls.{bound.name}"))
+    return [_overridden(row, config.overrides) for row in rows]
+
+
+def value_of(config: Config, key: str) -> Any:
+    """The value of a key that is not one of an instance; of an alias, what it stands for.
+    Raises `ConfigurationError` for an alias that there is not."""
+    table, _, name = key.partition(".")
+    if table == "aliases":
+        if name not in config.aliases:
+            raise ConfigurationError(
+                f"there is no alias {name!r}", hint=f"genai-host config alias {name} MODEL"
+            )
+        return config.aliases[name]
+    if name in MODELS:
+        return config.models.get(MODELS[name], "")
+    return _plain(config.value(key))
+
+
+def _of_tools(host: Host) -> Iterator[Configured]:
+    """Each set of tools, with its defaults; of one that is not there no value is shown."""
+    known = host.registry.tool_sets
+    for name in {**known, **host.config.tools}:
+        config = host.config.tools.get(name, SetConfig())
+        described = describe(known[name].settings) if name in known else []
+        for setting in described:
+            key = f"tools.{name}.{setting.name}"
+            if setting.secret:
+                row = _secret(partial(find_key, host.keys, name, config), setting)
+            else:
+                row = _open(config.settings, setting)
+            yield _overridden(row._replace(key=key), config.overrides)
+        for unknown in sorted(config.settings.keys() - {each.name for each in described}):
+            yield Configured(f"tools.{name}.{unknown}", HIDDEN, "file")
+
+
+def _open(given: Mapping[str, Any], setting: Setting) -> Configured:
+    if setting.name in given:
+        return Configured(setting.name, given[setting.name], "file")
+    for variable in setting.env:
+        if os.environ.get(variable):
+            source = f"the environment variable {variable}"
+            return Configured(setting.name, os.environ[variable], source)
+    return Configured(setting.name, setting.default, "default")
+
+
+def _secret(find: Callable[[Setting], FoundKey | None], setting: Setting) -> Configured:
+    try:
+        found = find(setting)
+    except ConfigurationError as error:
+        return Configured(setting.name, HIDDEN, str(error))
+    if found is None:
+        return Configured(setting.name, "", "nowhere")
+    return Configured(setting.name, HIDDEN, found.source)
+
+
+def _overridden(row: Configured, overrides: Mapping[str, str]) -> Configured:
+    """By the environment; where secrets are is known to who looks for them."""
+    setting = row.key.split(".", 2)[2]
+    if setting not in overrides or row.value == HIDDEN:
+        return row
+    variable = overrides[setting]
+    return row._replace(value=os.environ[variable], source=f"the environment variable {variable}")
+
+
+def _of_unknown_type(config: Config, name: str) -> Iterator[Configured]:
+    """Which of its settings are secret is not known: none is shown."""
+    instance = config.providers[name]
+    yield Configured(f"providers.{name}.type", instance.type, "file")
+    for setting in instance.settings:
+        yield Configured(f"providers.{name}.{setting}", HIDDEN, "file")
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 @click.command(name="providers")

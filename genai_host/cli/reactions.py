@@ -15,7 +15,7 @@ import click
 
 from genai_host.cli.app import App
 from genai_host.cli.terminal import echo, note, safe
-from genai_host.telling import one_line
+from genai_host.util.text import one_line
 
 if TYPE_CHECKING:
     from genai_host.api import Answer, Image
@@ -80,7 +80,7 @@ def show_reactions(
     """
     if not reactions and not pictures:
         return
-    from genai_host.reactions import ReactionViews
+    from genai_host.tools.reactions import ReactionViews
 
     views = ReactionViews(app.host.registry.reactions, app.host.clock)
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
@@ -128,7 +128,7 @@ def _fitting(text: str, width: int) -> str:
     """One line that no terminal obeys, and that is no wider than there is room."""
     from rich.cells import cell_len, set_cell_size
 
-    from genai_host.reactions import MOST_LETTERS
+    from genai_host.tools.reactions import MOST_LETTERS
 
     line = text[: MOST_LETTERS * width].encode("utf-8", "backslashreplace").decode()
     line = safe(line.replace("\n", " ").replace("\t", " "))
@@ -147,7 +147,7 @@ def _told(picture: Image, folder: str | None) -> str:
 def save_picture(picture: Image, folder: str) -> str:
     """Keep a picture in a folder, which is made if there is none, under a name that is
     not taken; its path. Raises `ConfigurationError` if it cannot be written."""
-    from genai_host.files import writing
+    from genai_host.util.files import writing
 
     folder = os.path.expanduser(folder)
     suffix = _SUFFIXES.get(_plain_type(picture.media_type), _OTHER_SUFFIX)

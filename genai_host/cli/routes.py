@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import click
 
 from genai_host.api import Operation
+from genai_host.catalog.join import Candidate
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table, is_terminal, note
-from genai_host.join import Candidate
-from genai_host.rows.routes import route_row
+from genai_host.serializers.listings import route_row
 
 
 @click.group(name="routes", invoke_without_command=True)

@@ -13,10 +13,10 @@ from genai_host.cli.terminal import echo, echo_json_line, note
 from genai_host.errors import GenaiError
 
 if TYPE_CHECKING:
-    from genai_host.server.answered import Answered
     from genai_host.server.listener import SharedListener
     from genai_host.server.server import Server
-    from genai_host.server.worker_process import WorkerProcess
+    from genai_host.server.settings import Answered
+    from genai_host.server.supervisor import WorkerProcess
 
 Listening = Callable[[str, str], None]
 """Told the address, and what stands before all paths there, once it is listened at."""
@@ -124,7 +124,7 @@ def _log(app: App, as_json: bool) -> Log:
     """Have the log shown, and give what shows a request that was answered, or a warning."""
     if not as_json:
         return Log(lambda answered: note(str(answered)), lambda line: note(line, fg="yellow"))
-    from genai_host.cli.json_log import write_answered, write_note
+    from genai_host.cli.log import write_answered, write_note
 
     app.show_log_as_json()
     return Log(write_answered, write_note)
@@ -149,9 +149,8 @@ def _supervise(
     log: Log,
 ) -> None:
     """In processes of their own, which this one looks after."""
-    from genai_host.server.child import Child
     from genai_host.server.listener import listen, url_of
-    from genai_host.server.supervisor import Supervisor, cores_for, must_share
+    from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
 
     must_share()
     cores = cores_for(workers) if pins else [None] * workers
@@ -195,7 +194,7 @@ def _server(
 
 def _settings(app: App, chosen: dict[str, Any], log: Log) -> dict[str, Any]:
     """What is given here comes before what is configured."""
-    from genai_host.server.configured import settings_of
+    from genai_host.server.settings import settings_of
 
     wants_log = chosen.pop("log", app.host.config.server.log) or app.is_verbose
     chosen["log"] = log.answered if wants_log else None

@@ -11,7 +11,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal
-from genai_host.rows.usage import day_in, groups_in, usage_row
+from genai_host.serializers.conversations import day_in, groups_in, usage_row
 
 if TYPE_CHECKING:
     from genai_host.store.usage import UsageRow

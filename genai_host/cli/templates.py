@@ -1,12 +1,72 @@
-"""`genai-host templates`: what the user asks again and again."""
+"""`genai-host templates`; templates saved from a question.
+
+`ask --save`: what is given on the command line, as a template.
+
+`genai-host templates`: what the user asks again and again.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from genai_host.cli.options import named_texts, named_values
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
+
+
+def save_as_template(
+    name: str,
+    template: str | None,
+    variables: tuple[str, ...],
+    asked: str,
+    *,
+    fragments: tuple[str, ...],
+    attach: tuple[str, ...],
+    schema: Mapping[str, Any] | None,
+    model: str | None,
+    provider: str | None,
+    feature: str | None,
+    roles: tuple[str, ...],
+    system: str | None,
+    params: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> str:
+    """Write what the options of `ask` say, over what another template says; the file.
+
+    Files are kept by their whole paths, since a template is used from anywhere.
+    """
+    from genai_host.prompts.templates import NO_TEMPLATE, Template, read_template, save_template
+
+    base = NO_TEMPLATE if template is None else read_template(template)
+    made = Template(
+        prompt=asked or base.prompt,
+        system=base.system if system is None else system,
+        model=model or base.model,
+        provider=provider or base.provider,
+        feature=feature or base.feature,
+        fragments=(*base.fragments, *_whole(fragments)),
+        attachments=(*base.attachments, *_whole(attach)),
+        schema=base.schema if schema is None else schema,
+        variables={**base.variables, **named_texts(variables, "--var")},
+        roles={**base.roles, **named_texts(roles, "--role")},
+        parameters={**base.parameters, **named_values(params, "--param")},
+        settings={**base.settings, **named_values(settings, "--set")},
+    )
+    if made == NO_TEMPLATE:
+        raise click.UsageError('there is nothing to save: genai-host ask --save NAME "..."')
+    return save_template(name, made)
+
+
+def _whole(sources: Sequence[str]) -> list[str]:
+    from genai_host.prompts.attachments import PIPED, is_address
+
+    return [
+        each if each == PIPED or is_address(each) else os.path.abspath(os.path.expanduser(each))
+        for each in sources
+    ]
 
 
 @click.group(name="templates")
@@ -22,7 +82,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
     """List them, with the variables that they take."""
-    from genai_host.templates import template_names
+    from genai_host.prompts.templates import template_names
 
     rows = [_row(name) for name in template_names()]
     if as_json:
@@ -40,7 +100,7 @@ def list_command(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
     """Print what a template says."""
-    from genai_host.templates import read_template, template_source
+    from genai_host.prompts.templates import read_template, template_source
 
     if as_json:
         echo_json({"name": name, **read_template(name)._asdict()})
@@ -52,7 +112,7 @@ def show(name: str, as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True)
 def remove(names: tuple[str, ...]) -> None:
     """Remove templates."""
-    from genai_host.templates import remove_template
+    from genai_host.prompts.templates import remove_template
 
     for name in dict.fromkeys(names):
         remove_template(name)
@@ -63,15 +123,15 @@ def remove(names: tuple[str, ...]) -> None:
 @click.argument("name", required=False)
 def path(name: str | None) -> None:
     """Print where they are, or where one is."""
-    from genai_host import paths
-    from genai_host.templates import template_file
+    from genai_host.prompts.templates import template_file
+    from genai_host.util import paths
 
     echo(paths.templates_dir() if name is None else template_file(name))
 
 
 def _row(name: str) -> dict[str, Any]:
     from genai_host.errors import ConfigurationError
-    from genai_host.templates import NO_TEMPLATE, read_template, template_file
+    from genai_host.prompts.templates import NO_TEMPLATE, read_template, template_file
 
     problem = ""
     template = NO_TEMPLATE

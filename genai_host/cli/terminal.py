@@ -1,4 +1,10 @@
-"""What reaches the terminal: tables, colours, errors, and nothing that drives it.
+"""What is written to the terminal: text, notes, costs, times.
+
+What calls cost, for people.
+
+Moments on the command line: as people read them, and as people write them.
+
+What reaches the terminal: tables, colours, errors, and nothing that drives it.
 
 Text of models and plugins is hostile: at a terminal its control characters are
 shown, not obeyed. Where the output is piped it is exact. Any of the three standard
@@ -13,13 +19,68 @@ import json
 import math
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from genai_host.api import Cost
     from genai_host.errors import GenaiError
+
+
+_FRACTION = 4  # digits after the point of what is a cent at least
+
+
+def cost_text(cost: Cost) -> str:
+    """In US dollars, on a few digits: `$0.0125`, or `at least $0.0125`."""
+    text = f"${dollars_text(cost.dollars)}"
+    return f"at least {text}" if cost.unknown else text
+
+
+def dollars_text(dollars: float) -> str:
+    """An amount without its sign. What is less than a cent has three digits that count."""
+    if dollars >= 0.01:
+        return f"{dollars:.{_FRACTION}f}"
+    digits, _, exponent = f"{dollars:.2e}".partition("e")
+    decimals = len(digits.partition(".")[2]) - int(exponent)
+    return f"{dollars:.{decimals}f}".rstrip("0").rstrip(".")
+
+
+_UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def local(moment: float) -> str:
+    """For people: the user's own time, to the minute.
+
+    moment   seconds since 1970
+    """
+    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def read_date(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """The callback of an option that takes a date, or a date with a time (ISO 8601), in the
+    user's own time unless it says otherwise: seconds since 1970."""
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(value).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(f"{value!r} is no date, as 2030-01-31", ctx, param) from None
+
+
+def read_age(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """The same for one that takes how long ago that was, as `30d`."""
+    if value is None:
+        return None
+    read = re.fullmatch(r"([0-9]{1,6})([mhdw])", value)
+    if read is None:
+        raise click.BadParameter(f"{value!r} is no age, as 30d, 12h or 4w", ctx, param)
+    number, unit = read.groups()
+    return time.time() - int(number) * _UNITS[unit]
+
 
 # C0 but tab and newline, DEL, C1, and what reorders text (Unicode TR9)
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")

@@ -14,7 +14,7 @@ from genai_host.cli.options import named_values
 from genai_host.cli.reactions import images_option, show_reactions
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
 from genai_host.errors import InvalidData
-from genai_host.tool_sources import of_source
+from genai_host.tools.sources import of_source
 
 
 @click.group(name="tools", invoke_without_command=True)

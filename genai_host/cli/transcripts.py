@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from genai_host.api import Message
 from genai_host.cli.ask import show_details
-from genai_host.cli.costs import dollars_text
-from genai_host.cli.terminal import echo
-from genai_host.cli.times import local
-from genai_host.retelling import added
-from genai_host.transcript import content_as_markdown
-from genai_host.turns import TurnTold
+from genai_host.cli.terminal import dollars_text, echo, local
+from genai_host.conversations.replay import added
+from genai_host.conversations.transcript import TurnTold, content_as_markdown
 
 if TYPE_CHECKING:
-    from genai_host.store.summary import Found, StoredTry, Summary
+    from genai_host.store.records import Found, StoredTry, Summary
 
 _AROUND = 40  # characters before the words that are shown with them
 
@@ -41,7 +38,7 @@ def show_tries(tries: Iterable[StoredTry]) -> None:
 def show_found(found: Found, id: str, words: str) -> None:
     """Print one message that was searched for, on one line: the text around the words,
     which are marked at a terminal."""
-    from genai_host.store.words import pattern_for
+    from genai_host.store.search import pattern_for
 
     sought = pattern_for(words)
     line = " ".join(found.text.split())

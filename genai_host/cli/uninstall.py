@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from genai_host.cli.installing import (
+from genai_host.cli.install import (
     InstallerCommand,
     further,
     install_options,
     must_be_installed,
     perform,
 )
-from genai_host.names import APP
+from genai_host.util.names import APP
 
 if TYPE_CHECKING:
-    from genai_host.installed import Installed
+    from genai_host.plugins.installer import Installed
 
 
 @click.command(name="uninstall", cls=InstallerCommand)
@@ -29,8 +29,7 @@ def command(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool, as_json
 
     The host stays, and so does what it or another plugin needs.
     """
-    from genai_host.installed import installed_distributions
-    from genai_host.installer import Place, find_installer
+    from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     installed = installed_distributions()
     names = must_be_installed(plugins, installed)
@@ -44,8 +43,8 @@ def _must_be_free(names: Sequence[str], installed: Mapping[str, Installed]) -> N
     """Raises `ConfigurationError` for the host, for what it needs, and for what a plugin
     needs that stays."""
     from genai_host.errors import ConfigurationError
-    from genai_host.index import PluginIndex
-    from genai_host.installed import normal_name, who_needs
+    from genai_host.plugins.index import PluginIndex
+    from genai_host.plugins.installer import normal_name, who_needs
 
     plugins = [normal_name(found.distribution) for found in PluginIndex().plugins()]
     staying = [name for name in dict.fromkeys(plugins) if name not in (*names, APP)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from genai_host.cli.installing import (
+from genai_host.cli.install import (
     InstallerCommand,
     further,
     install_options,
@@ -17,7 +17,7 @@ from genai_host.cli.installing import (
 from genai_host.cli.terminal import note
 
 if TYPE_CHECKING:
-    from genai_host.installed import Installed
+    from genai_host.plugins.installer import Installed
 
 
 @click.command(name="upgrade", cls=InstallerCommand)
@@ -33,8 +33,7 @@ def command(
     What was installed from a folder, a file or an address is left out by --all: no index
     has a newer one.
     """
-    from genai_host.installed import installed_distributions
-    from genai_host.installer import Place, find_installer
+    from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     if bool(plugins) == all_plugins:
         raise click.UsageError("name plugins, or say --all", ctx)
@@ -49,8 +48,8 @@ def command(
 
 
 def _all(installed: Mapping[str, Installed]) -> list[str]:
-    from genai_host.index import PluginIndex
-    from genai_host.installed import normal_name
+    from genai_host.plugins.index import PluginIndex
+    from genai_host.plugins.installer import normal_name
 
     plugins = dict.fromkeys(normal_name(found.distribution) for found in PluginIndex().plugins())
     names = []

@@ -47,7 +47,7 @@ environment, which comes before it.
     enabled = true
     models = { my-model = "/models/my-model.gguf" }   # name to id there
     threads = 2                      # and the settings of its type
-    calls = { first_token = 120 }    # what bounds its calls, see `genai_host.bounds`
+    calls = { first_token = 120 }    # what bounds its calls, see `genai_host.providers.limits`
 
 It is imported to list plugins, so it imports nothing heavy itself.
 """
@@ -56,8 +56,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from genai_host.config.reading import read_config
-from genai_host.config.values import (
+from genai_host.config.loading import read_config
+from genai_host.config.schema import (
     BudgetConfig,
     BudgetsConfig,
     Config,

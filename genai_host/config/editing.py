@@ -9,13 +9,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from genai_host import paths
 from genai_host.config.environment import is_set, variable_of
-from genai_host.config.reader import VERSION
-from genai_host.config.reading import checked, place_of
-from genai_host.config.toml_text import parse
+from genai_host.config.loading import checked, place_of
+from genai_host.config.reader import VERSION, parse
 from genai_host.errors import ConfigurationError
-from genai_host.files import alone, read_text, write_text, writing
+from genai_host.util import paths
+from genai_host.util.files import alone, read_text, write_text, writing
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -17,10 +17,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from genai_host.config.keys import KEYS, MODELS, hint_for, read_value, wrong_with, wrong_with_store
-from genai_host.config.values import Config, InstanceConfig, SetConfig
+from genai_host.config.schema import (
+    KEYS,
+    MODELS,
+    Config,
+    InstanceConfig,
+    SetConfig,
+    hint_for,
+    read_value,
+    wrong_with,
+    wrong_with_store,
+)
 from genai_host.errors import ConfigurationError
-from genai_host.names import PLAIN_NAME, VARIABLES
+from genai_host.util.names import PLAIN_NAME, VARIABLES
 
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"

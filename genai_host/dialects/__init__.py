@@ -2,12 +2,9 @@
 
 plain                messages in the host's own JSON form, for providers in this process
 openai_chat          what most services and servers speak
-openai_responses     its successor, which reasons on across turns
-openai_embed         embeddings in the same form
-openai_moderate      moderation in the same form
-anthropic_messages   what Claude is spoken to in, wherever it runs
-openai_count         how many tokens a call in these would take
-anthropic_count
+openai_responses     its successor, which reasons on across turns; how many tokens a call takes
+openai_embeddings    embeddings and moderation in the same form
+anthropic_messages   what Claude is spoken to in, wherever it runs; how many tokens a call takes
 """
 
 from __future__ import annotations
@@ -20,13 +17,10 @@ from genai_host.api import Dialect, hookimpl
 
 @hookimpl
 def genai_dialects() -> Iterable[Dialect[Any, Any]]:
-    from genai_host.dialects.anthropic_count import AnthropicCount
-    from genai_host.dialects.anthropic_messages import AnthropicMessages
+    from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
     from genai_host.dialects.openai_chat import OpenAIChat
-    from genai_host.dialects.openai_count import OpenAICount
-    from genai_host.dialects.openai_embed import OpenAIEmbed
-    from genai_host.dialects.openai_moderate import OpenAIModerate
-    from genai_host.dialects.openai_responses import OpenAIResponses
+    from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
+    from genai_host.dialects.openai_responses import OpenAICount, OpenAIResponses
     from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 
     return [

@@ -24,8 +24,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.json_text import read_json
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     explain_reply,
     list_in,
@@ -36,6 +35,7 @@ from genai_host.api.reply_fields import (
     read_tool_call,
     string_in,
 )
+from genai_host.api.json_text import read_json
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,

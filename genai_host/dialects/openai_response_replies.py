@@ -24,7 +24,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     list_in,
     malformed,
@@ -32,7 +32,7 @@ from genai_host.api.reply_fields import (
     read_tool_call,
     string_in,
 )
-from genai_host.dialects.openai_form import error_in, read_object
+from genai_host.dialects.openai_common import error_in, read_object
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, Unavailable
 
 NAME = "openai-responses"

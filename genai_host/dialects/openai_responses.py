@@ -1,4 +1,6 @@
-"""OpenAI's responses, the successor of chat completions.
+"""OpenAI's Responses: requests written; tokens counted.
+
+OpenAI's responses, the successor of chat completions.
 
 Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0.
 
@@ -6,6 +8,10 @@ Nothing is stored at the service: what the model thought comes back encrypted, i
 an opaque part, and is sent again with what it led to. Reasoning in words, and opaque
 parts of other dialects, are left out of what is sent. `openai_response_replies` reads
 what comes back.
+
+How many tokens a call in OpenAI's responses would take.
+
+Source: OpenAI API reference, "Get input token counts", as of November 2026.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from typing import Any, NamedTuple
 from genai_host.api import (
     ChatCall,
     Completion,
+    CountDialect,
     Decoder,
     Dialect,
     File,
@@ -34,26 +41,24 @@ from genai_host.api import (
     ToolSchema,
     standard,
 )
+from genai_host.api.dialects import unsupported
 from genai_host.api.json_text import write_json
-from genai_host.api.request_parts import unsupported
-from genai_host.dialects.openai_form import (
+from genai_host.dialects.openai_common import (
     PARAMETERS,
+    UnwrappingDecoder,
     add_tools,
+    answer_format,
     arguments_text,
     data_url,
     explain_error,
     file_name,
+    fit,
+    may_be_wrapped,
     read_object,
+    unwrapped,
     wire_parameters,
 )
 from genai_host.dialects.openai_response_replies import NAME, ResponseDecoder, read_response
-from genai_host.dialects.openai_schema import (
-    UnwrappingDecoder,
-    answer_format,
-    fit,
-    may_be_wrapped,
-    unwrapped,
-)
 from genai_host.errors import GenaiError
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
@@ -239,3 +244,18 @@ def _wire_tool_call(call: ToolCall) -> dict[str, Any]:
 
 def _wire_choice(name: str) -> dict[str, Any]:
     return {"type": "function", "name": name}
+
+
+_COUNTED = ("parallel_tool_calls", "reasoning_effort", "reasoning_summary")
+
+
+class OpenAICount(CountDialect):
+    name = "openai-count"
+    of = OpenAIResponses
+    endpoint = Serve(path="/responses/input_tokens")
+    parameters = {name: OpenAIResponses.parameters[name] for name in _COUNTED}
+    variant = OpenAIResponses.variant
+    fields = frozenset(
+        {"input", "model", "parallel_tool_calls", "reasoning", "text", "tool_choice", "tools"}
+    )
+    tokens = "input_tokens"

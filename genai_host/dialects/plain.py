@@ -27,9 +27,9 @@ from genai_host.api import (
     StreamEvent,
     Vectors,
 )
+from genai_host.api.dialects import must_be_vectors
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.parameters import STANDARD
-from genai_host.api.reply_vectors import must_be_vectors
+from genai_host.api.models import STANDARD
 from genai_host.errors import IncompleteReply, InvalidData, MalformedReply
 
 

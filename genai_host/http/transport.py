@@ -1,4 +1,8 @@
-"""HTTP for one provider instance, over connections of requests and urllib3.
+"""The HTTP client of providers: one attempt, no retries.
+
+Replies that are compressed on their way (RFC 9110, 8.4).
+
+HTTP for one provider instance, over connections of requests and urllib3.
 
     Transport.send   → _begin → _exchanged → Response → _read_whole → ProviderReply
     Transport.stream → _begin → _exchanged → Response → EventStream → StreamEvent ...
@@ -12,7 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -23,10 +28,10 @@ from urllib3.exceptions import (
     NewConnectionError,
     ProxyError,
 )
+from urllib3.response import DeflateDecoder, GzipDecoder
 
-from genai_host import __version__
 from genai_host.api import Limits, ProviderReply, StreamEvent
-from genai_host.api.http import Framing, HttpRequest
+from genai_host.api.providers import Framing, HttpRequest
 from genai_host.errors import (
     ConfigurationError,
     DeadlineExceeded,
@@ -37,9 +42,37 @@ from genai_host.errors import (
     Unavailable,
 )
 from genai_host.http.connections import Adapter, Address, Exchange
-from genai_host.http.encoding import ACCEPTED, unpacked
-from genai_host.http.framing import FRAMINGS
-from genai_host.http.response import Response
+from genai_host.http.response import FRAMINGS, Response
+from genai_host.util.names import __version__
+
+ACCEPTED = "gzip, deflate"
+"""What a reply may be compressed with, as `Accept-Encoding`."""
+
+_BLOCK = 1 << 20  # bytes that are unpacked at once: a few may stand for a great many
+_DECODERS = {"gzip": GzipDecoder, "x-gzip": GzipDecoder, "deflate": DeflateDecoder}
+
+
+def unpacked(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The blocks of a body as they were before they were compressed.
+
+    encoding   as the header `Content-Encoding` has it
+
+    Raises `MalformedReply` for another encoding than those that are accepted, and for
+    what is not encoded so.
+    """
+    make = _DECODERS.get(encoding)
+    if make is None:
+        raise MalformedReply("the reply is compressed in a way that was not asked for")
+    decoder = make()
+    try:
+        for block in blocks:
+            data = decoder.decompress(block, max_length=_BLOCK)
+            while data:
+                yield data
+                data = decoder.decompress(b"", max_length=_BLOCK)
+    except zlib.error as error:
+        raise MalformedReply("the reply is compressed wrongly") from error
+
 
 _LARGEST_REPLY = 64 << 20  # bytes, decoded: of a whole reply
 _LARGEST_STREAM = 256 << 20  # bytes, decoded: of all events of one

@@ -1,4 +1,13 @@
-"""The host as an ASGI application.
+"""The ASGI application, and the handling of one request.
+
+The time that something in a loop may take, as `asyncio.timeout` of Python 3.11 has it, and
+without a task of its own, as `asyncio.wait_for` has before.
+
+One request and its reply.
+
+run → _ask → _body → _enter → [a thread: _answer → Outbox] → _send
+
+The host as an ASGI application.
 
 Each request is an `Exchange`. What answers it may block, so it runs in a thread; the loop
 reads and sends.
@@ -7,10 +16,345 @@ reads and sends.
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import partial
+from typing import Any, Protocol
 
-from genai_host.errors import Interrupted
-from genai_host.server.exchange import Exchange, Message, Receive, Send
-from genai_host.server.shared import Shared
+from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import GenaiError, Interrupted
+from genai_host.plugins.observers import Watched
+from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head
+from genai_host.server.response_buffer import Broken, Outbox
+from genai_host.server.settings import Answered
+from genai_host.server.state import Shared
+from genai_host.serving.errors import form
+from genai_host.serving.router import Found
+
+
+class Deadline:
+    """Ends what is done while it is entered, by `TimeoutError`, once the seconds are over."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        self._task: Any = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end)
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        self._timer.cancel()
+        if self._is_over and kind is asyncio.CancelledError:
+            if hasattr(self._task, "uncancel"):  # from Python 3.11 on
+                self._task.uncancel()
+            raise TimeoutError
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._task.cancel()
+
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+WIRE = "genai_host.wire"
+"""The extension of ASGI that has the `Wire` of a request."""
+
+_SLICE = 64 * 1024  # bytes of a whole body that are handed over at once
+_GONE = 499  # in the log: the client went before there was a reply
+
+_log = logging.getLogger(__name__)
+
+
+class Wire(Protocol):
+    """The connection that a request came on."""
+
+    def close(self) -> None:
+        """End it, when all is sent that was given to it."""
+
+    def watch(self, has_gone: Callable[[], None]) -> None:
+        """Have it called when the client goes: at once, if it has gone. The last one given
+        is; and none once the reply is sent."""
+
+
+class _Gone(Exception):
+    """The client has."""
+
+
+class Exchange:
+    """Its methods run in the loop, but for `_answer` and what that calls."""
+
+    def __init__(self, shared: Shared, scope: Message, receive: Receive, send: Send) -> None:
+        self._shared = shared
+        self._scope = scope
+        self._wire: Wire = scope["extensions"][WIRE]
+        self._receive = receive
+        self._send_message = send
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._status = _GONE
+        self._user = ""
+        self._more: dict[str, str] = {}
+        self._head: Head | None = None
+        self._limits = Cancellation()
+        self._outbox = Outbox(self._loop, shared.errands)
+        self._turn: asyncio.Future[None] | None = None
+        self._held = 0
+        self._has_begun = False
+        self._is_gone = False
+        self._is_over = False
+
+    async def run(self) -> None:
+        try:
+            await self._ask()
+        except Refused as refused:
+            await self._refuse(refused.problem)
+        except _Gone:
+            pass
+        except Broken:
+            await self._break_off()
+        finally:
+            self._is_over = True
+            self._outbox.close()
+            self._shared.bodies.give_back(self._held)
+            self._shared.log(self._answered)
+
+    def interrupt(self, error: GenaiError) -> None:
+        """End it with an error, as far as it heeds its limits."""
+        if self._turn is not None and not self._turn.done():
+            problem = Problem(503, "stopping", "the server is being stopped", retry_after=1)
+            self._turn.set_exception(Refused(problem))
+        self._shared.cancel(self._limits, error)
+
+    def _answered(self) -> Answered:
+        method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
+        seconds = time.monotonic() - self._began
+        return Answered(method, path[:200], self._status, seconds, self._user)
+
+    async def _ask(self) -> None:
+        shared = self._shared
+        self._head = head = read_head(self._scope, shared.settings.root_path)
+        if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
+            await self._send(RouteReply(status=204), shared.guard.preflight(head))
+            return
+        self._more = shared.guard.cors(head)
+        self._user = shared.guard.admit(head)
+        health = await shared.health.reply(head, shared.lack)
+        if health is not None:
+            await self._send(health, self._more)
+            return
+        method = "GET" if head.method == "HEAD" else head.method
+        routes = await shared.routes()
+        found = routes.find(method, head.path)
+        if isinstance(found, Problem) or found[0].counts:
+            shared.count(self._user, head.client)
+        body = b"" if isinstance(found, Problem) else await self._body(head, found[0])
+        await self._enter(head)
+        request = RouteRequest(
+            method,
+            head.path,
+            query=head.query,
+            headers=head.headers,
+            body=body,
+            limits=self._limits,
+            user=self._user,
+            root=shared.settings.root_path,
+        )
+        try:
+            shared.workers.submit(partial(self._answer, request, found))
+        except RuntimeError as error:
+            self._leave()
+            _log.warning("a request is not answered: %s", error)
+            raise Refused(
+                Problem(503, "overloaded", "there is no room for this now", retry_after=1)
+            ) from None
+        reply = await self._outbox.reply()
+        if reply is None:
+            raise _Gone
+        await self._send(reply, self._more)
+
+    async def _body(self, head: Head, route: HttpRoute) -> bytes:
+        if head.length == 0:
+            return b""
+        if head.length is not None and head.length > route.size:
+            raise _too_large(route)
+        seconds = self._shared.settings.body_seconds
+        try:
+            with Deadline(seconds):
+                return await self._pieces(route)
+        except TimeoutError:
+            raise Refused(
+                Problem(
+                    408,
+                    "timeout",
+                    f"the body has not come in {seconds:g} seconds",
+                    headers={"connection": "close"},
+                )
+            ) from None
+
+    async def _pieces(self, route: HttpRoute) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _Gone
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size > route.size:
+                raise _too_large(route)
+            self._shared.bodies.take(len(piece))
+            self._held = size
+            pieces.append(piece)
+            if not message.get("more_body"):
+                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _enter(self, head: Head) -> None:
+        """Wait for a place, and look out for the client going from now on."""
+        self._wire.watch(self._has_gone)
+        if self._is_gone:
+            raise _Gone
+        self._place = self._shared.place_for(head)
+        self._turn = self._place.enter()
+        if self._turn is not None:
+            try:
+                await self._turn
+            except BaseException:
+                self._place.give_up(self._turn)
+                if self._turn.cancelled() and self._is_gone:
+                    raise _Gone from None
+                raise
+
+    def _leave(self) -> None:
+        self._place.leave()
+
+    def _has_gone(self) -> None:
+        self._is_gone = True
+        if self._is_over:
+            return
+        self._outbox.close()
+        if self._turn is not None and not self._turn.done():
+            self._turn.cancel()
+        self._shared.cancel(self._limits)
+
+    def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
+        """In a thread: make the reply, put it into the outbox, and leave the place."""
+        try:
+            with self._shared.watching(request, found) as watched:
+                self._reply(request, found, watched)
+        finally:
+            self._outbox.end(is_broken=True)  # unless it has ended before
+            self._shared.errands.put(self._leave)
+
+    def _reply(self, request: RouteRequest, found: Found | Problem, watched: Watched) -> None:
+        reply = self._sendable(self._shared.answer(request, found), request)
+        watched.status = reply.status
+        wanted = self._outbox.put_reply(reply)
+        if not isinstance(reply.body, bytes):
+            self._write(reply, wanted=wanted and self._wants_body())
+
+    def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
+        if is_sendable(reply):
+            return reply
+        _log.error("the reply to %s %s has headers that none has", request.method, request.path)
+        _close(reply)
+        problem = Problem(500, "internal", "this failed; the log of the server says why")
+        return form(request.path, request.headers, problem)
+
+    def _wants_body(self) -> bool:
+        return bool(self._scope["method"] != "HEAD")
+
+    def _write(self, reply: RouteReply, *, wanted: bool) -> None:
+        """The pieces of a reply, as they are made."""
+        try:
+            pieces: Iterable[Any] = reply.body if wanted else ()
+            for piece in pieces:
+                if not self._outbox.put(piece):
+                    break
+            self._outbox.end()
+        except GenaiError as error:
+            _log.info("a reply broke off: %s", error)
+        except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+            _log.exception("a reply broke off")
+        finally:
+            _close(reply)
+
+    async def _refuse(self, problem: Problem) -> None:
+        head = self._head
+        path, headers = (head.path, head.headers) if head else ("", {})
+        more = dict(self._more)
+        if self._waits_to_send(headers):
+            more["connection"] = "close"
+        more |= {name: value for name, value in problem.headers.items() if name == "connection"}
+        try:
+            await self._send(form(path, headers, problem), more)
+        except Broken:
+            await self._break_off()
+
+    def _waits_to_send(self, headers: Any) -> bool:
+        """Whether the client sends no body before it is told to: then nobody would know
+        whether what comes next is that body."""
+        return "expect" in headers and not self._has_begun
+
+    async def _send(self, reply: RouteReply, more: dict[str, str]) -> None:
+        self._status = reply.status
+        await self._send_message(
+            {
+                "type": "http.response.start",
+                "status": reply.status,
+                "headers": pairs_of(reply, more),
+            }
+        )
+        self._has_begun = True
+        if not self._wants_body():  # a client takes the head for all, and asks on
+            await self._send_piece(b"", is_last=True)
+        elif isinstance(reply.body, bytes):
+            await self._send_whole(reply.body)
+        else:
+            await self._send_pieces(reply.silence)
+
+    async def _send_whole(self, body: bytes) -> None:
+        for at in range(0, len(body) - _SLICE, _SLICE):
+            await self._send_piece(body[at : at + _SLICE], is_last=False)
+        await self._send_piece(body[-(len(body) % _SLICE or _SLICE) :], is_last=True)
+
+    async def _send_pieces(self, silence: bytes) -> None:
+        seconds = self._shared.settings.silence if silence else 0
+        while (piece := await self._outbox.take(seconds or None)) is not None:
+            await self._send_piece(piece or silence, is_last=False)
+        if not self._is_gone:
+            await self._send_piece(b"", is_last=True)
+
+    async def _send_piece(self, piece: bytes, *, is_last: bool) -> None:
+        await self._send_message(
+            {"type": "http.response.body", "body": piece, "more_body": not is_last}
+        )
+
+    async def _break_off(self) -> None:
+        """End the connection, so that the client does not take what it has for all."""
+        gone = asyncio.Event()
+        self._wire.watch(gone.set)
+        self._wire.close()
+        await gone.wait()
+
+
+def _too_large(route: HttpRoute) -> Refused:
+    return Refused(Problem(413, "too_large", f"at most {route.size} bytes are taken here"))
+
+
+def _close(reply: RouteReply) -> None:
+    close = getattr(reply.body, "close", None)
+    if close is None:
+        return
+    try:
+        close()
+    except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
+        _log.warning("what a reply was made of failed to close", exc_info=True)
+
 
 _LAST = 1.0  # seconds in which those that are ended may say so
 _LEAST = 0.1  # where there is hurry

@@ -17,10 +17,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from genai_host.api import Problem
-from genai_host.http_routes import problem_reply
-from genai_host.server.exchange import WIRE
-from genai_host.server.replies import pairs_of
+from genai_host.server.application import WIRE
+from genai_host.server.heads import pairs_of
 from genai_host.server.settings import ServerSettings
+from genai_host.serving.router import problem_reply
 
 _LINGER = 5.0  # seconds that a client may go on to send what nobody wants
 

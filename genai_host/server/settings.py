@@ -1,23 +1,57 @@
-"""How a server serves: where it listens, whom it lets in, and how much it does at once."""
+"""Settings of the server: read from the configuration; one line of the access log.
+
+A request that has been answered, for a log.
+
+How a server serves: where it listens, whom it lets in, and how much it does at once.
+
+How the host is to be served, as the configuration says.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from attrs import field, frozen
 
 from genai_host.api import Secret
+from genai_host.api.settings import Setting
+from genai_host.config import Config
 from genai_host.errors import ConfigurationError
-from genai_host.server.answered import Answered
+from genai_host.secrets.keys import Keys
+from genai_host.util.names import SERVER_SECRET
+
+
+@frozen
+class Answered:
+    """It has no query, in which keys may stand, and nothing that drives a terminal.
+
+    method, path   `-` if none could be read
+    status         of the reply; 499 if the client went before there was one
+    seconds        from the first of its bytes to the last of the reply
+    user           whose token it had; empty for whoever runs the server
+    """
+
+    method: str
+    path: str
+    status: int
+    seconds: float
+    user: str
+
+    def __str__(self) -> str:
+        said = f"{self.method} {self.path} {self.status} {self.seconds:.3f} s {self.user or '-'}"
+        return ascii(said)[1:-1]
+
 
 PORT = 8642
 ANY = "*"
 _NAME = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _ROOT = re.compile(r"(/[A-Za-z0-9._~-]+)*")
-_TOKEN = re.compile(r"[!-~]+")
+_SETTINGS_TOKEN = re.compile(r"[!-~]+")
 
 
 def _lower(given: Iterable[str]) -> tuple[str, ...]:
@@ -114,7 +148,7 @@ def _check_access(settings: ServerSettings) -> None:
             hint="export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         )
     for user, token in settings.tokens.items():
-        if not _TOKEN.fullmatch(token.reveal()):
+        if not _SETTINGS_TOKEN.fullmatch(token.reveal()):
             owner = f"the token of {user}" if user else "the token of the server"
             raise ConfigurationError(
                 f"{owner} is empty, or has letters that no header has",
@@ -149,3 +183,47 @@ def _check_numbers(settings: ServerSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not value >= 0:
             raise ConfigurationError(f"{name} is {value}, which is less than nothing")
+
+
+_TOKEN = Setting("token", "Secret", "", (), True, True, None)
+
+
+def settings_of(
+    config: Config, keys: Keys, environ: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """As `ServerSettings` takes them. Raises `ConfigurationError` for a token that is not
+    where it should be."""
+    server = config.server
+    return {
+        "bind": server.host,
+        "port": server.port,
+        "hosts": server.hosts,
+        "cors": server.cors,
+        "root_path": server.root_path,
+        "at_once": server.at_once,
+        "waiting": server.waiting,
+        "rate": server.rate,
+        "drain": server.drain,
+        "certfile": server.certfile or None,
+        "keyfile": server.keyfile or None,
+        "tokens": _tokens(config, keys, os.environ if environ is None else environ),
+    }
+
+
+def _tokens(config: Config, keys: Keys, environ: Mapping[str, str]) -> dict[str, Secret]:
+    """By user: that of whoever runs the server under the empty name."""
+    server = config.server
+    tokens = {}
+    if environ.get(SERVER_SECRET):
+        tokens[""] = Secret(environ[SERVER_SECRET])
+    elif server.token is not None:
+        tokens[""] = _token(keys, "server", server.token, "")
+    for name, given in server.users.items():
+        tokens[name] = _token(keys, name, given, "server__users")
+    return tokens
+
+
+def _token(keys: Keys, name: str, given: Mapping[str, Any], table: str) -> Secret:
+    found = keys.find(name, _TOKEN, given=given, table=table)
+    assert found is not None, "what is referred to is there, or an error"
+    return found.secret

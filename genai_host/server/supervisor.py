@@ -1,4 +1,16 @@
-"""Several workers that serve at one address, and who looks after them. It loads no host, and
+"""Several processes that serve one address: the supervisor, and its workers.
+
+A worker as it sees itself: a process that serves where its supervisor listens, and does as it
+is told on a channel. What is said there is in lines:
+
+    supervisor   drain | at once | hand over
+    worker       ready | failed {"message": ..., "hint": ...}
+
+The channel ends with the supervisor, however that ends; then its workers drain.
+
+A worker as its supervisor sees it: a process, and the channel to it (`worker_process`).
+
+Several workers that serve at one address, and who looks after them. It loads no host, and
 passes nothing on: each worker takes connections itself.
 
 Supervisor.run → _begin → _turn: signals, what workers say, those that ended, those that are due
@@ -7,16 +19,191 @@ Supervisor.run → _begin → _turn: signals, what workers say, those that ended
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from genai_host.errors import ConfigurationError, GenaiError
-from genai_host.server.child import Child
-from genai_host.server.worker_process import AT_ONCE, DRAIN, HAND_OVER
+from genai_host.errors import ConfigurationError, GenaiError, PluginError
+from genai_host.server.listener import SharedListener
+
+if TYPE_CHECKING:
+    from genai_host.server.server import Server
+
+
+DRAIN, AT_ONCE, HAND_OVER = "drain", "at once", "hand over"
+READY, FAILED = "ready", "failed"
+
+
+class WorkerProcess:
+    """What its supervisor has given to this process.
+
+    listener   the descriptor of the socket that it listens at
+    channel    the descriptor of its end of the channel
+    core       the only core that it may use; None for any
+    """
+
+    def __init__(self, listener: int, channel: int, core: int | None = None) -> None:
+        if core is not None:  # before there is any thread, as each has cores of its own
+            os.sched_setaffinity(0, {core})
+        self.listener = SharedListener(listener)
+        self._channel = socket.socket(fileno=channel)
+        self._channel.set_inheritable(False)
+
+    def run(self, server: Server) -> None:
+        """Serve until it is told to end, or the supervisor is gone. Raises what kept the host
+        from being loaded."""
+        # whoever stops a service may send it to all of its processes
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        listens = threading.Thread(target=self._obey, args=(server,), daemon=True)
+
+        def ready() -> None:
+            self._tell(READY)
+            listens.start()
+
+        server.run(ready)
+
+    def fail(self, error: GenaiError) -> None:
+        """Tell why it could not begin."""
+        self._tell(f"{FAILED} {json.dumps({'message': error.message, 'hint': error.hint})}")
+
+    def close(self) -> None:
+        self.listener.close()
+        self._channel.close()
+
+    def _tell(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # then there is nobody who would know what to do
+            self._channel.sendall(f"{line}\n".encode())
+
+    def _obey(self, server: Server) -> None:
+        """In a thread, until the channel ends."""
+        orders: Mapping[str, Callable[[], None]] = {
+            DRAIN: server.drain,
+            AT_ONCE: server.end_at_once,
+            HAND_OVER: server.hand_over,
+        }
+        with contextlib.suppress(OSError), self._channel.makefile(encoding="utf-8") as lines:
+            for line in lines:
+                orders[line.strip()]()
+        server.drain()
+
+
+# an interpreter of its own, that finds the modules that this one finds
+_PROGRAM = """
+import sys
+first = sys.argv.pop(1)
+if not getattr(sys.flags, "safe_path", False):
+    sys.path[0] = first
+from genai_host.cli.main import run_worker
+sys.exit(run_worker(sys.argv[1:]))
+"""
+_MOST = 64 * 1024  # bytes that a worker has to say
+
+
+class Child:
+    """Begins with it.
+
+    listener    the socket to listen at
+    core        the only core that it may use; None for any
+    arguments   of the command line that serves
+
+    is_ready          it takes connections
+    is_leaving        it has been told to end
+    error             why it could not begin, as it says
+    began, ready_at   on the monotonic clock
+    """
+
+    def __init__(
+        self, listener: socket.socket, core: int | None, arguments: Sequence[str], number: int
+    ) -> None:
+        self.number = number
+        self.core = core
+        self.is_ready = self.is_leaving = False
+        self.error: GenaiError | None = None
+        self.began = self.ready_at = time.monotonic()
+        self._said = b""
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            handed = (listener.fileno(), theirs.fileno())
+            place = ",".join(map(str, (*handed, "" if core is None else core)))
+            command = [sys.executable, "-c", _PROGRAM, sys.path[0], place, *arguments]
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=handed,
+                start_new_session=True,  # Ctrl-C is for the supervisor, which tells it
+            )
+        self._channel.setblocking(False)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def tell(self, order: str) -> None:
+        """One that is not ready yet is not told, but ended: nothing is under way there."""
+        self.is_leaving = True
+        if not self.is_ready:
+            with contextlib.suppress(OSError):
+                self._process.terminate()
+            return
+        with contextlib.suppress(OSError):  # it has ended
+            self._channel.send(f"{order}\n".encode())
+
+    def kill(self) -> None:
+        with contextlib.suppress(OSError):
+            self._process.kill()
+
+    def hear(self) -> bool:
+        """What it says by now; whether it may say more."""
+        try:
+            piece = self._channel.recv(_MOST)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        self._said += piece
+        *lines, self._said = self._said.split(b"\n")
+        for line in lines:
+            self._take(line.decode(errors="replace"))
+        return bool(piece) and len(self._said) < _MOST
+
+    def close(self) -> None:
+        """Wait until it has ended; what it said last is heard."""
+        self._process.wait()
+        self.hear()
+        self._channel.close()
+
+    def why(self) -> GenaiError:
+        """Why it ended."""
+        if self.error is not None:
+            return self.error
+        code = self._process.returncode
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        return PluginError(f"a worker ended by itself: {how}", hint="what it printed says why")
+
+    def _take(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == READY:
+            self.is_ready, self.ready_at = True, time.monotonic()
+        elif word == FAILED:
+            with contextlib.suppress(ValueError, LookupError, TypeError):  # it says nothing
+                told = json.loads(rest)
+                self.error = ConfigurationError(told["message"], hint=told["hint"])
+
 
 _TRIES = 3  # in a row to begin one, while there is none that serves
 _SOON = 5.0  # seconds: who ends within them has not begun well

@@ -17,12 +17,12 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, sel
 from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
-from genai_host.budgets import user_of
 from genai_host.store.database import Database
+from genai_host.store.search import words_of
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
-from genai_host.store.words import words_of
-from genai_host.tally import Tally
+from genai_host.usage.budgets import user_of
+from genai_host.usage.metering import Tally
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters

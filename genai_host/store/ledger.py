@@ -11,14 +11,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.budgets import Account, Spent
 from genai_host.store.database import Database
+from genai_host.usage.budgets import Account, Spent
 
 _MOST = 10_000  # users that are told of
 
 
 class Ledger:
-    """That of `genai_host.budgets`. May be used from many threads: each statement has a
+    """That of `genai_host.usage.budgets`. May be used from many threads: each statement has a
     connection for itself."""
 
     def __init__(self, database: Database) -> None:

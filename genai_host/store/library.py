@@ -13,25 +13,31 @@ from sqlalchemy.engine import Row
 
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json, write_json
+from genai_host.conversations.record import Entry, Record, new_tag
+from genai_host.conversations.replay import retell
+from genai_host.conversations.transcript import as_markdown
 from genai_host.errors import InvalidData, NotFound, ReplayError
-from genai_host.record import Entry, Record, new_tag
-from genai_host.retelling import retell
-from genai_host.store.attached import Attached
 from genai_host.store.blobs import Blobs
-from genai_host.store.database import Database
+from genai_host.store.database import Database, Presence
 from genai_host.store.documents import Documents
-from genai_host.store.exporting import exported, imported
-from genai_host.store.ids import new_id
 from genai_host.store.indexer import Indexer, derive_all
-from genai_host.store.presence import Presence
+from genai_host.store.records import (
+    Attached,
+    Found,
+    Status,
+    StoredTry,
+    Summary,
+    Written,
+    exported,
+    imported,
+    new_id,
+    read,
+)
 from genai_host.store.search import having
-from genai_host.store.stored_record import Written, read
-from genai_host.store.summary import Found, Status, StoredTry, Summary
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import UsageRow, add_usage, read_usage
-from genai_host.tally import Tally
-from genai_host.telling import shown
-from genai_host.transcript import as_markdown
+from genai_host.usage.metering import Tally
+from genai_host.util.text import shown
 
 _STEPS = ("step_started", "step_ended")
 _DAY = 86400.0  # seconds

@@ -15,26 +15,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_host import paths
 from genai_host.api import Codec
-from genai_host.once import once
-from genai_host.record import Entry, Opened
-from genai_host.store.attached import kept, may_hold_bytes, may_refer
-from genai_host.store.database import Database
-from genai_host.store.ids import new_id
-from genai_host.store.presence import Presence
-from genai_host.store.stored_record import StoredRecord, Written, written
+from genai_host.conversations.record import Entry, Opened, TurnStarted
+from genai_host.store.database import Database, Presence
+from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, Row, Writer
+from genai_host.util import paths
+from genai_host.util.lazy_property import once
 
-if TYPE_CHECKING:  # see `engines`
+if TYPE_CHECKING:
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
     from genai_host.store.health import Health
     from genai_host.store.ledger import Ledger
     from genai_host.store.library import Library
-    from genai_host.store.summary import Found, StoredTry, Summary
+    from genai_host.store.records import Found, StoredTry, Summary
     from genai_host.store.usage import UsageRow
-    from genai_host.tally import Tally
+    from genai_host.usage.metering import Tally
 
 
 class Store:
@@ -305,3 +302,62 @@ def _place_of(where: str | os.PathLike[str] | None) -> str:
     if "://" in named:
         return named
     return os.path.abspath(named or os.path.join(paths.data_dir("store"), "conversations.db"))
+
+
+class StoredRecord:
+    """A `Recorder`: an entry is on disk when `append` returns.
+
+    id       of the conversation
+    number   how many entries there are: the number of the next one
+
+    Made by `Store.create` and `Store.record`. Whoever else appends to the same
+    conversation meanwhile wins: `append` raises `Conflict` from then on.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        id: str,
+        number: int,
+        codec: Codec,
+        now: Callable[[], float],
+    ) -> None:
+        self.id = id
+        self._store = store
+        self._writer = writer
+        self._number = number
+        self._codec = codec
+        self._now = now
+        self._held: tuple[Written, ...] = ()
+        self._lock = threading.Lock()
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that is on record, read now."""
+        return self._store.entries(self.id, self._codec)
+
+    def append(self, entry: Entry) -> None:
+        """Raises `Conflict`, and `StoreError`; then nothing was added.
+
+        That a turn has started is written together with the first step of it: until
+        then, nothing has been done that could be told of.
+        """
+        form = written(entry, self._codec, self._now())
+        if may_hold_bytes(form.body):
+            form = self._store.without_bytes(form, self.id)
+        with self._lock:
+            if isinstance(entry, TurnStarted):
+                self._held = (form,)
+                return
+            forms, self._held = (*self._held, form), ()
+            rows = [Row(self.id, self._number + n, *each) for n, each in enumerate(forms)]
+            addition = Addition(rows)
+            try:
+                self._writer.add(addition)
+            finally:
+                self._number += len(rows) * addition.written

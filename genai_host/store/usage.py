@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from genai_host.api import Cost
 from genai_host.errors import InvalidData
 from genai_host.store.tables import usage
-from genai_host.tally import Key, Sum, Tally, middle_of
+from genai_host.usage.metering import Key, Sum, Tally, middle_of
 
 GROUPS = {
     "day": usage.c.day,

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import Conflict, GenaiError
-from genai_host.store.database import Database
-from genai_host.store.presence import Presence
+from genai_host.store.database import Database, Presence
 
 
 class Row(NamedTuple):

@@ -16,7 +16,7 @@ pytest_plugin   fixtures
 """
 
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.distributions import make_distribution
+from genai_host.testing.environments import make_distribution
 from genai_host.testing.fake_model import FakeModel, Heard
 from genai_host.testing.fake_service import FakeService
 from genai_host.testing.plugins import MadePlugin

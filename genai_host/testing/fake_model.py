@@ -1,4 +1,8 @@
-"""A model in this process that says what a function says: for tests of features.
+"""A model in this process that answers what a function says.
+
+A feature that does nothing but ask: for tests of providers, which need no other.
+
+A model in this process that says what a function says: for tests of features.
 
 fake = FakeModel(lambda heard: f"you said {heard.text}")
 host = make_host(fake=fake, mine=my_plugin)
@@ -17,12 +21,15 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_host.api import (
+    Answer,
     Codec,
     Completion,
+    Feature,
     Limits,
     Message,
     Model,
     NoSettings,
+    Prompt,
     Provider,
     ProviderReply,
     ProviderRequest,
@@ -30,13 +37,24 @@ from genai_host.api import (
     ReplyStream,
     Serve,
     Services,
+    Story,
     StreamEvent,
     TokenCount,
+    Turn,
     Vectors,
     hookimpl,
 )
 from genai_host.errors import GenaiError
 from genai_host.testing.fake_service import HANG, Act
+
+
+def _respond(turn: Turn[NoSettings]) -> Story:
+    completion = yield from Prompt([*turn.history, turn.message])
+    return Answer(completion.text)
+
+
+ASKING = Feature("asking", NoSettings, _respond, help="ask a model")
+
 
 _WORD = 8  # characters that a streamed answer comes in
 _SIZE = 8

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from genai_host.api import hookimpl
-from genai_host.declarations import KINDS
+from genai_host.plugins.contributions import KINDS
 
 
 class MadePlugin:

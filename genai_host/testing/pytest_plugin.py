@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genai_host.api import Clock
+from genai_host.calls.retry import Patience
+from genai_host.catalog.prices import Prices
 from genai_host.config import Config
-from genai_host.discovery import Given
 from genai_host.host import Host
-from genai_host.prices import Prices
-from genai_host.retry import Patience
+from genai_host.plugins.discovery import Given
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
 

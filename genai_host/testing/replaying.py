@@ -8,10 +8,10 @@ from collections.abc import Callable
 from attrs import evolve
 
 from genai_host.api import Answer
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.record import Record, StepEnded, TurnEnded, TurnStarted
 from genai_host.errors import TurnWaiting
 from genai_host.host import Host
-from genai_host.record import Record, StepEnded, TurnEnded, TurnStarted
 
 
 def replay_everywhere(

@@ -22,7 +22,7 @@ from typing_extensions import Self
 from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
-from genai_host.http_routes import Form, HttpRoutes, problem_reply
+from genai_host.serving.router import Form, HttpRoutes, problem_reply
 
 
 class RouteServer:

@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Conversation, Host, Message
-from genai_host.agent import Agent
 from genai_host.api import Completion, Image, Text, ToolCall, ToolRun
-from genai_host.driver import Driver
+from genai_host.calls.agent import Agent
+from genai_host.conversations.driver import Driver
 from genai_host.errors import GenaiError, RateLimited, Unavailable
 from genai_host.store import Store
 from genai_host.testing import FakeModel, Heard, RouteServer

@@ -18,8 +18,8 @@ from genai_host import Message
 from genai_host.api import Completion, RouteRequest, ToolCall, ToolOutput, ToolRun
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Unavailable
-from genai_host.http.framing import read_sse
-from genai_host.http_routes import HttpRoutes
+from genai_host.http.response import read_sse
+from genai_host.serving.router import HttpRoutes
 from genai_host.testing import RouteServer
 
 LINES = f"{PATHS[0]}-streaming"

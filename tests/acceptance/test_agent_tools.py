@@ -20,7 +20,7 @@ from genai_host.api import ToolOutput, ToolResult
 from genai_host.errors import Cancelled, LimitExceeded, TurnWaiting
 from genai_host.testing import ManualClock
 from genai_host.testing.suites.base import in_background
-from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
+from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
 
 
 def doing(name: str, run: Callable[..., Any], **fields: Any) -> Counting:

@@ -27,7 +27,7 @@ from genai_host import Config, Host, Message
 from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn
 from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.errors import (
     Cancelled,
     ConfigurationError,

@@ -35,7 +35,7 @@ from genai_host.api import (
     Story,
     Turn,
     hookimpl,
-    hookspecs,
+    hooks,
 )
 from genai_host.errors import (
     Cancelled,
@@ -63,7 +63,7 @@ def test_item_01_three_contracts_are_hooks_and_one_row_or_class_registers_each(
 ) -> None:
     """The same from installed wheels: tests/test_installed.py, TestStrangers."""
     for hook in ("genai_providers", "genai_models", "genai_features"):
-        assert getattr(hookspecs, hook).genai_host_spec is not None
+        assert getattr(hooks, hook).genai_host_spec is not None
 
     class Own(Provider):
         serves = {"plain": Serve()}

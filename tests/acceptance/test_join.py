@@ -15,9 +15,9 @@ from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
 
 from genai_host import Config, Host, Image, Message, Record, Text
 from genai_host.api import Opaque, Part, Reasoning, ToolCall, ToolResult
+from genai_host.calls.retry import Patience
+from genai_host.conversations.record import StepEnded
 from genai_host.errors import NoRoute, Unavailable
-from genai_host.record import StepEnded
-from genai_host.retry import Patience
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
 __all__ = ["host", "service", "set_up"]

@@ -25,7 +25,9 @@ from genai_host.api import (
     Story,
     Turn,
 )
-from genai_host.api.parameters import STANDARD
+from genai_host.api.models import STANDARD
+from genai_host.calls.retry import Patience
+from genai_host.catalog.join import Candidate
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
@@ -34,11 +36,9 @@ from genai_host.errors import (
     NoRoute,
     UnsupportedPart,
 )
-from genai_host.join import Candidate
-from genai_host.retry import Patience
 from genai_host.testing import MadePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
-from genai_host.testing.suites.samples import sample_of
+from genai_host.testing.suites.codec import sample_of
 
 __all__ = ["host", "service", "set_up"]
 

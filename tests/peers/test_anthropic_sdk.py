@@ -20,7 +20,7 @@ from peers.sides import Clients, Sides, clients, service, telling
 
 from genai_host.api import Answer, CountTokens, Message, NoSettings, Prompt, Story, ToolResult, Turn
 from genai_host.api.cancellation import Cancellation
-from genai_host.dialects.anthropic_count import AnthropicCount
+from genai_host.dialects.anthropic_messages import AnthropicCount
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
 
 pytestmark = pytest.mark.peers

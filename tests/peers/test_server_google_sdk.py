@@ -29,7 +29,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import RateLimited, Unavailable
-from genai_host.server.gemini.problems import problem_reply
+from genai_host.server.gemini.replies import problem_reply
 from genai_host.server.gemini.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import Heard
@@ -37,8 +37,8 @@ from genai_host.testing.fake_model import Heard
 pytestmark = pytest.mark.peers
 
 LISTS = (
-    HttpRoute("GET", "/v1/models", "genai_host.server.gemini.models:listed"),
-    HttpRoute("GET", "/v1/models/{model}", "genai_host.server.gemini.models:one"),
+    HttpRoute("GET", "/v1/models", "genai_host.server.gemini.handlers:listed"),
+    HttpRoute("GET", "/v1/models/{model}", "genai_host.server.gemini.handlers:models_one"),
 )
 """These are answered in several APIs' forms; which one a client wants is seen elsewhere."""
 

@@ -26,7 +26,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import RateLimited
-from genai_host.server.ollama.problems import problem_reply
+from genai_host.server.ollama.replies import problem_reply
 from genai_host.server.ollama.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
 from genai_host.testing.fake_model import Heard

@@ -10,7 +10,7 @@ from fixtures import MakeHost
 from serving import served
 
 from genai_host import Config
-from genai_host.config.values import InstanceConfig
+from genai_host.config.schema import InstanceConfig
 from genai_host.testing.fake_service import FakeService, Step, sse_reply
 
 __all__ = ["MODEL", "served_upstream"]

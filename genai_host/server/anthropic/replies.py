@@ -1,4 +1,18 @@
-"""Messages as Anthropic gives them: whole, or in pieces.
+"""Replies, streams and errors.
+
+Errors as Anthropic has them.
+
+Source: Claude API reference, "Errors".
+
+The parts of an answer as blocks.
+
+Source: Claude API reference, "Create a Message": "ContentBlock".
+
+An answer in pieces: blocks, one after the other, each as it grows.
+
+Source: Claude API reference, "Streaming messages".
+
+Messages as Anthropic gives them: whole, or in pieces.
 
 Source: Claude API reference, "Create a Message", "Streaming messages", "Stop reasons".
 """
@@ -6,16 +20,233 @@ Source: Claude API reference, "Create a Message", "Streaming messages", "Stop re
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
-from genai_host.api import Completion, Finish, Problem, Usage
+from genai_host.api import (
+    Completion,
+    Delta,
+    Finish,
+    Opaque,
+    Part,
+    Problem,
+    Reasoning,
+    RouteReply,
+    Text,
+    ToolCall,
+    Usage,
+    json_reply,
+)
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.server.anthropic.blocks import wire_blocks
-from genai_host.server.anthropic.problems import error_object
-from genai_host.server.anthropic.stream import Stream, event
-from genai_host.server.asking import Answering
+from genai_host.server.anthropic.conversation import MALFORMED, OWN
+from genai_host.serving.completion import Answering
+from genai_host.serving.errors import status_of
+from genai_host.serving.router import with_retry_after
+
+_OVERLOADED = 529
+_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    _OVERLOADED: "overloaded_error",
+}
+
+NO_THREADS = Problem(
+    400,
+    "thread_unsupported_request",
+    "conversations are not kept here: send all that was said, without this",
+    path="$.thread",
+)
+_TOLD_BY_CODE = frozenset({NO_THREADS.code})
+"""What clients know by a code of the format's own: they go on in another way then."""
+
+
+def problem_reply(problem: Problem) -> RouteReply:
+    """`{"type": "error", "error": {"type", "message"}, "request_id"}`"""
+    id = f"req_{os.urandom(12).hex()}"
+    headers = {**with_retry_after(problem), "request-id": id}
+    return json_reply({**error_object(problem), "request_id": id}, _status(problem), headers)
+
+
+def error_object(problem: Problem) -> dict[str, Any]:
+    """The same as a value, as it stands in a stream."""
+    status = _status(problem)
+    usual = "invalid_request_error" if status < 500 else "api_error"
+    place = problem.path.removeprefix("$").lstrip(".")
+    message = f"{place}: {problem.message}" if place else problem.message
+    hint = f" ({problem.hint})" if problem.hint else ""
+    error: dict[str, Any] = {"type": _TYPES.get(status, usual), "message": f"{message}{hint}"}
+    if problem.code in _TOLD_BY_CODE:
+        error["details"] = {"error_code": problem.code}
+    return {"type": "error", "error": error}
+
+
+def _status(problem: Problem) -> int:
+    status = status_of(problem)
+    return _OVERLOADED if status == 503 else status
+
+
+Block = dict[str, Any]
+
+
+def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Block]:
+    """
+    shows_thoughts   whether those are shown that are not signed
+    """
+    citations: Block = {}
+    for part, following in zip_longest(parts, parts[1:]):
+        own = own_block(part)
+        if own is not None:
+            yield own
+        elif isinstance(part, Text):
+            yield {"type": "text", "text": part.text, **citations}
+            citations = {}
+        elif isinstance(part, ToolCall):
+            yield wire_call(part)
+        elif isinstance(part, Reasoning):
+            if shows_thoughts and not _signs(following):
+                yield thoughts(part.text)
+        elif isinstance(part, Opaque) and part.dialect == OWN and isinstance(part.data, Mapping):
+            citations = dict(part.data)  # of the text that follows
+
+
+def own_block(part: Part | None) -> Block | None:
+    """The block of the vendor's own that a part is, as it came; None if it is none."""
+    if not isinstance(part, Opaque) or part.dialect != OWN or not isinstance(part.data, Mapping):
+        return None
+    return dict(part.data) if isinstance(part.data.get("type"), str) else None
+
+
+def thoughts(text: str) -> Block:
+    """Those that nobody signed."""
+    return {"type": "thinking", "thinking": text, "signature": ""}
+
+
+def wire_call(call: ToolCall) -> Block:
+    given = {MALFORMED: call.malformed} if call.malformed else dict(call.arguments)
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+
+
+def _signs(part: Part | None) -> bool:
+    """Whether it has the thoughts before it, signed."""
+    own = own_block(part)
+    return own is not None and own["type"] == "thinking"
+
+
+_PARAGRAPH = "\n\n"
+
+
+def event(kind: str, data: Mapping[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), write_json({"type": kind, **data}))
+
+
+class Stream:
+    """Makes blocks of pieces. Each has its number, and ends before the next one begins.
+
+    shows_thoughts   whether those are shown that are not signed
+    """
+
+    def __init__(self, shows_thoughts: bool) -> None:
+        self._shows_thoughts = shows_thoughts
+        self._index = -1
+        self._open = ""  # the type of the block that grows
+        self._text = self._thought = False  # whether there was any
+        self._calls = self._own = 0
+
+    def add(self, delta: Delta) -> Iterator[bytes]:
+        if delta.reasoning:
+            yield from self._think(delta.reasoning)
+        if delta.text:
+            self._text = True
+            yield from self._grow("text", "text_delta", delta.text)
+        if delta.tool_call is not None:
+            yield from self._call(delta.tool_call)
+        own = own_block(delta.opaque)
+        if own is not None:
+            yield from self._vendors(own)
+
+    def end(self, completion: Completion) -> Iterator[bytes]:
+        """What did not come in pieces, and the end of the last block."""
+        parts = completion.message.content
+        own = [block for block in map(own_block, parts) if block is not None]
+        if not self._thought and self._shows_thoughts and not _has_thoughts(own):
+            for part in parts:
+                if isinstance(part, Reasoning):
+                    yield from self._whole(thoughts(part.text))
+        for block in own[self._own :]:
+            yield from self._vendors(block)
+        if not self._text and completion.text:
+            yield from self._grow("text", "text_delta", completion.text)
+        for call in completion.tool_calls[self._calls :]:
+            yield from self._call(call)
+        yield from self._close()
+
+    def _think(self, piece: str) -> Iterator[bytes]:
+        """Thoughts that are not shown come once they are signed, if they are."""
+        begins = self._open != "thinking"
+        if begins and self._thought:  # a paragraph of its own, to who sees no blocks
+            piece = piece.removeprefix(_PARAGRAPH)
+        self._thought = True
+        if self._shows_thoughts and piece:
+            yield from self._grow("thinking", "thinking_delta", piece)
+
+    def _vendors(self, block: Block) -> Iterator[bytes]:
+        """A block as it came. Thoughts that were shown get their signature."""
+        self._own += 1
+        if block["type"] != "thinking":
+            yield from self._whole(block)
+            return
+        if self._open != "thinking":
+            yield from self._begin(thoughts(""))
+            if block.get("thinking"):
+                yield self._piece("thinking_delta", "thinking", block["thinking"])
+        yield self._piece("signature_delta", "signature", block.get("signature", ""))
+        yield from self._close()
+
+    def _call(self, call: ToolCall) -> Iterator[bytes]:
+        self._calls += 1
+        block = wire_call(call)
+        yield from self._begin({**block, "input": {}})
+        yield self._piece("input_json_delta", "partial_json", write_json(block["input"]).decode())
+        yield from self._close()
+
+    def _grow(self, kind: str, delta: str, text: str) -> Iterator[bytes]:
+        if self._open != kind:
+            yield from self._begin(thoughts("") if kind == "thinking" else _EMPTY)
+        yield self._piece(delta, kind, text)
+
+    def _whole(self, block: Block) -> Iterator[bytes]:
+        yield from self._begin(block)
+        yield from self._close()
+
+    def _begin(self, block: Block) -> Iterator[bytes]:
+        yield from self._close()
+        self._index += 1
+        self._open = block["type"]
+        yield event("content_block_start", {"index": self._index, "content_block": block})
+
+    def _piece(self, kind: str, name: str, value: Any) -> bytes:
+        delta = {"type": kind, name: value}
+        return event("content_block_delta", {"index": self._index, "delta": delta})
+
+    def _close(self) -> Iterator[bytes]:
+        if self._open:
+            self._open = ""
+            yield event("content_block_stop", {"index": self._index})
+
+
+_EMPTY: Block = {"type": "text", "text": ""}
+
+
+def _has_thoughts(blocks: list[Block]) -> bool:
+    return any(block["type"] == "thinking" for block in blocks)
+
 
 _FINISHES: Mapping[Finish, str] = {
     "stop": "end_turn",

@@ -1,4 +1,17 @@
-"""What a request for a message asks for.
+"""Requests: parameters, thinking, tools.
+
+Whether a model is to think, how much, and whether that is to be seen.
+
+Source: Claude API reference, "ThinkingConfigParam", "OutputConfigParam"; the guides to
+thinking and effort.
+
+How much a model thinks is a hint: one that cannot be told thinks as it sees fit.
+
+The tools of a request, and which of them is to be taken.
+
+Source: Claude API reference, "ToolParam", "ToolChoiceParam".
+
+What a request for a message asks for.
 
 Source: Claude API reference, "Create a Message"; the guides to structured outputs and prompt
 caching. Fields that nobody knows are refused, as its own service does.
@@ -6,22 +19,137 @@ caching. Fields that nobody knows are refused, as its own service does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from attrs import frozen
 
-from genai_host.api.given import Given
+from genai_host.api import ToolSchema
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 from genai_host.host import Host
-from genai_host.server.able import able
-from genai_host.server.anthropic.conversation import messages_in
-from genai_host.server.anthropic.marks import longest, ttl_in
-from genai_host.server.anthropic.thinking import shows_thoughts, thinking_in
-from genai_host.server.anthropic.tools import chosen, tools_in
-from genai_host.server.asking import Asked
-from genai_host.server.offered import check_schema
+from genai_host.server.anthropic.conversation import longest, messages_in, ttl_in
+from genai_host.serving.client_tools import check_schema, each_once, offered_tool, one_of
+from genai_host.serving.completion import Asked, able
+
+_BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
+_NO_EFFORT = "none"
+_USUAL_EFFORT = "high"  # which is the format's where nobody says any
+_ON = ("enabled", "adaptive")
+_OFF = ("disabled", "between_tools")
+
+
+def shows_thoughts(body: Given) -> bool:
+    given = body.object("thinking")
+    return given is not None and given.text("type") in _ON and given.text("display") != "omitted"
+
+
+def thinking_in(body: Given, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters for it, of those that the model takes. Raises `InvalidData`."""
+    config, given = body.object("output_config"), body.object("thinking")
+    effort = "" if config is None else config.text("effort")
+    if given is None and not effort:
+        return {}
+    found: dict[str, Any] = {_EFFORT: effort or None}
+    if given is not None:
+        kind = given.choice("type", (*_ON, *_OFF))
+        if kind in _ON:
+            found |= _on(given, kind, effort, taken())
+        elif kind in _OFF:
+            found |= _off(given, effort, taken())
+        else:
+            raise InvalidData("it is needed", path=given.at("type"))
+    return {name: value for name, value in found.items() if name in taken()}
+
+
+def _on(given: Given, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {_DISPLAY: given.choice("display", ("summarized", "omitted")) or None}
+    budget = given.whole("budget_tokens") if kind == "enabled" else None
+    if kind == "enabled" and budget is None:
+        raise InvalidData("it is needed", path=given.at("budget_tokens"))
+    given.raw("block_binding")  # how stale thoughts are treated is a setting of the provider
+    given.nothing_else()
+    if budget is not None and _BUDGET in taken:
+        return {**found, _BUDGET: budget}
+    if not effort and _can_be(_USUAL_EFFORT, taken):
+        found[_EFFORT] = _USUAL_EFFORT
+    return found
+
+
+def _off(given: Given, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+    given.nothing_else()
+    if _EFFORT not in taken:
+        return {}
+    if not _can_be(_NO_EFFORT, taken):
+        raise InvalidData("this model always thinks", path=given.at("type"))
+    if effort:
+        raise InvalidData(
+            "it says nothing here where the model does not think", path="$.output_config.effort"
+        )
+    return {_EFFORT: _NO_EFFORT}
+
+
+def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
+    return _EFFORT in taken and effort in taken[_EFFORT].get("enum", (effort,))
+
+
+_CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
+_TOOLS_NEUTRAL = ("eager_input_streaming", "strict")
+_DIRECT = "direct"
+
+
+def tools_in(body: Given) -> tuple[list[ToolSchema], set[str]]:
+    """With how long they are to be kept in a cache. Raises `InvalidData`, also for tools
+    that Anthropic's service runs itself, or describes to its models."""
+    ttls: set[str] = set()
+    tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
+    return tools, ttls
+
+
+def chosen(
+    body: Given, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None, bool | None]:
+    """The tools that may be taken, the choice among them, and whether the model may ask for
+    several at once. Raises `InvalidData`."""
+    given = body.object("tool_choice")
+    if given is None:
+        return tools, None, None
+    kind, name = given.choice("type", (*_CHOICES, "tool")), given.text("name")
+    alone = given.flag("disable_parallel_tool_use")
+    given.nothing_else()
+    at_once = None if alone is None or kind == "none" else not alone
+    if kind == "tool":
+        if name not in {tool.name for tool in tools}:
+            raise InvalidData("no tool of the request has this name", path=given.at("name"))
+        return *one_of(tools, name), at_once
+    if not kind:
+        raise InvalidData("it is needed", path=given.at("type"))
+    if kind == "any" and not tools:
+        raise InvalidData("there are no tools to take", path=given.path)
+    return tools, _CHOICES[kind] if tools else None, at_once if tools else None
+
+
+def _tool(given: Given, ttls: set[str]) -> ToolSchema:
+    kind, name = given.text("type", "custom"), given.text("name")
+    if kind != "custom":
+        raise InvalidData(
+            f"tools of type {kind} are Anthropic's own, and not had here: only custom is",
+            path=given.at("type"),
+        )
+    ttls.update(ttl_in(given))
+    given.refuse("defer_loading", "input_examples")
+    for caller in given.texts("allowed_callers"):
+        if caller != _DIRECT:
+            raise given.wrong("allowed_callers", f"not supported here: only {_DIRECT} is")
+    for neutral in _TOOLS_NEUTRAL:
+        given.raw(neutral)
+    schema, description = given.mapping("input_schema"), given.text("description")
+    given.nothing_else()
+    if schema is None:
+        raise InvalidData("a tool has a schema", path=given.at("input_schema"))
+    return offered_tool(name, description, schema, given.at("input_schema"))
+
 
 _NEUTRAL = (
     "diagnostics",

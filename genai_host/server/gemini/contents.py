@@ -20,10 +20,10 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.api.json_text import write_json
 from genai_host.errors import InvalidData
-from genai_host.server.pairing import Pairing, together
+from genai_host.serving.client_tools import Pairing, together
 
 OWN = "gemini"
 """The dialect whose signatures these are."""

@@ -10,13 +10,13 @@ _MOST_BYTES = 32 * 2**20  # pictures come in requests
 
 ROUTES: tuple[HttpRoute, ...] = (
     *(
-        HttpRoute("POST", f"/{version}/models/{named}", f"{_HERE}.calls:call", size=_MOST_BYTES)
+        HttpRoute("POST", f"/{version}/models/{named}", f"{_HERE}.handlers:call", size=_MOST_BYTES)
         for version in ("v1", "v1beta")
         for named in ("{call}", "{provider}/{call}", "{provider}/{owner}/{call}")
     ),
-    HttpRoute("GET", "/v1beta/models", f"{_HERE}.models:listed"),
+    HttpRoute("GET", "/v1beta/models", f"{_HERE}.handlers:listed"),
     *(
-        HttpRoute("GET", f"/v1beta/models/{named}", f"{_HERE}.models:one")
+        HttpRoute("GET", f"/v1beta/models/{named}", f"{_HERE}.handlers:models_one")
         for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
     ),
 )

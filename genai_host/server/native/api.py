@@ -10,7 +10,7 @@ from genai_host.host import Host
 from genai_host.server.native import conversations, turns
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
-from genai_host.server.native.live import Live
+from genai_host.server.native.turns import Live
 
 Act = Callable[[Host, Live, RouteRequest], RouteReply]
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from genai_host.api import Image, RouteReply, RouteRequest, json_reply
-from genai_host.api.given import body_of, number_in
-from genai_host.conversation import Conversation
+from genai_host.api.http_routes import body_of, number_in
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.replay import retell
+from genai_host.conversations.transcript import TurnTold, turns_of
 from genai_host.errors import ConversationBusy, InvalidData, NotFound
 from genai_host.host import Host
-from genai_host.retelling import retell
-from genai_host.rows.conversations import found_row, row_of
-from genai_host.rows.times import utc
-from genai_host.server.native.answers import answered, failed, waiting
-from genai_host.server.native.elsewhere import cancel_elsewhere, must_not_run_elsewhere
+from genai_host.serializers.conversations import found_row, row_of, utc
 from genai_host.server.native.fields import (
+    answered,
     conversation_in,
+    failed,
     feature_in,
     flag_in,
     opened_with,
     title_in,
+    waiting,
 )
-from genai_host.server.native.live import Live
-from genai_host.turns import TurnTold, turns_of
+from genai_host.server.native.turns import Live, cancel_elsewhere, must_not_run_elsewhere
 
 _PAGE, _MOST = 20, 200
 _TURNS, _MOST_TURNS = 50, 1000

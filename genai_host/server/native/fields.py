@@ -1,4 +1,9 @@
-"""What several requests have in common: a conversation that is described, a message."""
+"""Fields of requests, and JSON forms of answers.
+
+What several requests have in common: a conversation that is described, a message.
+
+Answers, and what else comes of a turn.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,26 @@ import re
 from typing import Any
 
 from genai_host.api import (
+    Answer,
     Codec,
     File,
     Image,
     Message,
     Opaque,
+    Problem,
     Reasoning,
     RouteRequest,
     Text,
     ToolCall,
     ToolResult,
+    Wait,
 )
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.api.messages import Part
-from genai_host.errors import InvalidData, NotFound
+from genai_host.errors import GenaiError, InvalidData, NotFound
 from genai_host.host import Host
-from genai_host.telling import shown
+from genai_host.serializers.conversations import answer_row, wait_row
+from genai_host.util.text import shown
 
 _LONGEST_TITLE = 500
 _NOT_SAID = (ToolCall, ToolResult, Reasoning, Opaque)  # of models, services and tools
@@ -112,3 +121,33 @@ def flag_in(request: RouteRequest, name: str) -> bool:
     if text not in ("", "0", "1", "false", "true"):
         raise InvalidData(f"{name} is true or false", path=f"?{name}")
     return text in ("1", "true")
+
+
+def answered(
+    answer: Answer, codec: Codec, turn: int, unrecorded: GenaiError | None = None
+) -> dict[str, Any]:
+    """The answer to a turn; its pictures are fetched one by one.
+
+    unrecorded   why it is not kept, if it is not
+    """
+    row = answer_row(answer, codec)
+    row["summary"] = row.pop("text")
+    row["pictures"] = [{"media_type": each.media_type or "image/png"} for each in answer.pictures]
+    if unrecorded is not None:
+        row["unrecorded"] = failed(unrecorded)
+    return {"turn": turn, **row}
+
+
+def waiting(wait: Wait[Any] | None) -> dict[str, Any] | None:
+    """What a turn waits for."""
+    return None if wait is None else wait_row(wait)
+
+
+def failed(error: GenaiError) -> dict[str, Any]:
+    """An error, as it stands in a stream and in a list of turns."""
+    problem = Problem.of(error)
+    row = {"code": problem.code, "message": problem.message}
+    for name in ("hint", "path"):
+        if getattr(problem, name):
+            row[name] = getattr(problem, name)
+    return row

@@ -17,9 +17,9 @@ from typing import Any
 from attrs import evolve
 
 from genai_host.api import RouteReply, RouteRequest
+from genai_host.conversations.record import warn_unrecorded
 from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
 from genai_host.host import Host
-from genai_host.recording import warn_unrecorded
 from genai_host.server.memory import Memory, Shelf
 
 HEADER = "idempotency-key"

@@ -1,22 +1,58 @@
-"""What there is: plugins, features, models, types of providers, routes."""
+"""Lists of models, features, plugins, routes, and usage.
+
+What calls of models came to, and what may be spent on them: users see what is theirs.
+
+What there is: plugins, features, models, types of providers, routes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timezone
 from typing import Any
 
-from genai_host import __version__
 from genai_host.api import Feature, Operation, RouteReply, RouteRequest, json_reply, schema_of
 from genai_host.api.settings import describe
-from genai_host.discovery import Blocked
-from genai_host.errors import GenaiError, InvalidData, NotFound
+from genai_host.catalog.join import Candidate
+from genai_host.errors import Forbidden, GenaiError, InvalidData, NotFound
 from genai_host.host import Host
-from genai_host.join import Candidate
-from genai_host.rows.features import feature_row
-from genai_host.rows.models import model_rows
-from genai_host.rows.plugins import plugin_row
-from genai_host.rows.routes import route_row
+from genai_host.plugins.discovery import Blocked
+from genai_host.serializers.conversations import budget_row, day_in, groups_in, usage_row
+from genai_host.serializers.listings import feature_row, model_rows, route_row
+from genai_host.serializers.plugins import plugin_row
 from genai_host.server.native.fields import flag_in
+from genai_host.util.names import __version__
+
+
+def stats(request: RouteRequest, host: Host) -> RouteReply:
+    """`by` names what rows are told apart by, with commas between; `since` and `until` are days,
+    or as `7d`; `user` one of the users, for whoever runs the server."""
+    asked, now = request.query, host.clock.now().astimezone(timezone.utc)
+    rows = host.kept().usage(
+        by=groups_in(asked.get("by", "")),
+        since=day_in(asked.get("since", ""), now, "?since"),
+        until=day_in(asked.get("until", ""), now, "?until"),
+        user=_user_in(request),
+    )
+    return json_reply({"data": [usage_row(row) for row in rows]})
+
+
+def budgets(request: RouteRequest, host: Host) -> RouteReply:
+    if not host.config.budgets.are_kept:
+        return json_reply({"data": []})
+    found = host.budgets.state(request.user) if request.user else host.budgets.states()
+    return json_reply({"data": [budget_row(budget) for budget in found]})
+
+
+def _user_in(request: RouteRequest) -> str | None:
+    """Whose: that of whoever has no name may be anybody's."""
+    wanted = request.query.get("user")
+    if not request.user:
+        return wanted
+    if wanted not in (None, request.user):
+        raise Forbidden("what others use is theirs to see", hint="leave out user")
+    return request.user
+
 
 _MOST_ROUTES = 1000
 _OPERATIONS: Mapping[str, Operation] = {

@@ -13,11 +13,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host import __version__
 from genai_host.api import RouteReply, RouteRequest, json_reply
 from genai_host.host import Host
 from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.server.native.schemas import SCHEMAS
+from genai_host.util.names import __version__
 
 Wire = Mapping[str, Any]
 

@@ -1,23 +1,252 @@
-"""Turns: a message and its answer, whole or as it comes.
+"""Turns: wanted, under way here or in another process, streamed.
+
+Turns that other servers of the same store are at: other workers, or other machines.
+
+The turns that are under way, so that others can reach them: to cancel, or to learn that
+a conversation is busy.
+
+A turn that somebody wants, before it is taken.
+
+asked_in → next_turn
+
+A turn as server-sent events.
+
+Source: HTML Living Standard, "Server-sent events".
+
+Turns: a message and its answer, whole or as it comes.
 
 say → next_turn → whole, or streams.TurnStream
 """
 
 from __future__ import annotations
 
-from contextlib import closing
+import math
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from itertools import chain, islice
 from typing import Any
 
-from genai_host.api import Answer, Codec, RouteReply, RouteRequest, json_reply
-from genai_host.api.given import body_of
-from genai_host.errors import TurnWaiting
+from attrs import frozen
+
+from genai_host.api import (
+    Answer,
+    Codec,
+    Delta,
+    Limits,
+    Message,
+    Problem,
+    RouteReply,
+    RouteRequest,
+    json_reply,
+)
+from genai_host.api.features import Event
+from genai_host.api.http_routes import Given, body_of
+from genai_host.api.json_text import write_json
+from genai_host.conversations.conversation import Conversation
+from genai_host.errors import Conflict, ConversationBusy, GenaiError, InvalidData, TurnWaiting
 from genai_host.host import Host
-from genai_host.server.native.answers import answered, waiting
-from genai_host.server.native.elsewhere import must_not_run_elsewhere
-from genai_host.server.native.fields import conversation_in
-from genai_host.server.native.live import Live
-from genai_host.server.native.streams import COMMENT, TurnStream
-from genai_host.server.native.wanted import Turn, asked_in, next_turn
+from genai_host.server.native.fields import answered, conversation_in, failed, message_in, waiting
+from genai_host.serving.completion import ended_by
+
+_TRIES = 5
+
+
+def must_not_run_elsewhere(host: Host, user: str, conversation: Conversation) -> None:
+    """Of a conversation with a turn that has not ended: whether it was cut off, or somebody is
+    at it. Raises `ConversationBusy`."""
+    if conversation.status == "pending" and host.kept(user).runs_elsewhere(conversation.id):
+        raise ConversationBusy(
+            "a turn is under way, on another server of this store",
+            hint="wait for it, or cancel it",
+        )
+
+
+def cancel_elsewhere(host: Host, user: str, id: str) -> bool:
+    """End the turn that another server is at, on record: whoever is at it finds that out with its
+    next step, and stops. Whether there was one."""
+    store = host.kept(user)
+    for last in reversed(range(_TRIES)):
+        if not store.runs_elsewhere(id):
+            return False
+        with host.conversation(id, owner=user) as conversation:
+            try:
+                conversation.drop()
+            except Conflict:  # it took a step meanwhile
+                if last:
+                    continue
+                raise
+            return True
+    return False
+
+
+class Live:
+    """Of one server. May be used from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: dict[str, Conversation] = {}
+
+    @contextmanager
+    def turn(self, conversation: Conversation, limits: Limits) -> Iterator[None]:
+        """Have a conversation to oneself, until it is left: then it is closed.
+
+        limits   close it when they end, with what they end with
+
+        Raises `ConversationBusy` if a turn of it is under way.
+        """
+        id = conversation.id
+        with self._lock:
+            if id in self._turns:
+                raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+            self._turns[id] = conversation
+        try:
+            with ended_by(limits, conversation):
+                yield
+        finally:
+            with self._lock:
+                del self._turns[id]
+
+    def cancel(self, id: str) -> bool:
+        """End the turn under way; whether there was one."""
+        with self._lock:
+            conversation = self._turns.get(id)
+        if conversation is None:
+            return False
+        conversation.close()
+        return True
+
+    def is_busy(self, id: str) -> bool:
+        with self._lock:
+            return id in self._turns
+
+
+@frozen
+class Asked:
+    """What is to be said, as `Conversation.say` takes it."""
+
+    message: Message | None
+    again: bool
+    context: Mapping[str, Any] | None
+    returns: Mapping[str, Any] | None
+
+
+@frozen
+class Turn:
+    """One turn that somebody wants.
+
+    take     begins it, and gives what is heard of it
+    number   of it in its conversation
+    """
+
+    conversation: Conversation
+    take: Callable[[], Generator[Event, None, None]]
+    number: int
+
+
+def asked_in(body: Given, codec: Codec) -> Asked:
+    """Raises `InvalidData`."""
+    asked = Asked(
+        message_in(body, codec),
+        bool(body.flag("again")),
+        body.mapping("context"),
+        body.mapping("returns"),
+    )
+    if asked.message is None and not asked.again:
+        raise InvalidData("there is no message", path="$.message")
+    return asked
+
+
+def next_turn(asked: Asked, host: Host, live: Live, user: str, conversation: Conversation) -> Turn:
+    """The turn that is asked for. What was cut off before is left. Raises
+    `ConversationBusy`."""
+    if live.is_busy(conversation.id):
+        raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
+    must_not_run_elsewhere(host, user, conversation)
+    if conversation.status == "pending":
+        conversation.drop()
+
+    def take() -> Generator[Event, None, None]:
+        return conversation.stream(
+            asked.message, again=asked.again, context=asked.context, returns=asked.returns
+        )
+
+    return Turn(conversation, take, conversation.turns)
+
+
+COMMENT = b": \n\n"
+"""What clients skip."""
+
+
+class TurnStream:
+    """The body of a reply. The turn has begun when this is made, so that what is wrong with
+    it is still a status; closing it cancels the turn.
+
+    is_done   whether its end was told, and is no failure: what it says is on record
+    """
+
+    def __init__(self, turn: Turn, live: Live, limits: Limits, codec: Codec) -> None:
+        self._turn = turn
+        self._codec = codec
+        self._open = ExitStack()
+        self._failed: GenaiError | None = None
+        self._first: tuple[Event, ...] = ()
+        self.is_done = False
+        self._open.enter_context(live.turn(turn.conversation, limits))
+        try:
+            self._events = turn.take()
+            self._open.callback(self._events.close)
+            self._first = tuple(islice(self._events, 1))
+        except TurnWaiting as error:
+            self._failed = error
+        except BaseException as error:
+            if not self._open.__exit__(type(error), error, error.__traceback__):
+                raise
+        self._pieces = self._written()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces
+
+    def close(self) -> None:
+        self._pieces.close()
+        self._open.close()
+
+    def _written(self) -> Generator[bytes, None, None]:
+        yield _event("turn", {"turn": self._turn.number})
+        try:
+            if self._failed is not None:
+                raise self._failed
+            for event in chain(self._first, self._events):
+                if event.kind != "waiting":  # which is told once it is on record
+                    yield self._event(event)
+        except TurnWaiting:
+            self.is_done = True
+            yield _event("waiting", waiting(self._turn.conversation.waiting))
+        except GenaiError as error:
+            yield _event("error", _told(error))
+        finally:
+            self._open.close()
+
+    def _event(self, event: Event) -> bytes:
+        if isinstance(event.data, Delta):
+            return _event("delta", self._codec.to_json(event.data))
+        if event.answer is not None:
+            why = self._turn.conversation.unrecorded
+            row = answered(event.answer, self._codec, self._turn.number, why)
+            self.is_done = True
+            return _event("answer", row)
+        return _event(event.kind, {} if event.data is None else self._codec.to_json(event.data))
+
+
+def _told(error: GenaiError) -> dict[str, Any]:
+    """An error, and after how many seconds it may be asked again: there is no header left that
+    could say so."""
+    seconds = Problem.of(error).retry_after
+    return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
+
+
+def _event(name: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))
 
 
 def say(host: Host, live: Live, request: RouteRequest) -> RouteReply:

@@ -1,4 +1,10 @@
-"""Answers as Ollama's chat and generate give them: whole, or as lines of JSON.
+"""Replies, streams and errors.
+
+Errors as Ollama has them: words alone.
+
+Source: Ollama's `docs/api.md`, "Errors".
+
+Answers as Ollama's chat and generate give them: whole, or as lines of JSON.
 
 Source: Ollama's `docs/api.md`, and `api/types.go`. Of the times, services tell none but the
 whole: loading takes none here, and all of it is taken for the answer.
@@ -26,8 +32,22 @@ from genai_host.api import (
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.host import Host
-from genai_host.server.asking import Answering, Asked, answer, streamed, whole
-from genai_host.server.ollama.problems import error_object
+from genai_host.serving.completion import Answering, Asked, answer, streamed, whole
+from genai_host.serving.errors import status_of
+from genai_host.serving.router import with_retry_after
+
+
+def problem_reply(problem: Problem) -> RouteReply:
+    """`{"error": "..."}`"""
+    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
+
+
+def error_object(problem: Problem) -> dict[str, str]:
+    """The same as a value, as it stands in a stream."""
+    place = f" (at {problem.path})" if problem.path else ""
+    hint = f"; {problem.hint}" if problem.hint else ""
+    return {"error": f"{problem.message}{place}{hint}"}
+
 
 LINES = "application/x-ndjson"
 _SECOND = 10**9  # in nanoseconds

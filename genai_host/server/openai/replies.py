@@ -1,4 +1,10 @@
-"""Chat completions as OpenAI gives them: whole, or in pieces.
+"""Replies, streams and errors.
+
+Errors as OpenAI has them.
+
+Source: OpenAI API reference, "ErrorResponse"; the guide to error codes.
+
+Chat completions as OpenAI gives them: whole, or in pieces.
 
 Source: OpenAI API reference, "CreateChatCompletionResponse", "CreateChatCompletionStreamResponse".
 """
@@ -10,11 +16,58 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from genai_host.api import Completion, Finish, Problem, Reasoning, ToolCall, Usage
+from genai_host.api import (
+    Completion,
+    Finish,
+    Problem,
+    Reasoning,
+    RouteReply,
+    ToolCall,
+    Usage,
+    json_reply,
+)
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.server.asking import Answering
-from genai_host.server.openai.problems import error_object
+from genai_host.serving.completion import Answering
+from genai_host.serving.errors import status_of
+from genai_host.serving.router import with_retry_after
+
+_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+_QUOTA = "insufficient_quota"
+_CODES: Mapping[str, str] = {
+    "budget_exceeded": _QUOTA,
+    "context_overflow": "context_length_exceeded",
+    "no_route": "model_not_found",
+    "not_found": "model_not_found",
+    "rate_limited": "rate_limit_exceeded",
+    "unauthorized": "invalid_api_key",
+}
+
+
+def problem_reply(problem: Problem) -> RouteReply:
+    """`{"error": {"message", "type", "param", "code"}}`"""
+    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
+
+
+def error_object(problem: Problem) -> dict[str, Any]:
+    """The same as a value, as it stands in a stream."""
+    status = status_of(problem)
+    usual = "invalid_request_error" if status < 500 else "server_error"
+    hint = f" ({problem.hint})" if problem.hint else ""
+    code = _CODES.get(problem.code, problem.code)
+    return {
+        "error": {
+            "message": f"{problem.message}{hint}",
+            "type": _QUOTA if code == _QUOTA else _TYPES.get(status, usual),
+            "param": problem.path.removeprefix("$").lstrip(".") or None,
+            "code": code,
+        }
+    }
+
 
 _FINISH: Mapping[Finish, str] = {
     "stop": "stop",

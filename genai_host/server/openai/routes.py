@@ -8,7 +8,7 @@ _HERE = "genai_host.server.openai"
 _SIZE = 32 * 2**20  # bytes: pictures come in them
 
 ROUTES: tuple[HttpRoute, ...] = (
-    HttpRoute("POST", "/v1/chat/completions", f"{_HERE}.chat:complete", size=_SIZE),
-    HttpRoute("POST", "/v1/embeddings", f"{_HERE}.embeddings:embed", size=_SIZE),
-    HttpRoute("POST", "/v1/moderations", f"{_HERE}.moderations:moderate"),
+    HttpRoute("POST", "/v1/chat/completions", f"{_HERE}.handlers:complete", size=_SIZE),
+    HttpRoute("POST", "/v1/embeddings", f"{_HERE}.handlers:embed", size=_SIZE),
+    HttpRoute("POST", "/v1/moderations", f"{_HERE}.handlers:moderate"),
 )

@@ -1,35 +1,184 @@
-"""What is answered under the paths of OpenAI's Responses and Conversations.
+"""The API of responses and conversations, by path.
+
+A request as the host is asked it.
+
+Lists of items, a page at a time.
+
+What only the dialect that made it can read, on its way through a client's hands.
+
+It goes into requests to a service as it is, so that a client must not make it up: it is
+signed, for one user, by a key that all servers of a store have. It opens nothing else. Without
+a store, the key is of this process alone.
+
+What is answered under the paths of OpenAI's Responses and Conversations.
 
 create → read_request → Context → asked_of → asking.answer → Events | finished → kept
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from genai_host.api import Completion, RouteReply, RouteRequest, json_reply
-from genai_host.api.given import body_of
-from genai_host.errors import InvalidData
+from genai_host.api import Completion, Limits, RouteReply, RouteRequest, json_reply
+from genai_host.api.http_routes import body_of, number_in
+from genai_host.api.json_text import read_json, write_json
+from genai_host.conversations.record import warn_unrecorded
+from genai_host.errors import Conflict, InvalidData, StoreError
 from genai_host.host import Host
-from genai_host.server import asking
-from genai_host.server.responses.asked import asked_of, counted
-from genai_host.server.responses.context import Context
-from genai_host.server.responses.conversations import (
+from genai_host.server.responses.items import (
+    Item,
+    MissingParameter,
+    Unseal,
+    UnsupportedParameter,
+    fields_of,
+)
+from genai_host.server.responses.messages import messages_of, shown
+from genai_host.server.responses.replies import Events, Reply
+from genai_host.server.responses.request import Request, read_request, reads_encrypted
+from genai_host.server.responses.state import (
+    RESPONSES,
+    Context,
     Conversations,
+    Kept,
     must_have,
     read_new_items,
 )
-from genai_host.server.responses.fields import UnsupportedParameter, fields_of
-from genai_host.server.responses.items import Item, Unseal
-from genai_host.server.responses.kept import RESPONSES, Kept
-from genai_host.server.responses.output import shown
-from genai_host.server.responses.pages import listed, page_of
-from genai_host.server.responses.reply import Reply
-from genai_host.server.responses.request import Request, read_request, reads_encrypted
-from genai_host.server.responses.seals import Seals
-from genai_host.server.responses.stream import Events
+from genai_host.serving import completion as asking
+from genai_host.serving.completion import FEATURE, Asked, able
+from genai_host.util.lazy_property import once
+
+_SUMMARY = "reasoning_summary"
+
+
+def asked_of(host: Host, request: Request, items: Iterable[Item]) -> Asked:
+    """Raises `InvalidData` for what cannot be asked, and `NoRoute` for an unknown model."""
+    messages = messages_of(items, request.instructions)
+    if len(messages) == (request.instructions is not None):
+        raise MissingParameter("there is nothing to answer", path="$.input")
+    model = request.model
+    if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
+        raise InvalidData("what is said last must be the user's", path="$.input")
+    parameters = dict(request.parameters)
+    if parameters.get(_SUMMARY) == "auto" and not (
+        model is not None and _SUMMARY in able(host, model).parameters
+    ):
+        del parameters[_SUMMARY]  # what there is of it is shown anyway
+    return Asked(
+        model=model,
+        messages=messages,
+        tools=request.tools.offered,
+        tool_choice=request.tools.choice,
+        schema=request.schema,
+        parameters=parameters,
+        in_pieces=request.stream,
+    )
+
+
+def counted(host: Host, request: Request, items: Iterable[Item], limits: Limits) -> int:
+    """How many tokens it would take. Raises `NoRoute` where no service counts for the model."""
+    asked = asked_of(host, request, items)
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        raise InvalidData("tokens are counted for models, not for features", path="$.model")
+    return host.count_tokens(
+        asked.messages,
+        model=asked.model,
+        parameters=asked.parameters,
+        tools=asked.tools,
+        schema=asked.schema,
+        limits=limits,
+    ).tokens
+
+
+_MOST = 100
+_USUAL = 20
+
+
+def page_of(
+    items: Sequence[Item], query: Mapping[str, str], show: Callable[[Item], Item]
+) -> dict[str, Any]:
+    """A page of items that are given oldest first.
+
+    query   `limit` (1 to 100, 20 if unsaid), `order` (`desc` if unsaid) and `after`, the id
+            of an item: those that come after it in that order
+
+    Raises `InvalidData`.
+    """
+    limit = number_in(query, "limit", _USUAL, _MOST, "$.limit")
+    order = query.get("order", "desc")
+    if order not in ("asc", "desc"):
+        raise InvalidData("order must be asc or desc", path="$.order")
+    ordered = list(items) if order == "asc" else list(reversed(items))
+    if query.get("after"):
+        at = next((n for n, item in enumerate(ordered) if item["id"] == query["after"]), None)
+        if at is None:
+            raise InvalidData(f"there is no item {query['after']!r}", path="$.after")
+        ordered = ordered[at + 1 :]
+    return listed([show(item) for item in ordered[:limit]], len(ordered) > limit)
+
+
+def listed(items: Sequence[Item], more: bool = False) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": [*items],
+        "first_id": items[0]["id"] if items else "",
+        "last_id": items[-1]["id"] if items else "",
+        "has_more": more,
+    }
+
+
+_COLLECTION = "response_seals"
+_SIZE = hashlib.sha256().digest_size
+
+
+class Seals:
+    """Of one host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lock = threading.RLock()
+
+    @once
+    def _key(self) -> bytes:
+        """Made by the first who needs it."""
+        key = secrets.token_bytes(_SIZE)
+        if self._host.store is None:
+            return key
+        documents = self._host.kept("").documents(_COLLECTION)
+        try:
+            documents.put(_COLLECTION, {"key": key.hex()}, expect=0)
+        except Conflict:
+            return bytes.fromhex(documents.get(_COLLECTION).value["key"])
+        except StoreError as error:
+            warn_unrecorded(error)
+        return key
+
+    def seal(self, value: Any, user: str) -> str:
+        data = write_json(value)
+        return base64.urlsafe_b64encode(self._mark(data, user) + data).decode()
+
+    def unseal(self, text: str, user: str) -> Any:
+        """None for what was not sealed here for that user."""
+        try:
+            whole = base64.urlsafe_b64decode(text)
+        except (binascii.Error, ValueError):
+            return None
+        mark, data = whole[:_SIZE], whole[_SIZE:]
+        if not hmac.compare_digest(mark, self._mark(data, user)):
+            return None
+        return read_json(data)
+
+    def _mark(self, data: bytes, user: str) -> bytes:
+        whose = hashlib.sha256(user.encode(errors="surrogatepass")).digest()
+        return hmac.digest(self._key, whose + data, "sha256")
+
 
 Show = Callable[[Item], Item]
 

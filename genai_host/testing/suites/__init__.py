@@ -20,22 +20,23 @@ leaves one out, or has another in its place, says why in its `departures`.
 import pytest
 
 _REWRITTEN = """
-    base codec count_dialect dialect embed_dialect executor feature http_provider http_replies
-    http_stage http_streams model moderate_dialect provider tool tool_checks
-    tool_source
+    base codec dialect executor feature http_provider http_replies http_stage http_streams
+    model provider tool tool_source
 """
 # before they are imported, so that their assertions tell what was compared
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
 
 from genai_host.testing.suites.base import PluginSuite, Suite, recommended  # noqa: E402
-from genai_host.testing.suites.count_dialect import CountDialectSuite  # noqa: E402
-from genai_host.testing.suites.dialect import DialectSuite  # noqa: E402
-from genai_host.testing.suites.embed_dialect import EmbedDialectSuite  # noqa: E402
+from genai_host.testing.suites.dialect import (  # noqa: E402
+    CountDialectSuite,
+    DialectSuite,
+    EmbedDialectSuite,
+    ModerateDialectSuite,
+)
 from genai_host.testing.suites.executor import ExecutorSuite  # noqa: E402
 from genai_host.testing.suites.feature import FeatureSuite  # noqa: E402
 from genai_host.testing.suites.http_provider import HttpProviderSuite  # noqa: E402
 from genai_host.testing.suites.model import ModelSuite  # noqa: E402
-from genai_host.testing.suites.moderate_dialect import ModerateDialectSuite  # noqa: E402
 from genai_host.testing.suites.provider import ProviderSuite  # noqa: E402
 from genai_host.testing.suites.speaking import (  # noqa: E402
     SpeaksAnthropicMessages,

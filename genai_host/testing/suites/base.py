@@ -15,10 +15,10 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from genai_host.api import hookspecs
+from genai_host.api import hooks as hookspecs
 from genai_host.config import Config
-from genai_host.declarations import Declarations
-from genai_host.discovery import Broken, Given, Loaded, Plugins
+from genai_host.plugins.contributions import Declarations
+from genai_host.plugins.discovery import Broken, Given, Loaded, Plugins
 
 T = TypeVar("T", bound=Callable[..., None])
 

@@ -1,4 +1,4 @@
-"""What dialects of all operations have in common."""
+"""A value for a JSON Schema, as far as that is simple."""
 
 from __future__ import annotations
 
@@ -11,12 +11,41 @@ from attrs import evolve
 from genai_host.api import Call, Checker, Dialect, ProviderReply
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config
-from genai_host.discovery import Given, Plugins
 from genai_host.errors import GenaiError
-from genai_host.testing.garbage import NO_REPLIES, damaged
+from genai_host.plugins.discovery import Given, Plugins
 from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.purity import NO_REPLIES, damaged
 from genai_host.testing.suites.base import Suite
-from genai_host.testing.suites.samples import sample_of
+
+_OF_TYPES: Mapping[str, Any] = {
+    "string": "sample",
+    "boolean": True,
+    "object": {},
+    "null": None,
+}
+
+
+def sample_of(schema: Any) -> Any:
+    """A value that a simple schema takes; what it is for others, nobody knows."""
+    if not isinstance(schema, Mapping):
+        return "sample"
+    for given in ("const", "default"):
+        if given in schema:
+            return schema[given]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    for either in ("anyOf", "oneOf"):
+        if schema.get(either):
+            return sample_of(schema[either][0])
+    kind = schema.get("type", "string")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind in ("number", "integer"):
+        return schema.get("minimum", schema.get("maximum", 1))
+    if kind == "array":
+        return [sample_of(schema.get("items", {}))]
+    if kind == "object" and "properties" in schema:
+        return {name: sample_of(each) for name, each in schema["properties"].items()}
+    return _OF_TYPES.get(kind, "sample")
 
 
 class CodecSuite(Suite):

@@ -1,5 +1,14 @@
-"""Whether a dialect is a codec: it writes all that it is given or refuses it, reads what
-services send and whatever else comes, and keeps nothing."""
+"""Suites of dialects: chat, embeddings, moderation, counted tokens.
+
+Whether a dialect is a codec: it writes all that it is given or refuses it, reads what
+services send and whatever else comes, and keeps nothing.
+
+The same for counts of tokens as `dialect` has it for chat.
+
+The same for embeddings as `dialect` has it for chat.
+
+The same for moderation as `dialect` has it for chat.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +22,26 @@ from genai_host.api import (
     ChatCall,
     Completion,
     Decoder,
+    EmbedCall,
     File,
     Image,
     Message,
+    ModerateCall,
     Opaque,
     Part,
+    ProviderReply,
     Reasoning,
     StreamEvent,
+    TokenCount,
     ToolCall,
     ToolResult,
     ToolSchema,
     Usage,
+    Vectors,
+    Verdict,
 )
-from genai_host.errors import IncompleteReply, UnsupportedPart
-from genai_host.testing.garbage import NO_REPLIES, damaged
+from genai_host.errors import GenaiError, IncompleteReply, UnsupportedPart
+from genai_host.testing.purity import NO_REPLIES, damaged
 from genai_host.testing.suites.codec import CodecSuite, read, short
 
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -229,3 +244,118 @@ def _saying(text: str) -> ChatCall:
 def _fed(decoder: Decoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
     for event in events:
         yield from decoder.feed(StreamEvent(event))
+
+
+class CountDialectSuite(CodecSuite):
+    """The suite of a dialect in which tokens are counted.
+
+        class TestMyCount(CountDialectSuite):
+            dialect = MyCount()
+            reply = b'{"input_tokens": 12}'
+            count = 12
+
+    dialect            the one that is tested
+    reply              body of a whole reply
+    count              the tokens that it tells of
+    refusals           replies of status 400 or more: status, body, the class of the error
+    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    """
+
+    count: int
+
+    def call(self) -> ChatCall:
+        weather = {"type": "object", "properties": {"city": {"type": "string"}}}
+        said = [Message("system", "be brief"), Message("user", "one")]
+        tools = [ToolSchema("weather", "tells the weather", weather)]
+        return ChatCall(model_id="m-1", messages=said, tools=tools)
+
+    def test_it_says_whose_calls_it_counts(self) -> None:
+        assert self.dialect.operation == "count"
+        assert self.dialect.counts
+
+    def test_all_that_takes_tokens_is_written(self) -> None:
+        whole = self.data(self.call())
+        for message in self.call().messages:
+            other = [*self.call().messages, message]
+            assert self.data(evolve(self.call(), messages=other)) != whole
+        assert self.data(evolve(self.call(), messages=self.call().messages[1:])) != whole
+        assert self.data(evolve(self.call(), tools=())) != whole
+
+    def test_a_reply_is_read(self) -> None:
+        assert self.extracted(self.reply).tokens == self.count
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, TokenCount) and type(result.tokens) is int and result.tokens >= 0
+
+
+class EmbedDialectSuite(CodecSuite):
+    """The suite of a dialect for embeddings.
+
+        class TestMyDialect(EmbedDialectSuite):
+            dialect = MyDialect()
+            reply = b'{"vectors": [[1, 0], [0, 1]]}'
+            vectors = [[1, 0], [0, 1]]
+
+    dialect            the one that is tested
+    reply              body of a whole reply with the vectors of two texts
+    vectors            these vectors
+    usage              what the reply says was used
+    refusals           replies of status 400 or more: status, body, the class of the error
+    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    """
+
+    vectors: Sequence[Sequence[float]]
+    usage = Usage()
+
+    def call(self) -> EmbedCall:
+        return EmbedCall(model_id="m-1", texts=("one", "two"))
+
+    def test_each_text_is_written(self) -> None:
+        whole = self.data(self.call())
+        assert whole != self.data(evolve(self.call(), texts=("two", "one")))
+        assert whole != self.data(evolve(self.call(), texts=("one",)))
+
+    def test_a_reply_is_read(self) -> None:
+        found = self.extracted(self.reply)
+        assert [[*vector] for vector in found.vectors] == [[*vector] for vector in self.vectors]
+        assert found.usage == self.usage
+
+    def test_a_reply_for_another_number_of_texts_is_a_typed_error(self) -> None:
+        for texts in (("one",), ("one", "two", "three")):
+            with pytest.raises(GenaiError):
+                self.dialect.extract_result(
+                    EmbedCall(model_id="m-1", texts=texts), ProviderReply(self.reply)
+                )
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Vectors) and len(result.vectors) == 2
+
+
+class ModerateDialectSuite(CodecSuite):
+    """The suite of a dialect for moderation.
+
+        class TestMyDialect(ModerateDialectSuite):
+            dialect = MyDialect()
+            reply = b'{"bad": true}'
+            flagged = True
+
+    dialect            the one that is tested
+    reply              body of a whole reply
+    flagged            whether it says that the text breaks the rules
+    refusals           replies of status 400 or more: status, body, the class of the error
+    parameter_values   for parameters whose JSON Schema is not enough to find one, a value
+    """
+
+    flagged: bool
+
+    def call(self) -> ModerateCall:
+        return ModerateCall(model_id="m-1", text="one")
+
+    def test_the_text_is_written(self) -> None:
+        assert self.data(self.call()) != self.data(evolve(self.call(), text="two"))
+
+    def test_a_reply_is_read(self) -> None:
+        assert self.extracted(self.reply).flagged is self.flagged
+
+    def is_sound(self, result: Any) -> bool:
+        return isinstance(result, Verdict) and isinstance(result.flagged, bool)

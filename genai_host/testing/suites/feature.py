@@ -16,14 +16,14 @@ import pytest
 from attrs import evolve
 
 from genai_host.api import Answer, Feature
+from genai_host.api.features import Event
 from genai_host.api.settings import describe
+from genai_host.calls.retry import Patience
 from genai_host.config import Config
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.record import Record, StepStarted
 from genai_host.errors import Cancelled, GenaiError, PluginError, TurnWaiting, Unavailable
-from genai_host.events import Event
 from genai_host.host import Host
-from genai_host.record import Record, StepStarted
-from genai_host.retry import Patience
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_model import FakeModel, Heard, Said
 from genai_host.testing.fake_service import HANG
@@ -31,7 +31,7 @@ from genai_host.testing.purity import Watched
 from genai_host.testing.replaying import replay_everywhere, timeless
 from genai_host.testing.suites import child
 from genai_host.testing.suites.base import PluginSuite, in_background
-from genai_host.testing.suites.samples import sample_of
+from genai_host.testing.suites.codec import sample_of
 
 _ONCE = Patience(tries=1, calls=1)
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}

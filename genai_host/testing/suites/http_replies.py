@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from genai_host.calls.retry import Patience
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
@@ -21,7 +22,6 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.retry import Patience
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act, FakeService, Reply
 from genai_host.testing.suites.base import in_background

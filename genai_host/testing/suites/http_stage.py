@@ -11,9 +11,9 @@ import pytest
 
 from genai_host.api import Clock
 from genai_host.api.settings import describe
+from genai_host.calls.retry import Patience
 from genai_host.config import InstanceConfig
 from genai_host.host import Host
-from genai_host.retry import Patience
 from genai_host.testing.fake_service import (
     HANG,
     Act,

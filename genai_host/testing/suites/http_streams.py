@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from genai_host.api import Framing, HttpRequest, Limits, ProviderReply, StreamEvent
+from genai_host.calls.retry import Patience
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     DeadlineExceeded,
@@ -18,8 +19,7 @@ from genai_host.errors import (
     MalformedReply,
     ProviderError,
 )
-from genai_host.http.framing import FRAMINGS
-from genai_host.retry import Patience
+from genai_host.http.response import FRAMINGS
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act
 from genai_host.testing.suites.base import in_background

@@ -16,14 +16,14 @@ from genai_host.api import Clock, Listed, Model, Offering, RouteInfo, Serve, hoo
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.settings import describe, read_settings
-from genai_host.bounds import Bounds
+from genai_host.calls.retry import Patience
 from genai_host.config import Config, InstanceConfig
-from genai_host.conversation import Conversation
-from genai_host.driver import Caps
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.driver import Caps
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.host import Host
-from genai_host.retry import Patience
-from genai_host.testing.asking import ASKING
+from genai_host.providers.limits import Bounds
+from genai_host.testing.fake_model import ASKING
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.suites.base import PluginSuite, in_background, recommended
 

@@ -1,5 +1,10 @@
-"""Whether a tool is what a model, a service and the host can rely on: described as services
-want it, true to its schema, and over when it is to be."""
+"""The suite of tools.
+
+What is looked at in each tool, wherever it comes from.
+
+Whether a tool is what a model, a service and the host can rely on: described as services
+want it, true to its schema, and over when it is to be.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from attrs import evolve, frozen
 from genai_host.api import (
     Answer,
     CallTools,
+    ChatCall,
     Checker,
     Completion,
     Feature,
@@ -32,28 +38,65 @@ from genai_host.api import (
     tool_message,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.json_text import write_json
+from genai_host.api.json_text import read_json, write_json
 from genai_host.api.tools import output_of
+from genai_host.calls.retry import Patience
 from genai_host.config import Config, SetConfig
+from genai_host.conversations.record import Record
 from genai_host.errors import GenaiError, InvalidData
 from genai_host.host import Host
-from genai_host.reactions import ReactionViews
-from genai_host.record import Record
-from genai_host.retry import Patience
 from genai_host.testing.fake_model import FakeModel, Heard
-from genai_host.testing.garbage import with_faults
 from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.purity import with_faults
 from genai_host.testing.replaying import replay_everywhere
 from genai_host.testing.suites.base import PluginSuite, in_background
-from genai_host.testing.suites.tool_checks import (
-    Sample,
-    check_description,
-    check_output,
-    check_parameters,
-    check_services_take,
-)
-from genai_host.tool_sources import of_source
-from genai_host.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
+from genai_host.tools.reactions import ReactionViews
+from genai_host.tools.sources import of_source
+from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT
+
+Sample = tuple[Mapping[str, Any]] | tuple[Mapping[str, Any], str]
+"""Arguments of a call, alone or with the text of its output."""
+
+_DIALECTS = ("openai-chat", "openai-responses")
+_LONGEST_DESCRIPTION = 1024  # characters that OpenAI's services take
+
+
+def check_description(tool: Tool) -> None:
+    assert len(tool.description) <= _LONGEST_DESCRIPTION, f"{tool.name}: services refuse it"
+    assert tool.description == tool.description.strip()
+    assert all(letter.isprintable() or letter == "\n" for letter in tool.description)
+
+
+def check_parameters(tool: Tool) -> None:
+    """A JSON Schema of an object, which requires nothing that it does not tell of."""
+    parameters = tool.schema.parameters
+    Checker(parameters)
+    assert parameters["type"] == "object"
+    assert set(parameters.get("required", ())) <= set(parameters["properties"])
+    json.dumps(parameters, allow_nan=False)
+
+
+def check_services_take(tool: Tool, host: Host) -> None:
+    """It is written into requests as it is."""
+    schema = tool.schema
+    call = ChatCall(model_id="some", messages=[Message("user", "hi")], tools=[schema])
+    for name in _DIALECTS:
+        request = host.registry.dialects[name].prepare_request(call)
+        [written] = read_json(request.data())["tools"]
+        written = written.get("function", written)
+        assert (written["name"], written["description"]) == (schema.name, schema.description)
+        assert written["parameters"] == json.loads(json.dumps(dict(schema.parameters)))
+
+
+def check_output(
+    output: ToolOutput, arguments: Mapping[str, Any], expected: Sequence[Any], host: Host
+) -> None:
+    """No failure, the same when it is read again, and with the text, if one is expected."""
+    assert not output.error, f"{arguments}: {output.text}"
+    form = json.loads(json.dumps(host.codec.to_json(output)))
+    assert host.codec.from_json(form, ToolOutput) == output
+    assert [output.text] == (list(expected) or [output.text]), f"{arguments}"
+
 
 _AT_ONCE = 8
 

@@ -14,19 +14,18 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.config import Config, SetConfig
 from genai_host.host import Host
-from genai_host.keys import Keys
+from genai_host.secrets.keys import Keys
 from genai_host.testing.plugins import MadePlugin
 from genai_host.testing.suites.base import PluginSuite, in_background
-from genai_host.testing.suites.tool import Run
-from genai_host.testing.suites.tool_checks import (
+from genai_host.testing.suites.tool import (
+    Run,
     Sample,
     check_description,
     check_output,
     check_parameters,
     check_services_take,
 )
-from genai_host.tool_sets import OpenedSet
-from genai_host.tool_sources import BETWEEN
+from genai_host.tools.sources import BETWEEN, OpenedSet
 
 _AT_ONCE = 8
 

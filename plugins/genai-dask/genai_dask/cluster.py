@@ -17,7 +17,7 @@ from genai_dask.settings import Settings
 from genai_host.errors import ConfigurationError, Unavailable
 
 _LOG = logging.ERROR  # of what Dask says beside the progress of a batch
-_IMPORT = "import genai_host.batch.elsewhere"
+_IMPORT = "import genai_host.batch.work"
 
 
 def open_executor(settings: Settings) -> DaskExecutor:

@@ -30,9 +30,9 @@ from genai_host.api.settings import read_settings
 from genai_host.errors import GenaiError, InvalidData, TurnWaiting
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
-    from genai_host.conversation import Conversation
-    from genai_host.driver import Caps
-    from genai_host.events import Event
+    from genai_host.api.features import Event
+    from genai_host.conversations.conversation import Conversation
+    from genai_host.conversations.driver import Caps
     from genai_host.host import Host
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -28,7 +28,7 @@ from genai_host.api import Message, Progress, Text, ToolResult
 from genai_host.api.json_text import write_json
 
 if TYPE_CHECKING:
-    from genai_host.events import Event
+    from genai_host.api.features import Event
 
 Kind = Literal["start", "text", "tool-call", "tool-result", "data", "error", "finish"]
 

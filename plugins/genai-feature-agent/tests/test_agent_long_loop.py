@@ -14,13 +14,13 @@ import pytest
 from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
-import genai_host.digest
+import genai_host.conversations.record
 from genai_host import Caps, Host, Message
 from genai_host.api import Tool, ToolCall, ToolResult, ToolRun
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
+from genai_host.conversations.record import Record
 from genai_host.dialects.plain import Plain
 from genai_host.errors import LimitExceeded
-from genai_host.record import Record
 from genai_host.testing import MadePlugin
 
 ROUNDS, FEWER = 200, 50
@@ -159,8 +159,8 @@ def test_a_round_trip_encodes_what_is_new_however_long_the_turn(
         return call
 
     monkeypatch.setattr(Plain, "_write", counted("written", Plain._write))
-    digest = counted("digested", genai_host.digest._of_message)
-    monkeypatch.setattr(genai_host.digest, "_of_message", digest)
+    digest = counted("digested", genai_host.conversations.record._of_message)
+    monkeypatch.setattr(genai_host.conversations.record, "_of_message", digest)
     costs = {}
     for rounds in (FEWER, ROUNDS):
         counts.clear()

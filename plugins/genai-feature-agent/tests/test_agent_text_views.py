@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import Checker
-from genai_host.clock import SystemClock
-from genai_host.reactions import ReactionViews
+from genai_host.tools.reactions import ReactionViews
+from genai_host.util.clock import SystemClock
 
 SHOWN: Mapping[str, tuple[dict[str, Any], list[str]]] = {
     "message": ({"message": "one\n\ntwo"}, ["one", "", "two"]),

@@ -29,7 +29,7 @@ from stores import MakeStore, make_store, place, postgres_server
 from genai_host.api.cancellation import Cancellation
 from genai_host.store import Store
 from genai_host.store.documents import Documents
-from genai_host.store.stored_record import StoredRecord
+from genai_host.store.store import StoredRecord
 from genai_host.testing import Heard, ManualClock
 from genai_host.testing.fake_service import HANG
 

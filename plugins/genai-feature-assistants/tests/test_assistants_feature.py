@@ -12,7 +12,7 @@ from fixtures import MakeHost
 
 from genai_host import Config
 from genai_host.api import Message
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.errors import ContextOverflow, TurnWaiting, UnexpectedFinish
 from genai_host.testing import FakeModel, Heard, replay_everywhere
 

@@ -9,7 +9,7 @@ import pytest
 from assistants_api import SEARCH, Api
 from fixtures import MakeHost
 
-from genai_host.server.forms import form
+from genai_host.serving.errors import form
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
 

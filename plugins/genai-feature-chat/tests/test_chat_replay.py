@@ -17,7 +17,7 @@ from genai_vendor_mock import MockProvider
 from genai_host import Config, Host, Message, Record
 from genai_host.api import ToolCall, ToolResult
 from genai_host.config import InstanceConfig
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.errors import StepChanged
 from genai_host.testing import replay_everywhere
 

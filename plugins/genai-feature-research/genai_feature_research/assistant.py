@@ -29,7 +29,7 @@ from genai_host.api import Answer, Detail, Limits
 from genai_host.errors import Cancelled, ConversationClosed, NotFound
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
-    from genai_host.events import Event
+    from genai_host.api.features import Event
     from genai_host.host import Host
     from genai_host.store.documents import Documents
 

@@ -22,7 +22,7 @@ from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError, NoRoute, Unavailable
 
 if TYPE_CHECKING:
-    from genai_host.events import Event
+    from genai_host.api.features import Event
     from genai_host.host import Host
 
 _EVENTS = "text/event-stream"

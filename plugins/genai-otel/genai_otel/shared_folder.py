@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from genai_host.paths import cache_dir
+from genai_host import paths
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks for it: who sets it chooses the folder, and keeps it clean."""
@@ -29,7 +29,7 @@ def shared_folder(workers: int, environ: Mapping[str, str] = os.environ) -> str:
     if environ.get(VARIABLE):
         folder = Path(environ[VARIABLE])
     elif workers > 1:
-        every = Path(cache_dir(), "genai-otel")
+        every = Path(paths.cache_dir(), "genai-otel")
         folder = every / _named(os.getppid())
         _clean(every)
     else:

@@ -38,9 +38,9 @@ from genai_host.api import (
     Wait,
     tool,
 )
+from genai_host.calls.retry import Patience
 from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnWaiting
-from genai_host.retry import Patience
 from genai_host.testing import FakeModel, FakeService, MadePlugin
 from genai_host.testing.fake_service import json_reply
 

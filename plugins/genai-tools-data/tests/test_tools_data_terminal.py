@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from genai_host.api import Checker, Tool, ToolOutput
 from genai_host.api.json_text import write_json
-from genai_host.reactions import ReactionViews
 from genai_host.testing import MadePlugin
+from genai_host.tools.reactions import ReactionViews
 
 NAMES = ["region", "price"]
 ROWS = [["north", 4], ["south", -2], ["øst", None]]

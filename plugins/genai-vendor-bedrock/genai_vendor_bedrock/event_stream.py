@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from zlib import crc32
 
 from genai_host.api import Framing, StreamEvent
+from genai_host.api.dialects import malformed, object_in, read_object, string_in
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.reply_fields import malformed, object_in, read_object, string_in
 from genai_host.errors import MalformedReply
 from genai_vendor_bedrock.failures import error_of_kind
 

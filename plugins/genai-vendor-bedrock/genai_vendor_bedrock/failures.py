@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from genai_host.api import ProviderReply
+from genai_host.api.dialects import one_line
 from genai_host.api.json_text import read_json
-from genai_host.api.reply_fields import one_line
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,

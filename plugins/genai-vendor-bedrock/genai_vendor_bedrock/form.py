@@ -28,9 +28,9 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
-from genai_host.api.exchange import Encoded
+from genai_host.api.calls import Encoded
+from genai_host.api.dialects import fitting_id, system_texts, unsupported
 from genai_host.api.json_text import write_json
-from genai_host.api.request_parts import fitting_id, system_texts, unsupported
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
 
 Block = Mapping[str, Any]

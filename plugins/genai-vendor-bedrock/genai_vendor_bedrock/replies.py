@@ -27,8 +27,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.json_text import write_json
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     list_in,
     malformed,
@@ -37,6 +36,7 @@ from genai_host.api.reply_fields import (
     read_tool_call,
     string_in,
 )
+from genai_host.api.json_text import write_json
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
 

@@ -509,7 +509,7 @@ from pathlib import Path
 import genai_vendor_bedrock, genai_feature_chat, genai_host.dialects
 from genai_host import Config, Host, Patience
 from genai_host.config import InstanceConfig
-from genai_host.discovery import Given
+from genai_host.plugins.discovery import Given
 
 given = {"d": genai_host.dialects, "chat": genai_feature_chat, "bedrock": genai_vendor_bedrock}
 settings = {"endpoint": sys.argv[1], "region": "us-east-1"}

@@ -31,9 +31,9 @@ from genai_host.api import (
     ToolCall,
     ToolResult,
 )
+from genai_host.api.dialects import system_texts, unsupported
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import remember_each
-from genai_host.api.request_parts import system_texts, unsupported
 from genai_host.errors import UnsupportedPart
 from genai_vendor_gemini.replies import NAME, SIGNATURE, has_own_id
 

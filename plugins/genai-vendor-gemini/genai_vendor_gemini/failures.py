@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import ProviderReply
+from genai_host.api.dialects import list_in, malformed, one_line, read_reply
 from genai_host.api.json_text import read_json
-from genai_host.api.reply_fields import list_in, malformed, one_line, read_reply
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,

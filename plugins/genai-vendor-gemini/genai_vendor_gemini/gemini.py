@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from attrs import field, frozen
 
 from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
-from genai_host.api.reply_fields import malformed, string_in
+from genai_host.api.dialects import malformed, string_in
 from genai_vendor_gemini.count_tokens import CountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
 from genai_vendor_gemini.failures import objects_in

@@ -35,8 +35,8 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
+from genai_host.api.dialects import count_in, malformed, object_in, string_in
 from genai_host.api.json_text import write_json
-from genai_host.api.reply_fields import count_in, malformed, object_in, string_in
 from genai_host.errors import IncompleteReply, UnexpectedFinish
 from genai_vendor_gemini.failures import objects_in, read_object
 

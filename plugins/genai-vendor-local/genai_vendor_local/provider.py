@@ -21,7 +21,7 @@ from genai_host.api import (
     Services,
     StreamEvent,
 )
-from genai_host.api.parameters import STANDARD
+from genai_host.api.models import STANDARD
 from genai_host.errors import (
     ConfigurationError,
     ContextOverflow,

@@ -16,7 +16,7 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host import Answer, Host, Message
 from genai_host.api import ChatCall, ProviderReply
 from genai_host.api.cancellation import Cancellation
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.errors import ContextOverflow, DeserializationError, RequestRefused
 

@@ -21,7 +21,7 @@ from genai_vendor_local.weights import DEFAULT
 
 from genai_host import Event, Host
 from genai_host.api.cancellation import Cancellation
-from genai_host.conversation import Conversation
+from genai_host.conversations.conversation import Conversation
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 
 pytestmark = pytest.mark.weights

@@ -22,9 +22,9 @@ from genai_host import Config, Host
 from genai_host.api import FREE, ProviderRequest, Services
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import read_settings
-from genai_host.bounds import Bounds
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
+from genai_host.providers.limits import Bounds
 from genai_host.testing import ManualClock
 
 REQUEST = ProviderRequest(

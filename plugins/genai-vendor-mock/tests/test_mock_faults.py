@@ -13,6 +13,7 @@ from genai_vendor_mock.script import Fault
 
 from genai_host import Answer, Caps, Config, Record
 from genai_host.config import InstanceConfig
+from genai_host.conversations.record import TurnEnded
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -26,7 +27,6 @@ from genai_host.errors import (
     Unavailable,
     UnexpectedFinish,
 )
-from genai_host.record import TurnEnded
 from genai_host.testing import ManualClock
 
 MODELS = ["mock", "whole"]

@@ -29,8 +29,8 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
+from genai_host.api.dialects import unsupported
 from genai_host.api.json_text import write_json
-from genai_host.api.request_parts import unsupported
 from genai_host.errors import GenaiError, InvalidParameter
 from genai_vendor_ollama.form import (
     PARAMETERS,

@@ -16,8 +16,7 @@ from genai_host.api import (
     Usage,
     Vectors,
 )
-from genai_host.api.reply_fields import count_in, list_in, string_in
-from genai_host.api.reply_vectors import must_be_vectors, read_vector
+from genai_host.api.dialects import count_in, list_in, must_be_vectors, read_vector, string_in
 from genai_host.errors import GenaiError
 from genai_vendor_ollama.form import (
     KEEP_ALIVE,

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host.api import Call, Image, ProviderReply, standard
-from genai_host.api.reply_fields import explain_reply, one_line, read_reply
-from genai_host.api.request_parts import unsupported
+from genai_host.api.dialects import explain_reply, one_line, read_reply, unsupported
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,

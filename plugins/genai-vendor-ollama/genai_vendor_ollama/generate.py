@@ -35,7 +35,7 @@ from genai_host.api import (
     Serve,
     Text,
 )
-from genai_host.api.request_parts import unsupported
+from genai_host.api.dialects import unsupported
 from genai_host.errors import GenaiError
 from genai_vendor_ollama.form import (
     PARAMETERS,

@@ -28,7 +28,7 @@ from genai_host.api import (
     ToolCall,
     Usage,
 )
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     list_in,
     malformed,

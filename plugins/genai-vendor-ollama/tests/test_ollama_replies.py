@@ -36,7 +36,7 @@ from genai_host.errors import (
     RequestRefused,
     Unavailable,
 )
-from genai_host.http.framing import read_ndjson
+from genai_host.http.response import read_ndjson
 
 CHAT, GENERATE = OllamaChat(), OllamaGenerate()
 CALLED = ChatCall(model_id="m", messages=[Message("user", "hi")])

@@ -23,7 +23,7 @@ from genai_feature_assistants.agents.polling import Pace
 from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
 from genai_host.api import Message
-from genai_host.api.reply_fields import malformed, string_in
+from genai_host.api.dialects import malformed, string_in
 from genai_host.errors import ProviderError
 
 

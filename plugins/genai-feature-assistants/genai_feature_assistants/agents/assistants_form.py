@@ -18,8 +18,8 @@ from genai_feature_assistants.agents.limits import checked_files, checked_metada
 from genai_feature_assistants.agents.messages_form import written_message
 from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
+from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.reply_fields import list_in, malformed, object_in, string_in
 from genai_host.errors import GenaiError, InvalidData
 
 RUN_OPTIONS = "__run_options"

@@ -31,7 +31,7 @@ from genai_feature_assistants.agents.polling import Pace, TimeIsUp
 from genai_feature_assistants.agents.run_settings import RunOrder
 from genai_feature_assistants.agents.steps import StepTeller
 from genai_host.api import ToolCall
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     list_in,
     malformed,
     object_in,

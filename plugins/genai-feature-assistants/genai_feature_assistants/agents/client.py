@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 
 from genai_feature_assistants.agents.replies import arrived, message_in, retry_after
 from genai_feature_assistants.agents.server_events import ServerEvent, server_events
+from genai_host.api.dialects import list_in, malformed, one_line, read_object, string_in
 from genai_host.api.json_text import write_json
-from genai_host.api.reply_fields import list_in, malformed, one_line, read_object, string_in
 from genai_host.errors import (
     AuthenticationFailed,
     DeadlineExceeded,

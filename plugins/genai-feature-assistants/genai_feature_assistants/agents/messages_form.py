@@ -16,7 +16,7 @@ from genai_feature_assistants.agents.content import (
     FileImage,
 )
 from genai_host.api import Image, Message, Part, Reasoning, Text
-from genai_host.api.reply_fields import count_in, list_in, malformed, object_in, string_in
+from genai_host.api.dialects import count_in, list_in, malformed, object_in, string_in
 from genai_host.errors import InvalidData, UnsupportedPart
 
 Wire = dict[str, Any]

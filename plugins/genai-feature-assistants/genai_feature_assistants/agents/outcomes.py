@@ -15,7 +15,7 @@ from genai_feature_assistants.agents.errors import (
     RunTimedOut,
 )
 from genai_feature_assistants.agents.run_settings import RunOrder
-from genai_host.api.reply_fields import object_in, one_line, string_in
+from genai_host.api.dialects import object_in, one_line, string_in
 from genai_host.errors import ProviderError, error_of_status
 
 OPEN = ("queued", "in_progress", "cancelling")

@@ -30,7 +30,7 @@ from genai_feature_assistants.agents.responses_run import StreamedRun, WholeRun
 from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
 from genai_host.api import Message
-from genai_host.api.reply_fields import list_in, malformed, string_in
+from genai_host.api.dialects import list_in, malformed, string_in
 from genai_host.errors import RequestRefused
 
 _MOST_ITEMS = 20  # that are added at once

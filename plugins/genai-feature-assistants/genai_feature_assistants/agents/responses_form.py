@@ -23,8 +23,8 @@ from genai_feature_assistants.agents.messages_form import check_role, read_text
 from genai_feature_assistants.agents.run_settings import RunOrder, RunSettings, ThreadSettings
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolResult
+from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json
-from genai_host.api.reply_fields import list_in, malformed, object_in, string_in
 from genai_host.errors import InvalidData, InvalidParameter, UnsupportedPart
 
 Wire = dict[str, Any]

@@ -30,7 +30,7 @@ from genai_feature_assistants.agents.responses_form import (
 from genai_feature_assistants.agents.run_settings import RunOrder
 from genai_feature_assistants.agents.steps import StepTeller
 from genai_host.api import ToolCall, ToolResult
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     list_in,
     malformed,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
-from genai_host.api.reply_fields import malformed
+from genai_host.api.dialects import malformed
 
 LARGEST = 16 * 2**20
 """That one event may have, in bytes."""

@@ -13,7 +13,7 @@ from attrs import define, field
 from genai_feature_assistants.agents.content import AgentMessage, Code
 from genai_feature_assistants.agents.run_settings import RunOrder
 from genai_host.api import Part, ToolCall, ToolResult
-from genai_host.api.reply_fields import (
+from genai_host.api.dialects import (
     count_in,
     list_in,
     malformed,

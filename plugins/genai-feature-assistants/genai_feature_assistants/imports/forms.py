@@ -23,7 +23,7 @@ from genai_feature_assistants.service.fields import (
     tools_in,
 )
 from genai_feature_assistants.service.store_files import chunking_in
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

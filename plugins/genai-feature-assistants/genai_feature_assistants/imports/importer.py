@@ -21,7 +21,7 @@ from genai_feature_assistants.imports.reading import Source, objects_in, sources
 from genai_feature_assistants.imports.report import Outcome, Report, What
 from genai_feature_assistants.imports.runnable import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.imports.searchable import await_searchable
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 
 if TYPE_CHECKING:

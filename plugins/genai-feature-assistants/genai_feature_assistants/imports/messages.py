@@ -11,7 +11,7 @@ from typing import Any
 from genai_feature_assistants.imports.forms import id_in, optional_id_in, time_in
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.messages import text_content
-from genai_host.api.given import Given, bytes_of
+from genai_host.api.http_routes import Given, bytes_of
 from genai_host.errors import InvalidData
 
 _MOST_TEXT = 1_000_000  # characters

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api.given import MOST_LEVELS, is_deep
+from genai_host.api.http_routes import MOST_LEVELS, is_deep
 from genai_host.api.json_text import read_json
 
 MOST_BYTES = 512 * 2**20

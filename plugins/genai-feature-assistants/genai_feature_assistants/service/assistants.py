@@ -17,7 +17,7 @@ from genai_feature_assistants.service.fields import (
 from genai_feature_assistants.service.resources import Resources
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.given import Given, body_of
+from genai_host.api.http_routes import Given, body_of
 from genai_host.errors import InvalidData
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from genai_feature_assistants.service.fields import MOST_PAIRS
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 
 _KEY, _TEXT = 64, 512

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from genai_host.api import Checker
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 
 MOST_PAIRS = 16

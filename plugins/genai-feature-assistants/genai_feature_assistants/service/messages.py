@@ -13,7 +13,7 @@ from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_host.api import Image, Message, Part, RouteReply, RouteRequest, Text, json_reply
-from genai_host.api.given import Given, body_of, bytes_of
+from genai_host.api.http_routes import Given, body_of, bytes_of
 from genai_host.errors import InvalidData, NotFound
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData, NotFound
 
 

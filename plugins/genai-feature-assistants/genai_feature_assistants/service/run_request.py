@@ -18,7 +18,7 @@ from genai_feature_assistants.service.fields import (
     truncation_in,
 )
 from genai_feature_assistants.service.shelf import Object, new_id
-from genai_host.api.given import Given
+from genai_host.api.http_routes import Given
 from genai_host.errors import InvalidData
 
 _LIFE = 600

@@ -52,8 +52,8 @@ from genai_host.errors import (
 )
 
 if TYPE_CHECKING:
-    from genai_host.conversation import Conversation
-    from genai_host.events import Event
+    from genai_host.api.features import Event
+    from genai_host.conversations.conversation import Conversation
     from genai_host.host import Host
 
 KIND = "run"

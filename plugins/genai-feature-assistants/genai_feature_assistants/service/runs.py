@@ -23,7 +23,7 @@ from genai_feature_assistants.service.streams import DONE, Streams, event_of, ev
 from genai_feature_assistants.service.threads import Threads
 from genai_feature_assistants.service.worker import Worker
 from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.given import Given, body_of
+from genai_host.api.http_routes import Given, body_of
 from genai_host.errors import InvalidData, NoRoute
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from genai_feature_assistants.service.passages import Passages
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.worker import Worker
 from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.given import Given, body_of
+from genai_host.api.http_routes import Given, body_of
 from genai_host.errors import InvalidData, NotFound
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from genai_feature_assistants.service.passages import Held, Hit, nearest, unit_r
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.store_files import StoreFiles, chunking_in
 from genai_host.api import Limits, RouteReply, RouteRequest, json_reply
-from genai_host.api.given import Given, body_of
+from genai_host.api.http_routes import Given, body_of
 from genai_host.errors import InvalidData
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # a plugin's command is given a host, and imports none
     from genai_host import Conversation, Host
-    from genai_host.events import Event
+    from genai_host.api.features import Event
 
 ASK = "ask_"
 """What the name of a feature's tool begins with."""

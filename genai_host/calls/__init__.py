@@ -1,0 +1,1 @@
+"""Calls of models: routes, retries, middleware, agents."""

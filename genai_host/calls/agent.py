@@ -1,0 +1,307 @@
+"""The model of a role with its routes, parameters and history; the agents of a conversation.
+
+An agent: the routes of one role, its parameters, and the history that it owns.
+
+Who plays in a conversation: for each role of the feature an agent, and the
+parameters and settings that hold now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import (
+    Call,
+    ChatCall,
+    Checker,
+    Completion,
+    CountTokens,
+    Delta,
+    Embed,
+    EmbedCall,
+    Feature,
+    File,
+    Image,
+    Message,
+    Moderate,
+    ModerateCall,
+    Prompt,
+    Text,
+    ToolResult,
+    schema_of,
+)
+from genai_host.api.calls import Draft
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.settings import read_settings
+from genai_host.calls.middleware import Toll
+from genai_host.calls.raw_replies import RawReplies
+from genai_host.calls.retry import Retry, Trace, drained
+from genai_host.calls.route import Route
+from genai_host.calls.structured_output import asked_in_words, with_value
+from genai_host.errors import GenaiError, NoRoute
+from genai_host.plugins.observers import CallReport
+from genai_host.providers.limits import Rates
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Agent:
+    """Answers the prompts of one role in one conversation.
+
+    role         as the feature names it; `main` owns the history
+    routes       that run, best first; none if it is never prompted
+    parameters   for all its prompts
+    retry        what calls the routes; none if there are none
+    rates        what holds them to the rates that prompts name; none if there is none
+    tolls        stand before and after each call
+    counters     gives the routes that count the tokens of its prompts; raises `NoRoute`
+
+    Raises `InvalidParameter` if the best route does not take the parameters.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        routes: Sequence[Route],
+        parameters: Mapping[str, Any] | None = None,
+        history: Iterable[Message] = (),
+        retry: Retry | None = None,
+        rates: Rates | None = None,
+        counters: Callable[[], Sequence[Route]] = tuple,
+        tolls: Sequence[Toll] = (),
+    ) -> None:
+        self.role = role
+        self.routes = tuple(routes)
+        self._retry = retry
+        self._rates = rates
+        self._counters = counters
+        self._tolls = tolls
+        self.parameters = dict(parameters or {})
+        self._history = tuple(history)
+        self._checkers: dict[str, Checker] = {}
+        self._draft = Draft()
+        if self.routes:
+            self.routes[0].parameters(self.parameters)
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What was said, oldest first."""
+        return self._history
+
+    def reset(self, history: Iterable[Message] = ()) -> None:
+        """Forget what was said, or replace it with what was."""
+        self._history = tuple(history)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        cancellation: Cancellation,
+        *,
+        in_pieces: bool = True,
+        trace: Trace | None = None,
+        raw: RawReplies | None = None,
+        form: Any = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> Generator[Delta, None, Completion]:
+        """Answer a prompt: the pieces as they come, then the whole.
+
+        in_pieces   whether the service is asked for pieces at all
+        trace       is told of calls that fail
+        raw         keeps the replies as they come
+        form        a class with a schema for each dialect, in place of that of the prompt
+        waiting     entered while it waits for its turn by the rate of the prompt
+
+        Raises `NoRoute` if no route can do what the prompt needs, and whatever the
+        route raises; `DeserializationError` if a schema is not satisfied.
+        """
+        self._checker(prompt.schema)  # which is looked at before anything is sent
+
+        last = CallReport()
+
+        def act(route: Route, report: CallReport) -> Generator[Delta, None, Completion]:
+            nonlocal last
+            asked, last = prompt, report
+            if form is not None and prompt.schema is not None:
+                asked = evolve(prompt, schema=schema_of(form, route.info.dialect))
+            call = self._call(asked, route, self._given(asked), in_pieces)
+            if asked.rate is not None and self._rates is not None:
+                with waiting():
+                    self._rates.wait(route.info, asked.rate, cancellation)
+            completion = yield from route.stream(call, cancellation, report, raw)
+            return self._checked(completion, asked)
+
+        try:
+            completion = yield from self._with_retries().stream(
+                self._routes_for(prompt), cancellation, act, trace, self._tolls
+            )
+        except GenaiError as error:
+            error.raw_reply = error.raw_reply or last.raw_reply
+            raise
+        return evolve(completion, raw_reply=last.raw_reply) if last.raw_reply else completion
+
+    def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
+        checker = self._checker(prompt.schema)
+        if checker is not None and completion.finish in ("stop", "length"):
+            return with_value(completion, checker)
+        return completion
+
+    def ask(
+        self,
+        step: CountTokens | Embed | Moderate,
+        cancellation: Cancellation,
+        trace: Trace | None = None,
+    ) -> Any:
+        """What a service says of a prompt or of texts: `TokenCount`, `Vectors` or `Verdict`.
+        Vectors of another model are never a substitute: all routes are of one model."""
+
+        def act(route: Route, report: CallReport) -> Generator[Delta, None, Any]:
+            return route.stream(self._asked(step, route), cancellation, report)
+
+        routes: Sequence[Route] = self.routes
+        if isinstance(step, CountTokens):
+            routes = self._able(step.prompt, self._counters())
+        retries = self._with_retries()
+        return drained(retries.stream(routes, cancellation, act, trace, self._tolls))
+
+    def _asked(self, step: CountTokens | Embed | Moderate, route: Route) -> Call:
+        if isinstance(step, CountTokens):
+            taken = route.candidate.parameters
+            given = {name: v for name, v in self._given(step.prompt).items() if name in taken}
+            return self._call(step.prompt, route, given)
+        id, parameters = route.candidate.id, route.parameters(self.parameters)
+        if isinstance(step, Embed):
+            return EmbedCall(
+                model_id=id, texts=step.texts, purpose=step.purpose, parameters=parameters
+            )
+        return ModerateCall(model_id=id, text=step.text, parameters=parameters)
+
+    def _given(self, prompt: Prompt) -> dict[str, Any]:
+        """The parameters that a prompt is asked with."""
+        return {**prompt.defaults, **self.parameters, **prompt.parameters}
+
+    def _call(
+        self, prompt: Prompt, route: Route, given: Mapping[str, Any], in_pieces: bool = False
+    ) -> ChatCall:
+        call = ChatCall(
+            model_id=route.candidate.id,
+            messages=prompt.messages,
+            tools=prompt.tools,
+            tool_choice=prompt.tool_choice,
+            schema=prompt.schema,
+            parameters=route.parameters(given),
+            stream=in_pieces,
+            draft=self._draft,
+        )
+        if prompt.schema is not None and "schema" not in route.capabilities:
+            call = asked_in_words(call)
+        return call
+
+    def _routes_for(self, prompt: Prompt) -> list[Route]:
+        """The routes for a prompt, best first. Others than the best have to take its
+        parameters."""
+        best, *others = self._able(prompt, self.routes)
+        given = self._given(prompt).keys()
+        return [best, *(each for each in others if given <= each.candidate.parameters.keys())]
+
+    def _able(self, prompt: Prompt, routes: Sequence[Route]) -> list[Route]:
+        """The routes that can do what the prompt needs, best first; one that is held
+        to a schema by its service is better than one that is asked in words."""
+        needs = {"tools"} if prompt.tools else set()
+        for message in prompt.messages:
+            content = message.content
+            if len(content) == 1 and type(content[0]) is Text:  # as most are
+                continue
+            needs |= message.remember("needs", _needs)
+        able = [route for route in routes if needs <= route.capabilities]
+        if not routes:
+            raise NoRoute(f"the role {self.role} has no model")
+        if not able:
+            model = routes[0].info.model
+            raise NoRoute(
+                f"{model} cannot do this: it needs {', '.join(sorted(needs))}",
+                reasons=[
+                    f"{route.candidate.name} lacks {', '.join(sorted(needs - route.capabilities))}"
+                    for route in routes
+                ],
+                model=model,
+            )
+        if prompt.schema is not None:
+            able.sort(key=lambda route: "schema" not in route.capabilities)
+        return able
+
+    def _with_retries(self) -> Retry:
+        if self._retry is None:
+            raise NoRoute(f"the role {self.role} has no model")
+        return self._retry
+
+    def _checker(self, schema: Mapping[str, Any] | None) -> Checker | None:
+        if schema is None:
+            return None
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._checkers:
+            checker = Checker(schema)
+            checker.check_references()
+            self._checkers[key] = checker
+        return self._checkers[key]
+
+
+def _needs(message: Message) -> frozenset[str]:
+    """The capabilities that it takes to read a message."""
+    needs = set()
+    for part in message.content:
+        if type(part) is Text:
+            continue
+        inner = part.content if isinstance(part, ToolResult) else ()
+        for each in (part, *inner):
+            if isinstance(each, Image):
+                needs.add("images")
+            elif isinstance(each, File):
+                needs.add("files")
+    return frozenset(needs) if needs else _NOTHING
+
+
+MakeAgent = Callable[[str, str, Mapping[str, Any]], Agent]
+"""An agent from a role, a model's name and parameters."""
+
+
+class Cast:
+    """Made whole or not at all; a change makes another.
+
+    models       role to the name of a model, as it was given
+    parameters   of the main role
+    given        settings of the feature, as they were given
+    settings     the same, read
+
+    Raises `NoRoute`, `InvalidParameter` and `ConfigurationError`.
+    """
+
+    def __init__(
+        self,
+        feature: Feature[Any],
+        make_agent: MakeAgent,
+        models: Mapping[str, str],
+        parameters: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        history: Iterable[Message],
+    ) -> None:
+        self.models = dict(models)
+        self.parameters = dict(parameters)
+        self.given = dict(settings)
+        self.settings = read_settings(feature.settings, settings, owner=f"feature {feature.name}")
+        self.agents = {
+            role: make_agent(role, name, parameters if role == "main" else {})
+            for role, name in models.items()
+        }
+        # it owns the history, where a feature prompts nobody as well
+        self.main = self.agents.setdefault("main", Agent("main", ()))
+        self.main.reset(history)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles for which there is a model."""
+        return frozenset(role for role, agent in self.agents.items() if agent.routes)

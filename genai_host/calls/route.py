@@ -1,0 +1,434 @@
+"""One call of a model at a provider in a dialect; secrets are redacted from its errors.
+
+Errors without the keys that a service quotes in what it says.
+
+One way to call a model: a candidate that runs, with its dialect and its provider.
+
+    Route.stream → _stream → _request → Dialect.prepare_request → Provider.stream
+                 → _decoded → Decoder.feed ... → Decoder.finish → Completion
+
+What a plugin raises that is no `GenaiError` becomes a `PluginError` here, so that
+nothing above needs to guard against plugins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from genai_host.api import (
+    Call,
+    Checker,
+    Clock,
+    Completion,
+    Decoder,
+    Delta,
+    Dialect,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ReplyStream,
+    TokenCount,
+    Usage,
+    Vectors,
+    Verdict,
+)
+from genai_host.api.cancellation import Cancellation, ended_with
+from genai_host.calls.raw_replies import RawReplies
+from genai_host.catalog.join import Candidate
+from genai_host.catalog.prices import NoPrices, Prices, cost_of
+from genai_host.errors import (
+    DeadlineExceeded,
+    GenaiError,
+    IncompleteReply,
+    InvalidData,
+    InvalidParameter,
+    MalformedReply,
+    PluginError,
+    ProviderError,
+    error_of_status,
+)
+from genai_host.plugins.observers import CallReport, Observers
+from genai_host.providers.instance import Attempt
+from genai_host.providers.instances import Instances
+from genai_host.util.text import nearest, told
+
+E = TypeVar("E", bound=BaseException)
+Clean = Callable[[str], str]
+"""A text without the keys."""
+
+
+def without_keys(error: E, clean: Clean) -> E:
+    """The same error, with all that it comes from, which is shown with it."""
+    seen: set[int] = set()  # errors are equal by value
+    left: list[BaseException | None] = [error]
+    while left:
+        each = left.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        left += [each.__cause__, each.__context__]
+        each.args = tuple(_cleaned(value, clean) for value in each.args)
+        for name, value in vars(each).items():
+            if isinstance(value, (str, bytes)):
+                with contextlib.suppress(AttributeError):  # it cannot be set
+                    setattr(each, name, _cleaned(value, clean))
+    return error
+
+
+def _cleaned(value: Any, clean: Clean) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, bytes):  # which an error of decoding has
+        return clean(value.decode("latin-1")).encode("latin-1")
+    return value
+
+
+_log = logging.getLogger(__name__)
+_GIVEN_UP = frozenset({408, 499, 504})
+"""Statuses of who waits no longer: whether the work was done, they do not say."""
+_NO_PRICES = NoPrices()
+_GRACE = 0.25  # seconds that the end of a transmission may lag behind the end of the reply
+
+
+class Route:
+    """A model at a provider instance in a dialect, ready to call.
+
+    prices   what calls cost by; None to leave that unknown
+
+    Every call is bounded by a `Cancellation`, raises `GenaiError` and nothing else,
+    and names the model and the provider in it.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        dialect: Dialect[Any, Any],
+        instances: Instances,
+        observers: Observers,
+        clock: Clock,
+        prices: Prices | None = None,
+    ) -> None:
+        self.candidate = candidate
+        self.info = candidate.info
+        self.capabilities = candidate.capabilities
+        self._dialect = dialect
+        self._instances = instances
+        self._observers = observers
+        self._clock = clock
+        self._prices = prices
+        self._checkers: dict[str, Checker] = {}
+
+    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is given, over what suits the model.
+
+        Raises `InvalidParameter` for a name that is not taken here, and for a bad
+        value.
+        """
+        for name, value in given.items():
+            self._check_parameter(name, value)
+        valid = self.candidate.parameters
+        usual = {key: v for key, v in self.candidate.model.defaults.items() if key in valid}
+        return {**usual, **given}
+
+    def is_priced(self) -> bool:
+        """Whether it is known what calls cost, as far as that can be told before one."""
+        operation = self.candidate.operation
+        if operation == "count":
+            return True
+        usage = None if operation == "moderate" else Usage(1, int(operation == "chat"))
+        provider = self._instances[self.info.provider].provider
+        id, name = provider.wire_id(self.candidate.id), self.candidate.model.name
+        prices = self._prices or _NO_PRICES
+        return cost_of(prices, provider, id, name, usage, self._clock.now()) is not None
+
+    def stream(
+        self,
+        call: Call,
+        cancellation: Cancellation,
+        report: CallReport | None = None,
+        raw: RawReplies | None = None,
+    ) -> Generator[Delta, None, Any]:
+        """Send a call and give the pieces of the answer as they come, then what the dialect
+        reads from the whole; in one piece if the call is not to be streamed, or cannot be.
+
+        report   is told what it comes to, also where it fails
+        raw      keeps the reply as it comes
+        """
+        started = self._clock.monotonic()
+        report = report or CallReport()
+        with (
+            self._guarded(call, cancellation, report) as (bounded, call),
+            self._kept(bounded, raw, report) as attempt,
+        ):
+            decoder = self._dialect.decoder(call) if call.stream else None
+            if decoder is None:
+                whole = evolve(call, stream=False) if call.stream else call
+                result = self._send(whole, attempt, report)
+                yield from _in_one_piece(result)
+            else:
+                result = yield from self._stream(call, decoder, attempt, report)
+            report.result = self._finished(call, result, started, attempt)
+        return report.result
+
+    @contextmanager
+    def _kept(
+        self, attempt: Attempt, raw: RawReplies | None, report: CallReport
+    ) -> Iterator[Attempt]:
+        """The attempt, whose reply is kept in the end, however it ends."""
+        if raw is None:
+            yield attempt
+            return
+        heard: list[bytes] = []
+        try:
+            yield evolve(attempt, heard=heard)
+        finally:
+            if heard:
+                text = b"\n".join(heard).decode("utf-8", "backslashreplace")
+                report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
+
+    def _fitted(self, call: Call, attempt: Attempt) -> Call:
+        """The call as it is made at this provider."""
+        return evolve(
+            call,
+            model_id=attempt.provider.wire_id(self.candidate.id),
+            variant=self.candidate.variant,
+            stream=call.stream and "stream" in self.capabilities,
+        )
+
+    def _send(self, call: Call, attempt: Attempt, report: CallReport) -> Any:
+        request = self._request(call, report)
+        attempt.watch.wait()
+        report.sent = self._clock.monotonic()
+        reply = attempt.provider.send(request, attempt.limits)
+        attempt.hear(reply.body)
+        attempt.limits.check()
+        return self._read(call, reply, attempt.provider, report)
+
+    def _stream(
+        self, call: Call, decoder: Decoder[Any], attempt: Attempt, report: CallReport
+    ) -> Generator[Delta, None, Any]:
+        request = self._request(call, report)
+        attempt.watch.listen_first()
+        report.sent = self._clock.monotonic()
+        events = attempt.provider.stream(request, attempt.limits)
+        if isinstance(events, ProviderReply):
+            attempt.hear(events.body)
+            attempt.limits.check()
+            result = self._read(call, events, attempt.provider, report)
+            yield from _in_one_piece(result)
+            return result
+        with attempt.limits.on_cancel(events.close):
+            try:
+                pieces = _decoded(events, decoder, attempt)
+                for first in pieces:
+                    report.first = self._clock.monotonic() - report.sent
+                    yield first
+                    break
+                yield from pieces
+            except Exception as error:  # noqa: BLE001 - what comes after the end is no matter
+                if not decoder.done:
+                    raise _with_what_came(error, decoder, attempt) from error.__cause__
+            finally:
+                events.close()
+        if not decoder.done:
+            attempt.limits.check()
+        return decoder.finish()
+
+    def _check_parameter(self, name: str, value: Any) -> None:
+        valid = self.candidate.parameters
+        if name not in valid:
+            near = nearest(name, valid)
+            raise InvalidParameter(
+                f"{self.candidate.name} takes no parameter {name!r}",
+                parameter=name,
+                valid=sorted(valid),
+                hint=f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(valid))}",
+                model=self.info.model,
+                provider=self.info.provider,
+            )
+        if name not in self._checkers:
+            self._checkers[name] = Checker(valid[name])
+        try:
+            self._checkers[name].check(value)
+        except InvalidData as error:
+            about = valid[name].get("description", "") if isinstance(valid[name], Mapping) else ""
+            raise InvalidParameter(
+                f"{name}: {error}",
+                parameter=name,
+                valid=sorted(valid),
+                hint=f"{name}: {about}" if about else "",
+                model=self.info.model,
+                provider=self.info.provider,
+            ) from error
+
+    @contextmanager
+    def _guarded(
+        self, call: Call, cancellation: Cancellation, report: CallReport
+    ) -> Iterator[tuple[Attempt, Call]]:
+        """One attempt in its bounds, and the call as it is made there; whatever is raised
+        inside leaves as one of ours."""
+        try:
+            instance = self._instances[self.info.provider]
+            with instance.attempt(cancellation) as attempt:
+                try:
+                    call = self._fitted(call, attempt)
+                except Exception as error:  # noqa: BLE001 - it is raised again
+                    raise _told_without_keys(error, attempt) from error.__cause__
+                operation = self._dialect.operation
+                watching = self._observers.call(operation, self.info, call, self._clock, report)
+                with watching as watched:
+                    report.id = watched.id
+                    attempt.limits.check()
+                    _log.debug("calling %s in %s", self.candidate.name, self.info.dialect)
+                    try:
+                        yield attempt, call
+                    except Exception as error:  # noqa: BLE001 - it is raised again
+                        raise _told_without_keys(error, attempt) from error.__cause__
+        except GenaiError as error:
+            raise error.located(provider=self.info.provider, model=self.info.model) from (
+                error.__cause__
+            )
+        except RecursionError as error:
+            raise MalformedReply("the reply is nested too deeply", **self._place()) from error
+        except (Exception, SystemExit) as error:
+            raise PluginError(
+                f"{self.candidate.name} failed: {told(error)}",
+                hint="this is a fault of a plugin; -v shows where",
+                **self._place(),
+            ) from error
+
+    def _place(self) -> dict[str, Any]:
+        return {"provider": self.info.provider, "model": self.info.model}
+
+    def _request(self, call: Call, report: CallReport) -> ProviderRequest:
+        """The dialect's request, with the provider's differences applied."""
+        request = self._dialect.prepare_request(call)
+        further = self._observers.headers(report.id, self.info) if report.id else None
+        if further:
+            request = evolve(request, headers={**further, **request.headers})
+        serve = self.candidate.serve
+        path = (request.stream and serve.stream_path) or serve.path
+        request = evolve(request, path=path, query=serve.query)
+        if not (serve.add or serve.drop or serve.header_to_body):
+            return request
+        body = {key: value for key, value in request.body.items() if key not in serve.drop}
+        body.update(serve.add)
+        headers = dict(request.headers)
+        for header, name in serve.header_to_body.items():
+            if header in headers:
+                body[name] = headers.pop(header)
+        return evolve(request, body=body, headers=headers)
+
+    def _read(
+        self, call: Call, reply: ProviderReply, provider: Provider, report: CallReport
+    ) -> Any:
+        if reply.status < 300:
+            return self._dialect.extract_result(call, reply)
+        report.refused = reply.status not in _GIVEN_UP
+        error = (
+            provider.explain_error(reply)
+            or self._dialect.explain_error(reply)
+            or error_of_status(reply.status, f"the service answered with status {reply.status}")
+        )
+        if isinstance(error, ProviderError) and error.retry_after is None:
+            error.retry_after = _retry_after(reply, self._clock)
+        raise error
+
+    def _finished(self, call: Call, result: Any, started: float, attempt: Attempt) -> Any:
+        seconds = self._clock.monotonic() - started
+        if isinstance(result, TokenCount):
+            return evolve(result, route=self.info, seconds=seconds)
+        if not isinstance(result, (Completion, Vectors, Verdict)):
+            raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
+        cost = self._cost(call, result, seconds, attempt.provider)
+        return evolve(result, route=self.info, seconds=seconds, cost=cost)
+
+    def _cost(
+        self, call: Call, result: Completion | Vectors | Verdict, seconds: float, provider: Provider
+    ) -> float | None:
+        """In US dollars, by the prices of when the call began."""
+        if self._prices is None or not self._dialect.price_parameters.isdisjoint(call.parameters):
+            return None
+        usage = None if isinstance(result, Verdict) else result.usage
+        began = self._clock.now() - timedelta(seconds=seconds)
+        name = self.candidate.model.name
+        return cost_of(self._prices, provider, call.model_id, name, usage, began)
+
+
+def _in_one_piece(result: Any) -> Iterator[Delta]:
+    if isinstance(result, Completion) and result.text:
+        yield Delta(text=result.text)
+
+
+def _decoded(
+    events: ReplyStream, decoder: Decoder[Any], attempt: Attempt
+) -> Generator[Delta, None, None]:
+    """The pieces of a streamed reply. Once it is whole, its last bytes are read as well,
+    if they come soon: then the connection can be used again."""
+    watch = attempt.watch
+    whole = False
+    for event in events:
+        watch.heard()
+        attempt.hear(event.data)
+        if whole:
+            continue
+        yield from decoder.feed(event)
+        whole = decoder.done
+        if whole:
+            watch.listen_last(_GRACE)
+        else:
+            watch.listen()
+
+
+def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -> Exception:
+    """Why a stream broke off, with the text that had come until then."""
+    error = _why(error, attempt.limits)
+    if isinstance(error, (IncompleteReply, DeadlineExceeded)) and not error.text:
+        try:
+            decoder.finish()
+        except IncompleteReply as cut:
+            error.text = cut.text
+    return error
+
+
+def _told_without_keys(error: Exception, attempt: Attempt) -> Exception:
+    return without_keys(_why(error, attempt.limits), attempt.without_keys)
+
+
+def _why(error: Exception, limits: Cancellation) -> Exception:
+    """Being cancelled is why, whatever it looks like below."""
+    ended = ended_with(limits)
+    return error if ended is None or type(error) is type(ended) else ended
+
+
+def _retry_after(reply: ProviderReply, clock: Clock) -> float | None:
+    """Seconds that the service asks to wait: a number, or a date (RFC 9110, 10.2.3);
+    `retry-after-ms` as some services have it."""
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    seconds = _number(headers.get("retry-after-ms", ""), 0.001)
+    if seconds is None:
+        value = headers.get("retry-after", "")
+        seconds = _number(value)
+        if seconds is None:
+            try:
+                seconds = (parsedate_to_datetime(value) - clock.now()).total_seconds()
+            except (ValueError, TypeError):  # no date, or one without an offset
+                return None
+    return max(seconds, 0.0)
+
+
+def _number(text: str, unit: float = 1.0) -> float | None:
+    try:
+        number = float(text) * unit
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

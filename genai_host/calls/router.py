@@ -1,0 +1,207 @@
+"""Which model runs where, by the instances that there are now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from attrs import evolve
+
+from genai_host.api import Clock, Feature, Operation
+from genai_host.calls.route import Route
+from genai_host.catalog.catalog import Catalog, of_model
+from genai_host.catalog.join import Candidate, Served
+from genai_host.catalog.prices import Prices
+from genai_host.config import Config
+from genai_host.errors import ConfigurationError, NoRoute
+from genai_host.plugins.observers import Observers
+from genai_host.plugins.registry import Registry
+from genai_host.providers.instance import Instance, Unopened
+from genai_host.providers.instances import Instances
+
+_MOST_KEPT = 1000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _Joined(NamedTuple):
+    """What was joined of the instances as they were at a version, and the routes of the names
+    that were looked up in it."""
+
+    version: int
+    catalog: Catalog
+    found: dict[tuple[str | None, str | None, Operation], tuple[Route, ...]]
+
+
+class Routing:
+    """Joins models with providers, and makes the routes of that. May be used from many
+    threads."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        instances: Instances,
+        config: Config,
+        observers: Observers,
+        clock: Clock,
+        prices: Prices | None = None,
+    ) -> None:
+        self._registry = registry
+        self._instances = instances
+        self._config = config
+        self._observers = observers
+        self._clock = clock
+        self._prices = prices
+        self._lock = threading.RLock()
+        self._joined: _Joined | None = None
+        self._routes: dict[tuple[str, str, str], Route] = {}
+
+    @property
+    def catalog(self) -> Catalog:
+        """Models, providers and dialects, joined; made anew when an instance changes."""
+        return self._now().catalog
+
+    def refresh(self) -> Catalog:
+        """The same, made anew now: keys and weights may have come since."""
+        with self._lock:
+            self._joined = None
+            return self.catalog
+
+    def explain(
+        self, model: str | None, provider: str | None, operation: Operation
+    ) -> list[Candidate]:
+        """See `Host.explain`."""
+        named = model or self._usual(operation)
+        return self.refresh().explain(named, provider, operation)
+
+    def models_for(
+        self,
+        feature: Feature[Any],
+        model: str | None,
+        provider: str | None,
+        others: Mapping[str, str],
+        before: Mapping[str, str] | None = None,
+    ) -> dict[str, str]:
+        """Each role of a feature and the model that plays it, as a name that says where and
+        how it runs.
+
+        model, provider   of the main role; others are by their role
+        before            who plays where nothing is said
+
+        Raises `NoRoute`, and `ConfigurationError` for a role that the feature has not.
+        """
+        before = before or {}
+        for role in others:
+            if role not in feature.roles:
+                raise ConfigurationError(
+                    f"the feature {feature.name} has no role {role!r}",
+                    hint=f"its roles: {', '.join(feature.roles) or 'none'}",
+                )
+        if (model or provider) and "main" not in feature.roles:
+            raise ConfigurationError(f"the feature {feature.name} uses no model")
+        named: dict[str, str] = {}
+        for role, operation in feature.roles.items():
+            name = model if role == "main" else others.get(role)
+            at = provider if role == "main" else None
+            if name is None and at is None:
+                if role in before:
+                    named[role] = before[role]
+                    continue
+                if role in feature.optional and not self._plays_unasked(operation):
+                    continue
+                name = self._usual(operation)
+            if name is not None:  # what a record says must not change with the aliases
+                name = self.catalog.meant(name)
+            best = self._resolve(name, at, operation)[0]
+            named[role] = name if name is not None and at is None else best.name
+        return named
+
+    def routes(
+        self, name: str | None, operation: Operation, provider: str | None = None
+    ) -> list[Route]:
+        """What runs a model, best first; None for the usual one. Raises `NoRoute`."""
+        if name is None and provider is None:
+            name = self._usual(operation)
+        with self._lock:
+            key = (name, provider, operation)
+            kept = self._now().found.get(key)
+            if kept is None:
+                kept = tuple(map(self._route, self._resolve(name, provider, operation)))
+                _keep(self._now().found, key, kept)
+        return list(kept)
+
+    def _plays_unasked(self, operation: Operation) -> bool:
+        """Whether something plays an optional role where nobody is named for it: who chats is
+        somebody's choice, and to embed and to moderate is a service."""
+        if operation == "chat":
+            return False
+        try:
+            return bool(self._usual(operation) or self.catalog.resolve(None, None, operation))
+        except NoRoute:
+            return False
+
+    def _usual(self, operation: Operation) -> str | None:
+        """The model that the user has chosen for it, if any."""
+        return self._config.models.get(of_model(operation))
+
+    def _resolve(
+        self, name: str | None, provider: str | None, operation: Operation
+    ) -> list[Candidate]:
+        """What is missing is looked for once more before it is said to be missing."""
+        try:
+            return self.catalog.resolve(name, provider, operation)
+        except NoRoute:
+            return self.refresh().resolve(name, provider, operation)
+
+    def _route(self, candidate: Candidate) -> Route:
+        """Routes are made once, and shared by all conversations."""
+        with self._lock:
+            key = (candidate.model.name, candidate.provider, candidate.dialect)
+            kept = self._routes.get(key)
+            if kept is None or kept.candidate != candidate:
+                dialect = self._registry.dialects[candidate.dialect]
+                kept = Route(
+                    candidate, dialect, self._instances, self._observers, self._clock, self._prices
+                )
+                _keep(self._routes, key, kept)
+            return kept
+
+    def _now(self) -> _Joined:
+        with self._lock:
+            version = self._instances.version
+            if self._joined is None or self._joined.version != version:
+                self._joined = _Joined(version, self._join(), {})
+            return self._joined
+
+    def _join(self) -> Catalog:
+        return Catalog(
+            self._registry.models.values(),
+            self._registry.offerings,
+            self._registry.dialects,
+            [_served(instance) for instance in self._instances],
+            self._instances.unknown,
+            self._config.prefer,
+            self._config.aliases,
+        )
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """What came first goes, as there may be any number of names: ids are passed through."""
+    kept[key] = value
+    if len(kept) > _MOST_KEPT:
+        del kept[next(iter(kept))]
+
+
+def _served(instance: Instance) -> Served:
+    """What an instance says of itself; one that cannot be opened says why."""
+    served = Served(
+        instance.name,
+        instance.type.name,
+        models=instance.config.models,
+        automatic=instance.type.automatic,
+    )
+    provider = instance.look()
+    if isinstance(provider, Unopened):
+        return evolve(served, missing=provider.reason)
+    return served.asked(provider)

@@ -1,0 +1,103 @@
+"""Structured output: JSON asked for, read and built into the class that was wanted.
+
+Answers that must be JSON: asked for in words where a service has no mode for it,
+and read and checked in any case.
+
+The data of answers, as the class that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import Answer, ChatCall, Checker, Completion, Message
+from genai_host.api.json_text import read_json, write_json
+from genai_host.api.schema import build, schema_of, tells_dialects_apart
+from genai_host.errors import DeserializationError, InvalidData
+
+_FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*)```", re.DOTALL)
+
+
+def asked_in_words(call: ChatCall) -> ChatCall:
+    """The call without its schema, and with an instruction in its place."""
+    instruction = (
+        "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
+        + write_json(call.schema).decode()
+    )
+    return evolve(call, messages=[*call.messages, Message("system", instruction)], schema=None)
+
+
+def with_value(completion: Completion, checker: Checker) -> Completion:
+    """The completion with the JSON value of its text.
+
+    Raises `DeserializationError` if the text is not JSON, or not what the schema
+    asks for.
+    """
+    text = completion.text
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        value = read_json(fenced.group(1) if fenced else text)
+        checker.check(value)
+    except (ValueError, InvalidData) as error:
+        cut = completion.finish == "length"
+        raise DeserializationError(
+            f"the answer is not the JSON that was asked for: {error}",
+            reason=completion.reason,
+            detail=text,
+            hint="it was cut: allow it more tokens with max_tokens" if cut else "",
+            **completion.place,
+        ) from error
+    return evolve(completion, value=value)
+
+
+class Answers:
+    """Checks and builds the data of one feature's answers; a schema is compiled once.
+
+    feature   its name
+    """
+
+    def __init__(self, feature: str) -> None:
+        self._feature = feature
+        self._checkers: dict[str, Checker] = {}
+
+    def built(
+        self,
+        answer: Answer,
+        schema: Mapping[str, Any] | None,
+        form: Any,
+        completion: Completion | None = None,
+    ) -> Answer:
+        """The answer with its data as was asked for.
+
+        schema       what the data must satisfy; None if none was asked for
+        form         class of the data; a schema leaves it as it is
+        completion   what a model said last: the data is of it, in its dialect
+
+        Raises `DeserializationError`.
+        """
+        if schema is None:
+            return answer
+        route = completion.route if completion else None
+        if route is not None and tells_dialects_apart(form):
+            schema = schema_of(form, route.dialect)
+        try:
+            self._checker(schema).check(answer.data)
+            return evolve(answer, data=build(answer.data, form))
+        except InvalidData as error:
+            raise DeserializationError(
+                f"the answer of {self._feature} is not what was asked for: {error}",
+                detail=answer.summary,
+                reason=completion.reason if completion else "",
+                **(completion.place if completion else {}),
+            ) from error
+
+    def _checker(self, schema: Mapping[str, Any]) -> Checker:
+        key = json.dumps(schema, sort_keys=True)
+        if key not in self._checkers:
+            self._checkers[key] = Checker(schema)
+        return self._checkers[key]

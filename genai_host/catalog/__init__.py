@@ -1,0 +1,1 @@
+"""What the name of a model means: models joined with providers, pure."""

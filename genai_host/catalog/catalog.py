@@ -1,0 +1,309 @@
+"""What a name means: the ways in which a model can run, best first, and why not.
+
+Pure, as the join is. Nothing here knows a model, a provider or a dialect by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from genai_host.api import Dialect, Model, Offering, Operation
+from genai_host.catalog.join import Candidate, Join, Served
+from genai_host.errors import NoRoute
+from genai_host.util.names import APP, plugin_line, what_there_is
+from genai_host.util.text import nearest
+
+_OF_A_VENDOR = f"the plugin of a vendor may bring it: {APP} install genai-vendor-NAME"
+
+
+@frozen
+class _Read:
+    """What a name says: a model, and where and how to run it as far as it says so.
+
+    id   the id to pass through, if nobody declared the model
+    """
+
+    model: Model
+    instance: str | None = None
+    dialect: str | None = None
+    id: str | None = None
+
+
+class Catalog:
+    """Everything that is to be joined.
+
+    models     declared models
+    offerings  which provider has which model
+    dialects   the codecs that are installed, by name
+    served     the provider instances
+    absent     configured instances that have no type, and why
+    prefer     provider instances, best first
+    aliases    the user's own names, to what each stands for
+
+    `names` has the models by all names that are declared.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[Model],
+        offerings: Iterable[Offering],
+        dialects: Mapping[str, Dialect[Any, Any]],
+        served: Sequence[Served],
+        absent: Mapping[str, str] | None = None,
+        prefer: Sequence[str] = (),
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self.served = {each.name: each for each in served}
+        self.models = {model.name: model for model in models}
+        self.absent = dict(absent or {})
+        offerings = list(offerings)
+        self._join = Join(offerings, dialects)
+        self._here = {*self.served, *(each.type for each in served), *self.absent}
+        self._prefer = list(prefer)
+        self.names = dict(self.models)
+        for model in self.models.values():
+            self.names.update((alias, model) for alias in model.aliases)
+        for offering in offerings:
+            if offering.model not in self.names:
+                self._add_undeclared(offering.model)
+        for instance in served:
+            for name in instance.models:
+                if name not in self.names:
+                    self._add_undeclared(name)
+        self.aliases = dict(aliases or {})
+
+    def meant(self, name: str) -> str:
+        """What an alias stands for; any other name is itself.
+
+        Raises `NoRoute` for an alias that is the name of a model as well.
+        """
+        if name not in self.aliases:
+            return name
+        if name in self.names:
+            model = self.names[name].name
+            raise NoRoute(
+                f"{name!r} is an alias in the configuration, and a name of the model {model}",
+                hint=f"genai-host config alias --remove {name}",
+                model=name,
+            )
+        return self.aliases[name]
+
+    def model_named(self, name: str) -> Model:
+        """The model that a name stands for, as `explain` takes it. Raises `NoRoute`."""
+        return self._read(self.meant(name), None).model
+
+    def matrix(self) -> list[Candidate]:
+        """Every model at every provider: what runs, and what does not and why."""
+        return [
+            candidate
+            for model in self.models.values()
+            for served in self.served.values()
+            for candidate in self._join.candidates(model, served)
+        ]
+
+    def explain(
+        self, name: str | None, provider: str | None = None, operation: Operation = "chat"
+    ) -> list[Candidate]:
+        """The candidates for a name, best first, those that cannot run as well.
+
+        name        a model's name or alias, `model@instance`, `model@instance+dialect`
+                    or `instance/id`; None for the default of the provider, or of all
+        provider    an instance to keep to
+
+        Raises `NoRoute` for a name or a provider that nobody knows.
+        """
+        if provider is not None and provider not in self.served:
+            raise self._unknown_provider(provider)
+        if name is None:
+            return self._defaults(provider, operation)
+        return self._explain(self.meant(name), provider, operation)
+
+    def resolve(
+        self, name: str | None, provider: str | None = None, operation: Operation = "chat"
+    ) -> list[Candidate]:
+        """Those of `explain` that run, best first.
+
+        Raises `NoRoute`, with each reason, if none does.
+        """
+        found = self.explain(name, provider, operation)
+        running = [candidate for candidate in found if candidate.runs]
+        if running:
+            return running
+        raise _no_route(name, found, operation)
+
+    def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
+        if operation == "count":
+            return self._counting(self._explain(name, provider, "chat"))
+        read = self._read(name, provider)
+        if provider is not None and read.instance not in (None, provider):
+            raise NoRoute(f"{name} is at {read.instance}, and not at {provider}")
+        at = read.instance or provider
+        served = [self.served[at]] if at else list(self.served.values())
+        candidates = [
+            candidate
+            for each in served
+            for candidate in self._join.candidates(read.model, each, read.id)
+        ]
+        if at is None:
+            candidates += self._join.elsewhere(read.model, self._here)
+        found = [
+            _for_operation(candidate, operation)
+            for candidate in candidates
+            if read.dialect in (None, candidate.dialect)
+            and (read.model.dialects or candidate.operation == operation)
+        ]
+        return sorted(found, key=lambda each: (self._rank(each.provider), not each.runs))
+
+    def _counting(self, found: Iterable[Candidate]) -> list[Candidate]:
+        """Where the dialect that is best for chat counts no tokens, another one may."""
+        counting = [self._join.counting(each, self.served.get(each.provider)) for each in found]
+        return sorted(counting, key=lambda each: (self._rank(each.provider), not each.runs))
+
+    def _read(self, name: str, provider: str | None) -> _Read:
+        """The longest reading wins, so that an id may contain `@`, `/`, `+` and `:`."""
+        if name in self.names:
+            return _Read(self.names[name])
+        before, at, after = name.rpartition("@")
+        instance, plus, dialect = after.partition("+")
+        if at and self._is_configured(instance):
+            return self._read_at(before, instance, dialect if plus else None)
+        named, slash, id = name.partition("/")
+        if slash and self._is_configured(named):
+            return self._read_id(id, named)
+        if provider is not None:
+            return self._read_at(name, provider)
+        if at and (before in self.names or before in self.aliases):
+            raise self._unknown_provider(instance)
+        raise self._unknown_model(name, instance if at else named if slash else "")
+
+    def _is_configured(self, instance: str) -> bool:
+        """Whether there is such an instance. Raises `NoRoute` for one that cannot be."""
+        if instance in self.absent:
+            raise self._unknown_provider(instance)
+        return instance in self.served
+
+    def _read_at(self, name: str, instance: str, dialect: str | None = None) -> _Read:
+        """A name at a provider: a declared model's, else an id. An alias says itself where
+        that is, or may."""
+        if name in self.names:
+            return _Read(self.names[name], instance, dialect)
+        if name in self.aliases:
+            read = self._read(self.aliases[name], instance)
+            if read.instance not in (None, instance):
+                raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
+            return evolve(read, instance=instance, dialect=dialect or read.dialect)
+        return self._read_id(name, instance, dialect)
+
+    def _read_id(self, id: str, instance: str, dialect: str | None = None) -> _Read:
+        """What a provider has under an id, or by a name; what it is not known to have
+        is passed through."""
+        served = self.served[instance]
+        named = self.names.get(id)
+        for model in (*self.models.values(), *([named] if named else ())):
+            offering = self._join.offering(model, served)
+            if offering is not None and (offering.id == id or model is named):
+                return _Read(model, instance, dialect)
+        return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
+
+    def _add_undeclared(self, name: str) -> None:
+        self.models[name] = self.names[name] = _undeclared(name)
+
+    def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
+        """What the named provider, or each that may be chosen unasked, would use."""
+        served = [self.served[provider]] if provider else self._by_preference()
+        found: list[Candidate] = []
+        for each in served:
+            name = each.default_models.get(of_model(operation))
+            if name is None or not (provider or each.automatic):
+                continue
+            try:
+                found += self._explain(name, each.name, operation)  # no alias is meant there
+            except NoRoute:  # its default is nonsense; the others' may not be
+                if provider:
+                    raise
+        if not found and provider and self.served[provider].missing:
+            raise NoRoute(
+                f"the provider {provider} cannot run: {self.served[provider].missing}",
+                provider=provider,
+            )
+        if not found:
+            who = f"the provider {provider} has" if provider else "there is"
+            raise NoRoute(
+                f"{who} no default model for {operation}",
+                hint="name one with --model; genai-host models lists them"
+                if self.served
+                else _OF_A_VENDOR,
+            )
+        return found
+
+    def _by_preference(self) -> list[Served]:
+        return sorted(self.served.values(), key=lambda each: self._rank(each.name))
+
+    def _rank(self, instance: str) -> int:
+        return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
+
+    def _unknown_model(self, name: str, provider: str) -> NoRoute:
+        """
+        provider   that it would be at; empty if it names none
+        """
+        known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
+        near = nearest(name, known, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
+        line = plugin_line("vendor", provider)
+        if line:
+            hint += f"; a plugin may bring the provider {provider}: {line}"
+        elif not near:
+            hint += f"; {_OF_A_VENDOR}"
+        return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
+
+    def _unknown_provider(self, name: str) -> NoRoute:
+        if name in self.absent:
+            return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
+        near = nearest(name, self.served, 3)
+        hint = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else what_there_is("vendor", name, self.served)
+        )
+        return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
+
+
+def _undeclared(name: str) -> Model:
+    """A model of which nothing is known: it speaks whatever its provider serves."""
+    return Model(name, dialects=())
+
+
+def of_model(operation: Operation) -> Operation:
+    """What the model is for of which something is asked."""
+    return "chat" if operation == "count" else operation
+
+
+def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
+    if candidate.operation == operation:
+        return candidate
+    reason = f"{candidate.model.name} is a model for {candidate.operation}, not {operation}"
+    return evolve(candidate, reasons=(reason, *candidate.reasons))
+
+
+def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation) -> NoRoute:
+    """Only what comes near is worth a reason: where a provider has the model but
+    cannot run it, those that do not have it say nothing."""
+    near = [candidate for candidate in found if candidate.id] or found
+    reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
+    what = name or f"a default model for {operation}"
+    hint = "" if any(candidate.id for candidate in found) else _OF_A_VENDOR
+    if not reasons:
+        message = f"nothing can run {what} for {operation} in that way"
+        return NoRoute(message, hint=hint, model=name or "")
+    if len(reasons) == 1:
+        message = f"{what} cannot run: {reasons[0]}"
+        return NoRoute(message, hint=hint, reasons=reasons, model=name or "")
+    return NoRoute(
+        f"{what} cannot run on any of {len(near)} ways",
+        reasons=reasons,
+        model=name or "",
+        hint=hint or (f"genai-host routes explain {name}" if name else "genai-host routes"),
+    )

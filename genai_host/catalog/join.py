@@ -1,0 +1,260 @@
+"""Joins models with providers: pure, by what both declare.
+
+What a provider instance says of itself, looked at before anything is joined with it.
+
+The join: a model and a provider, in the dialects that they share, or why not.
+
+Pure: it gets what is declared and what the provider instances say of themselves.
+Nothing here knows a model, a provider or a dialect by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from attrs import evolve, field, frozen
+from attrs.validators import instance_of, optional
+
+from genai_host.api import Dialect, Model, Offering, Operation, Provider, RouteInfo, Serve
+from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
+from genai_host.util.names import plugin_line
+from genai_host.util.text import told
+
+_SERVES = Must(
+    "a mapping of names of dialects to Serve", by_name(lambda value: isinstance(value, Serve))
+)
+
+
+@frozen
+class Served:
+    """What a provider instance says of itself.
+
+    serves           dialects it serves, in its order
+    models           model name to its id there, as the user configured
+    default_models   for an operation, the model to use where none is named
+    automatic        whether it may be chosen where the user names nothing
+    missing          why it cannot run; empty if it can
+    missing_models   ids of models that cannot run, and why
+    window           tokens that prompt and answer share there; None for no bound
+    """
+
+    name: str
+    type: str
+    serves: Mapping[str, Serve] = field(factory=dict, validator=_SERVES)
+    models: Mapping[str, str] = field(factory=dict)
+    default_models: Mapping[Operation, str] = field(factory=dict, validator=FILLED_BY_NAME)
+    automatic: bool = True
+    missing: str = field(default="", validator=TEXT)
+    missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    window: int | None = field(default=None, validator=optional(instance_of(int)))
+
+    def asked(self, provider: Provider) -> Served:
+        """The same with what the provider says of itself. One that fails to say it, or
+        says what it must not, cannot run for that reason."""
+        try:
+            return evolve(
+                self,
+                serves=provider.serves,
+                default_models=provider.default_models,
+                missing=provider.missing() or "",
+                missing_models=provider.missing_models(),
+                window=provider.window,
+            )
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
+            return evolve(self, missing=f"its plugin failed: {told(error)}")
+
+
+_OF_TRANSPORT = frozenset({"stream"})
+
+
+@frozen
+class Candidate:
+    """A model at a provider instance in a dialect, and what speaks against it.
+
+    dialect       empty if the two share none
+    id            the model's id there; empty if it is not offered
+    serve         how the provider serves the dialect
+    variant       which of its variants the dialect is to write
+    capabilities  what can be done this way
+    parameters    name to JSON Schema of the parameters that are taken this way
+    window        tokens that prompt and answer share; None if unknown
+    operation     what it is for
+    reasons       why it cannot run; empty if it can
+    """
+
+    model: Model
+    provider: str
+    dialect: str = ""
+    id: str = ""
+    serve: Serve = field(factory=Serve)
+    variant: Mapping[str, Any] = field(factory=dict)
+    capabilities: frozenset[str] = frozenset()
+    parameters: Mapping[str, Any] = field(factory=dict)
+    window: int | None = None
+    operation: Operation = "chat"
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        return not self.reasons
+
+    @property
+    def info(self) -> RouteInfo:
+        return RouteInfo(self.model.name, self.provider, self.dialect)
+
+    @property
+    def name(self) -> str:
+        """A name that resolves to this model at this provider."""
+        if self.model.name == f"{self.provider}/{self.id}":  # passed through
+            return self.model.name
+        return f"{self.model.name}@{self.provider}"
+
+
+class Join:
+    """
+    offerings  which provider has which model
+    dialects   the codecs that are installed, by name
+    """
+
+    def __init__(
+        self, offerings: Iterable[Offering], dialects: Mapping[str, Dialect[Any, Any]]
+    ) -> None:
+        self._offerings = {(each.model, each.provider): each for each in offerings}
+        self._dialects = dialects
+
+    def candidates(self, model: Model, served: Served, id: str | None = None) -> list[Candidate]:
+        """A model at a provider, in each dialect that they share; or one that says why
+        there is no way.
+
+        id   the model's id there; None for the one that is offered
+        """
+        offering = Offering(model.name, served.name, id) if id else self.offering(model, served)
+        if offering is None:
+            reason = f"{served.name} does not offer {model.name}"
+            return [_refused(model, served, reason)]
+        speaks = offering.dialects  # who offers it knows: a place may have a dialect of its own
+        if speaks is None:
+            speaks = model.dialects or tuple(
+                name for name, serve in served.serves.items() if fnmatchcase(offering.id, serve.ids)
+            )
+        shared = [name for name in speaks if name in served.serves and not self._counts(name)]
+        if not shared:
+            reason = served.missing or (
+                f"no shared dialect: {model.name} speaks {listed(speaks)}, "
+                f"{served.name} serves {listed(served.serves)}"
+            )
+            return [_refused(model, served, reason, id=offering.id)]
+        return [self._candidate(model, served, offering, name) for name in shared]
+
+    def offering(self, model: Model, served: Served) -> Offering | None:
+        """Who runs it says under which id: the user first, then whoever offered it."""
+        declared = self._offerings.get((model.name, served.name)) or self._offerings.get(
+            (model.name, served.type)
+        )
+        own_id = served.models.get(model.name)
+        if own_id is not None:
+            return evolve(declared or Offering(model.name, served.name, own_id), id=own_id)
+        if declared is None and served.type in model.at:
+            return Offering(model.name, served.type, model.at[served.type])
+        return declared
+
+    def elsewhere(self, model: Model, here: Container[str]) -> list[Candidate]:
+        """Where else a model is said to be: at providers that no plugin brings.
+
+        here   the names of the instances that there are, and of their types
+        """
+        mine = (each for each in self._offerings.values() if each.model == model.name)
+        offered = {each.provider: each.id for each in mine}
+        return [
+            Candidate(model, at, id=id, operation=model.operation, reasons=(_nobody_brings(at),))
+            for at, id in {**model.at, **offered}.items()
+            if at not in here
+        ]
+
+    def counting(self, chat: Candidate, served: Served | None) -> Candidate:
+        """A candidate for chat, asked how many tokens a call would take.
+
+        served   None where there is none
+        """
+        for name, serve in served.serves.items() if served and chat.dialect else ():
+            if self._counts(name) == chat.dialect:
+                dialect = self._dialects[name]
+                taken = dialect.parameters.keys()
+                return evolve(
+                    chat,
+                    dialect=name,
+                    serve=_laid_over(serve, dialect.endpoint),
+                    variant={**dialect.variant, **chat.variant, **serve.variant},
+                    parameters={key: chat.parameters[key] for key in taken & chat.parameters},
+                    operation="count",
+                )
+        reason = f"{chat.provider} counts no tokens of {chat.dialect}"
+        return evolve(chat, operation="count", reasons=chat.reasons or (reason,))
+
+    def _counts(self, name: str) -> str:
+        """The dialect whose tokens are counted in another, if that is installed."""
+        dialect = self._dialects.get(name)
+        return dialect.counts if dialect else ""
+
+    def _candidate(self, model: Model, served: Served, offering: Offering, name: str) -> Candidate:
+        serve = served.serves[name]
+        dialect = self._dialects.get(name)
+        if dialect is None:
+            install = serve.install or f"a plugin that brings the dialect {name}"
+            reason = f"the dialect {name} is not installed: genai-host install {install}"
+            return _refused(model, served, reason, dialect=name, id=offering.id)
+        lacks = serve.lacks | offering.lacks
+        can = dialect.capabilities
+        if model.dialects:  # it is declared, so it says what it can do
+            can = can & (model.capabilities | _OF_TRANSPORT)
+        parameters = {**dialect.parameters, **serve.parameters, **model.parameters}
+        reason = served.missing or served.missing_models.get(offering.id, "")
+        windows = [window for window in (served.window, offering.window, model.window) if window]
+        return Candidate(
+            model=model,
+            provider=served.name,
+            dialect=name,
+            id=offering.id,
+            serve=_laid_over(serve, dialect.endpoint),
+            variant={
+                **dialect.variant,
+                **model.variant.get(name, {}),
+                **serve.variant,
+                **offering.variant,
+            },
+            capabilities=can - lacks,
+            parameters={key: schema for key, schema in parameters.items() if schema is not False},
+            window=min(windows, default=None),
+            operation=dialect.operation,
+            reasons=(reason,) if reason else (),
+        )
+
+
+def _refused(
+    model: Model, served: Served, reason: str, *, dialect: str = "", id: str = ""
+) -> Candidate:
+    return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
+
+
+def _nobody_brings(provider: str) -> str:
+    return f"no plugin brings the provider {provider!r}: {plugin_line('vendor', provider)}"
+
+
+def _laid_over(serve: Serve, endpoint: Serve) -> Serve:
+    """A provider's way to serve a dialect, filled up with the dialect's own."""
+    return evolve(
+        serve,
+        path=serve.path or endpoint.path,
+        stream_path=serve.stream_path or (endpoint.stream_path if not serve.path else None),
+        query={**endpoint.query, **serve.query},
+        add={**endpoint.add, **serve.add},
+        drop=(*endpoint.drop, *serve.drop),
+        header_to_body={**endpoint.header_to_body, **serve.header_to_body},
+        lacks=frozenset(endpoint.lacks | serve.lacks),
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,341 @@
+"""Tables and keys of the configuration, and the classes they are read into.
+
+What is configured, as the host uses it.
+
+The keys that the configuration may have. Those of provider instances and of sets of tools
+are their plugins' own, and not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from genai_host.errors import ConfigurationError
+from genai_host.util.names import APP
+from genai_host.util.text import nearest
+
+
+class InstanceConfig(NamedTuple):
+    """A named instance of a provider type, as configured.
+
+    type        name of the provider type
+    enabled     whether it may be used
+    models      model name to its id there
+    settings    the settings of the type, unchecked
+    calls       what bounds its calls, unchecked
+    overrides   settings, and `calls.NAME`, to the environment variable that has a value
+                for each, unread
+    """
+
+    type: str
+    enabled: bool = True
+    models: Mapping[str, str] = {}
+    settings: Mapping[str, Any] = {}
+    calls: Mapping[str, Any] = {}
+    overrides: Mapping[str, str] = {}
+
+
+class SetConfig(NamedTuple):
+    """The settings of a set of tools, as configured.
+
+    settings    unchecked
+    overrides   settings to the environment variable that has a value for each, unread
+    """
+
+    settings: Mapping[str, Any] = {}
+    overrides: Mapping[str, str] = {}
+
+
+class ServerConfig(NamedTuple):
+    """How the host is served; see `genai_host.server.settings`.
+
+    token   where the token of whoever runs the server is, unread; None for none
+    users   the same for each user that has a name
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    hosts: Sequence[str] = ()
+    cors: Sequence[str] = ()
+    root_path: str = ""
+    at_once: int = 64
+    waiting: int | None = None
+    rate: int | None = None
+    workers: int = 1
+    pin: bool = False
+    drain: float = 10.0
+    log: bool = False
+    log_json: bool = False
+    certfile: str = ""
+    keyfile: str = ""
+    token: Mapping[str, Any] | None = None
+    users: Mapping[str, Mapping[str, Any]] = {}
+
+
+class BudgetConfig(NamedTuple):
+    """What may be spent, in US dollars and in tokens; None for any."""
+
+    day: float | None = None
+    month: float | None = None
+    day_tokens: int | None = None
+    month_tokens: int | None = None
+
+
+class BudgetsConfig(NamedTuple):
+    """What calls of models may cost.
+
+    run       US dollars of a turn; None for any
+    unknown   whether calls whose cost is not known may be made: `allow` or `refuse`
+    total     of all users together
+    user      of each of them
+    users     of one of them: what is said here comes before `user`
+    """
+
+    run: float | None = None
+    unknown: str = "allow"
+    total: BudgetConfig = BudgetConfig()
+    user: BudgetConfig = BudgetConfig()
+    users: Mapping[str, BudgetConfig] = {}
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether there are any for which has to be kept what was spent."""
+        return any(value is not None for each in self._all() for value in each)
+
+    def of(self, user: str) -> BudgetConfig:
+        """What a user may spend: what is said of her, and else of each."""
+        own = self.users.get(user, BudgetConfig())._asdict()
+        return self.user._replace(**{name: each for name, each in own.items() if each is not None})
+
+    def _all(self) -> list[BudgetConfig]:
+        return [self.total, self.user, *self.users.values()]
+
+
+class Config(NamedTuple):
+    """What the configuration says; the defaults where it says nothing.
+
+    feature     used where the user names none
+    models      for an operation, as `chat`, the model used where the user names none
+    prefer      provider instances, best first, where several have a model
+    remember    whether what was used last is used again where the user names nothing
+    disabled    plugins not to load: a name, or `distribution:name`
+    allowed     the only plugins to load; None for all
+    strict      whether a broken plugin is an error
+    providers   the named instances
+    aliases     the user's own names of models, to what each stands for
+    approvals   of tools, by name, whether they may run: `allow`, `ask` or `deny`; others
+                are as they say themselves
+    tools       the settings of sets of tools, by their names
+    read_only   whether no command may change anything
+    record      whether the command line keeps conversations
+    store       where: a file, or the address of a database; empty for the usual file
+    record_served   whether what programs ask of models through the server is kept as well
+    server      how the host is served
+    budgets     what calls of models may cost
+    file        where it stands, for errors; empty if in no file
+    """
+
+    feature: str = "chat"
+    models: Mapping[str, str] = {}
+    prefer: Sequence[str] = ()
+    disabled: Sequence[str] = ()
+    allowed: Sequence[str] | None = None
+    strict: bool = False
+    providers: Mapping[str, InstanceConfig] = {}
+    aliases: Mapping[str, str] = {}
+    approvals: Mapping[str, str] = {}
+    tools: Mapping[str, SetConfig] = {}
+    remember: bool = False
+    read_only: bool = False
+    record: bool = True
+    store: str = ""
+    record_served: bool = False
+    server: ServerConfig = ServerConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
+    file: str = ""
+
+    def value(self, key: str) -> Any:
+        """What is configured for one of `KEYS` that is no model's."""
+        table, _, name = key.rpartition(".")
+        if key == "server.record":
+            return self.record_served
+        tables = {"server": self.server, "budgets": self.budgets}
+        return getattr(tables.get(table, self), name)
+
+    def replaced(self, values: Mapping[str, Any]) -> Config:
+        """The same with other values for some of these keys."""
+        own: dict[str, Any] = {}
+        of_server: dict[str, Any] = {}
+        of_budgets: dict[str, Any] = {}
+        tables = {"server": of_server, "budgets": of_budgets}
+        for key, value in values.items():
+            table, _, name = key.rpartition(".")
+            if key == "server.record":
+                own["record_served"] = value
+            else:
+                tables.get(table, own)[name] = value
+        return self._replace(
+            server=self.server._replace(**of_server),
+            budgets=self.budgets._replace(**of_budgets),
+            **own,
+        )
+
+    def blocks(self, plugin: str, distribution: str) -> str:
+        """Why a plugin is not to be loaded; empty if it is. Our own cannot be missed
+        on a list of what is allowed."""
+        names = {plugin, f"{distribution}:{plugin}"}
+        if names & set(self.disabled):
+            return "disabled"
+        if self.allowed is None or distribution == APP or names & set(self.allowed):
+            return ""
+        return "not on the list of allowed plugins"
+
+
+TABLES = (
+    "defaults",
+    "plugins",
+    "conversations",
+    "server",
+    "budgets",
+    "aliases",
+    "approvals",
+    "tools",
+    "providers",
+)
+OF_NAMES = ("aliases", "approvals")
+"""Tables of strings by names that are the user's choice."""
+
+APPROVALS = ("allow", "ask", "deny")
+"""What may be said of a tool; see `genai_host.api.Approval`."""
+
+OF_INSTANCES = ("type", "enabled", "models", "calls")
+
+OF_SERVER = ("token", "users")
+"""What the table of the server has that is no value by itself."""
+
+OF_BUDGETS = ("total", "user", "users")
+"""What the table of budgets has that is no value by itself."""
+
+_CHOICES = {"budgets.unknown": ("allow", "refuse")}
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+_MOST = 1e15  # that may be spent, of dollars or of tokens: what a database counts exactly
+_NUMBERS = {int: "whole number", float: "number"}
+
+
+class Key(NamedTuple):
+    """A key whose values are of a kind: `str`, `bool`, `int`, `float` or `list` of strings."""
+
+    kind: type
+    default: Any
+    help: str
+
+
+KEYS: dict[str, Key] = {
+    "read_only": Key(bool, False, "whether no command may change anything"),
+    "defaults.feature": Key(str, "chat", "what is conversed with where none is named"),
+    "defaults.model": Key(str, "", "the model for chat where none is named"),
+    "defaults.embed": Key(str, "", "the model for embeddings"),
+    "defaults.moderate": Key(str, "", "the model that judges texts"),
+    "defaults.prefer": Key(list, (), "provider instances, best first, where several have a model"),
+    "defaults.remember": Key(bool, False, "whether what was used last is used again"),
+    "plugins.disabled": Key(list, (), "plugins not to load: NAME, or DISTRIBUTION:NAME"),
+    "plugins.allowed": Key(list, None, "the only plugins to load; all if it is not set"),
+    "plugins.strict": Key(bool, False, "whether a broken plugin is an error"),
+    "conversations.record": Key(bool, True, "whether the command line keeps conversations"),
+    "conversations.store": Key(
+        str, "", "where: a file, or postgresql://user@host/database; the usual file if not set"
+    ),
+    "server.host": Key(str, "127.0.0.1", "the address to listen at"),
+    "server.port": Key(int, 8642, "the port to listen at; 0 for any that is free"),
+    "server.hosts": Key(list, (), "names that clients may ask for it by; * for any"),
+    "server.cors": Key(list, (), "origins whose pages may use it, as https://app.example"),
+    "server.root_path": Key(str, "", "what stands before all paths behind a proxy"),
+    "server.record": Key(bool, False, "whether what is asked of models is kept, too"),
+    "server.at_once": Key(int, 64, "requests that are answered at once"),
+    "server.waiting": Key(int, None, "requests that wait; twice as many if it is not set"),
+    "server.rate": Key(int, None, "requests a minute of one user; any if it is not set"),
+    "server.workers": Key(int, 1, "processes that serve"),
+    "server.pin": Key(bool, False, "whether each of them is kept on a core"),
+    "server.drain": Key(float, 10.0, "seconds that requests may go on once it is to end"),
+    "server.log": Key(bool, False, "whether each request is logged"),
+    "server.log_json": Key(bool, False, "whether the log is lines of JSON"),
+    "server.certfile": Key(str, "", "certificates in PEM, for https"),
+    "server.keyfile": Key(str, "", "the key of the certificate in PEM"),
+    "budgets.run": Key(float, None, "US dollars that a turn may cost; any if it is not set"),
+    "budgets.unknown": Key(
+        str, "allow", "calls whose cost is not known, where there is a budget: allow or refuse"
+    ),
+}
+"""By their place in the file, with a dot between table and name."""
+
+MODELS = {"model": "chat", "embed": "embed", "moderate": "moderate"}
+"""Default models: the name in the file, and the operation."""
+
+
+def names_in(table: str) -> list[str]:
+    """The names that a table may have, or the file itself."""
+    if not table:
+        return ["version", *(key for key in KEYS if "." not in key), *TABLES]
+    names = [key.removeprefix(f"{table}.") for key in KEYS if key.startswith(f"{table}.")]
+    return [*names, *{"server": OF_SERVER, "budgets": OF_BUDGETS}.get(table, ())]
+
+
+def hint_for(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by an unknown name."""
+    known = list(known)
+    near = nearest(name, known)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def wrong_with(key: str, value: Any) -> str:
+    """What is wrong with the value of a key, which is of its kind; empty if it may be."""
+    choices = _CHOICES.get(key)
+    if choices is not None and value not in choices:
+        return f"is none of {', '.join(choices)}"
+    return wrong_with_amount(value) if key == "budgets.run" and value is not None else ""
+
+
+def wrong_with_amount(value: float) -> str:
+    """The same for what may be spent."""
+    return "" if 0 <= value <= _MOST else "is no amount"
+
+
+def wrong_with_store(place: str) -> tuple[str, str]:
+    """Why conversations cannot be kept there, and what to do; empty if they can. What is
+    wrong is not said in the words of the user: it may be a password."""
+    if not place:
+        return "", ""
+    import os
+    import re
+    from urllib.parse import parse_qsl
+
+    if "://" not in place:
+        is_whole = os.path.isabs(os.path.expanduser(place))
+        return ("", "") if is_whole else ("is no whole path", "begin it with / or ~")
+    asked = {name.lower() for name, _ in parse_qsl(place.partition("?")[2])}
+    # as SQLAlchemy reads it: a password may have any character but @
+    if re.match("[^/]*://[^:/]*:[^@]*@", place) or asked & {"password", "sslpassword"}:
+        return "has a password in it", "leave it out: PGPASSWORD is to have it, or ~/.pgpass"
+    return "", ""
+
+
+def read_value(owner: str, text: str, kind: type) -> Any:
+    """A value of a kind from text: several of a list have commas between them. Raises
+    `ConfigurationError`; the owner is what has the text, in words."""
+    if kind is list:
+        return tuple(item for item in (item.strip() for item in text.split(",")) if item)
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigurationError(f"{owner} is no {_NUMBERS[kind]}") from None
+    if kind is not bool:
+        return text
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise ConfigurationError(f"{owner} is neither true nor false") from None

@@ -1,0 +1,1 @@
+"""Conversations: features driven step by step, recorded, replayed."""

@@ -1,0 +1,541 @@
+"""A conversation: one user, one feature, its agents, one record.
+
+Conversation.say → stream → _turn → Driver.run → ... → Answer
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Turn, Wait, schema_of
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.codec import plain
+from genai_host.api.features import Event
+from genai_host.api.schema import tells_dialects_apart
+from genai_host.calls.agent import Cast, MakeAgent
+from genai_host.calls.structured_output import Answers
+from genai_host.conversations.driver import Caps, Driver
+from genai_host.conversations.record import (
+    Changed,
+    Entry,
+    Recorder,
+    Recording,
+    Rewound,
+    TurnEnded,
+    TurnStarted,
+)
+from genai_host.conversations.replay import Journal, Retold
+from genai_host.errors import (
+    Cancelled,
+    Conflict,
+    ConversationBusy,
+    ConversationClosed,
+    GenaiError,
+    Interrupted,
+    InvalidData,
+    PluginError,
+    ReplayError,
+    StoreError,
+    TurnWaiting,
+)
+from genai_host.plugins.observers import Observers
+from genai_host.tools.toolbox import Toolbox
+from genai_host.util.text import told
+
+Said = str | Part | Message | Iterable[str | Part]
+"""What can be said: a string, a part, several of them, or a whole message."""
+
+MakeRecord = Callable[[], tuple[Recorder | None, StoreError | None]]
+"""Where a conversation is to be recorded, None for nowhere, and why it is not."""
+
+_Pending = tuple[TurnStarted, Journal]
+
+
+class Conversation:
+    """Made by `Host.open`. One turn at a time; `cancel` and `close` may come from
+    any thread.
+
+    A turn that fails, is cancelled or is abandoned leaves the history as it was.
+    """
+
+    def __init__(
+        self,
+        feature: Feature[Any],
+        began: Retold,
+        make_agent: MakeAgent,
+        toolbox: Toolbox,
+        make_record: MakeRecord,
+        clock: Clock,
+        codec: Codec,
+        observers: Observers,
+        caps: Caps,
+        changed: Changed | None = None,
+        returns: Any = None,
+    ) -> None:
+        cast = changed or began.opened
+        self.feature = feature
+        self._make_agent = make_agent
+        self._toolbox = toolbox
+        self._clock = clock
+        self._codec = codec
+        self._observers = observers
+        self._caps = caps
+        self._told = began
+        self._cast = self._casting(cast.models, cast.parameters, cast.settings)
+        self._returns = returns
+        if returns is not None:
+            self._schema_of(returns)
+        # only now is it sure that there will be a conversation to record
+        self.record, unrecorded = make_record()
+        self._recording = (
+            None if self.record is None else Recording(self.record, self._end_turn, unrecorded)
+        )
+        self._pending = _pending_in(began, self._recording, codec)
+        self._answers = Answers(feature.name)
+        self._busy = threading.Lock()
+        self._cancellation: Cancellation | None = None
+        self._closed = False
+        self._reason: GenaiError | None = None
+        if changed is not None:
+            self._note(changed)
+
+    @property
+    def id(self) -> str:
+        """Under which `Host.conversation` finds it; empty if it is in no store."""
+        return getattr(self.record, "id", "")
+
+    @property
+    def unrecorded(self) -> StoreError | None:
+        """Why it is not recorded any more, though it was to be; None if it is."""
+        return None if self._recording is None else self._recording.failed
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """What was said and answered, oldest first. The agent owns it; only turns
+        that succeed add to it."""
+        return self._cast.main.history
+
+    @property
+    def state(self) -> Any:
+        """The feature's own state, as the last answer left it."""
+        return self._told.state
+
+    @property
+    def turns(self) -> int:
+        """How many turns were begun: the number that the next one will have."""
+        return self._told.turns
+
+    @property
+    def last_message(self) -> Message | None:
+        """What the user said last, in a turn that can be said again, the last one once it
+        has ended: it was answered, or it failed, and was not taken back."""
+        pending = self._pending
+        if pending is not None and not self._busy.locked():
+            return pending[0].message
+        last = self._told.last
+        return None if last is None else last.message
+
+    @property
+    def status(self) -> str:
+        """Whether a turn can be taken.
+
+        idle      it can
+        running   a turn is under way
+        closed    no more
+        waiting   the turn waits for a result: give it to `resume`
+        pending   a turn on record has not ended: `resume` goes on with it
+        """
+        if self._closed:
+            return "closed"
+        if self._busy.locked():
+            return "running"
+        pending = self._pending
+        if pending is None:
+            return "idle"
+        _, journal = pending
+        return "pending" if journal.waiting() is None else "waiting"
+
+    @property
+    def waiting(self) -> Wait[Any] | None:
+        """What the turn waits for, if it does. A conversation that was made again knows
+        its kind and payload, and not yet the class of the result."""
+        pending = self._pending
+        return None if pending is None or self._busy.locked() else pending[1].waiting()
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """Role to the model and the provider that it is played by."""
+        return {
+            role: agent.routes[0].candidate.name
+            for role, agent in self._cast.agents.items()
+            if agent.routes
+        }
+
+    def say(
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
+    ) -> Answer:
+        """Take a turn and wait for the answer.
+
+        message   what the user says; with `again`, None for `last_message`, as it was said
+        again     in place of the last turn: the last turn stays if this one does not
+                  succeed
+        context   JSON for the feature, from whatever the user looks at; None for none, or
+                  for that of the message that is said again
+        returns   a class, or a JSON Schema: `Answer.data` will be of it; None for what the
+                  conversation was opened with
+
+        Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses; `Conflict`
+        if another process has gone on with the conversation: then it is to be reopened.
+        """
+        return _last(self._take(message, again, context, returns, heard=False))
+
+    def stream(
+        self,
+        message: Said | None = None,
+        *,
+        again: bool = False,
+        context: Mapping[str, Any] | None = None,
+        returns: Any = None,
+    ) -> Generator[Event, None, None]:
+        """Take a turn and hear of it as it goes; the last event has the answer.
+
+            for event in conversation.stream("hi"):
+                print(event.text, end="")
+
+        Closing the generator, or dropping it, cancels the turn.
+        """
+        return self._take(message, again, context, returns, heard=True)
+
+    def _take(
+        self,
+        message: Said | None,
+        again: bool,
+        context: Mapping[str, Any] | None,
+        returns: Any,
+        *,
+        heard: bool,
+    ) -> Generator[Event, None, None]:
+        """Start a turn, and drive it.
+
+        heard   whether anybody listens to the pieces of answers
+        """
+        returns = self._returns if returns is None else returns
+        with self._idle():
+            started = self._told.next(
+                None if message is None else _message(message),
+                self.feature.version,
+                context=None if context is None else self._plain(context),
+                schema=None if returns is None else self._schema_of(returns),
+                again=again,
+            )
+            self._note(started)
+            journal = Journal(started.turn, self._recording, self._codec)
+            yield from self._turn(started, journal, returns, heard)
+
+    def resume(self, result: Any = None, *, returns: Any = None) -> Answer:
+        """Go on with a turn that waits, or that is on record and has not ended.
+
+        result    what a waiting turn waits for; JSON. None is a result, too
+        returns   the class that was given with the message, if one was
+
+        Raises `ReplayError` if there is no such turn, or the feature has changed;
+        `InvalidData` if the result is not what the turn waits for: it waits on.
+        """
+        return _last(self._go_on(result, returns, heard=False))
+
+    def resume_stream(
+        self, result: Any = None, *, returns: Any = None
+    ) -> Generator[Event, None, None]:
+        """The same, heard as it goes."""
+        return self._go_on(result, returns, heard=True)
+
+    def _go_on(self, result: Any, returns: Any, *, heard: bool) -> Generator[Event, None, None]:
+        with self._alone():
+            if self._pending is None:
+                raise ReplayError("there is no turn to go on with")
+            started, journal = self._pending
+            if started.version != self.feature.version:
+                raise ReplayError(
+                    f"the turn began with version {started.version} of {self.feature.name}, "
+                    f"this is version {self.feature.version}",
+                    hint="drop the turn with undo() and say it again",
+                )
+            if journal.waiting() is not None:
+                journal.give(result)
+            elif result is not None:
+                raise InvalidData(
+                    "the turn waits for no result", hint="go on with resume() without one"
+                )
+            form = self._form_of(started) if returns is None else returns
+            yield from self._turn(started, journal, form, heard)
+
+    def cancel(self) -> None:
+        """End the turn under way, if there is one: it raises `Cancelled` where it is
+        waited for, and what it had sent for is no longer read."""
+        cancellation = self._cancellation
+        if cancellation is not None:
+            cancellation.cancel()
+
+    def drop(self) -> None:
+        """End a turn that has not ended, if there is one, as one that failed: it can be
+        said again, or left."""
+        with self._alone():
+            if self._pending is not None:
+                self._drop()
+
+    def undo(self) -> Message | None:
+        """Take back the last turn: what it added leaves the history. What the user
+        had said is returned, to be said again or otherwise."""
+        with self._alone():
+            now = self._told
+            if self._pending is not None:
+                message = self._drop()
+                self._note(Rewound(len(now.history), len(now.marks), now.state))
+                return message
+            if not now.marks:
+                return None
+            mark = now.marks[-1]
+            self._note(Rewound(mark.history, len(now.marks) - 1, mark.state))
+            return mark.started.message
+
+    def reset(self) -> None:
+        """Forget all that was said, and a turn that has not ended; models, parameters and
+        settings stay."""
+        with self._alone():
+            if self._pending is not None:
+                self._drop()
+            self._note(Rewound(0, 0))
+
+    def use(self, model: str | None = None, **parameters: Any) -> None:
+        """Go on with another model, other model parameters, or both.
+
+        model        as `Host.open` takes it
+        parameters   replace those of the same name; None removes one
+        """
+        with self._idle():
+            cast = self._cast
+            changed = {**cast.parameters, **parameters}
+            self._recast(
+                {**cast.models, "main": model} if model else cast.models,
+                {name: value for name, value in changed.items() if value is not None},
+                cast.given,
+            )
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings of the feature, from the next turn on."""
+        with self._idle():
+            cast = self._cast
+            self._recast(cast.models, cast.parameters, {**cast.given, **settings})
+
+    def close(self, reason: GenaiError | None = None) -> None:
+        """Cancel what is under way and let go of everything.
+
+        reason   what the turn under way raises; None for `Cancelled`. `Interrupted` leaves it
+                 on record as it is, as if the process had been killed: it can be gone on with
+        """
+        self._reason = reason
+        self._closed = True
+        if self._cancellation is not None:
+            self._cancellation.cancel(reason)
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _turn(
+        self, started: TurnStarted, journal: Journal, form: Any, heard: bool
+    ) -> Generator[Event, None, None]:
+        """Drive the turn, then commit what it adds, or leave all as it was."""
+        self._pending = (started, journal)
+        with Cancellation() as self._cancellation:
+            if self._closed:
+                self._cancellation.cancel(self._reason)
+            try:
+                result, answer = yield from self._driven(started, journal, heard, form)
+            except TurnWaiting as pause:
+                if isinstance(pause.__cause__, InvalidData):
+                    raise pause.__cause__ from None
+                raise
+            except BaseException as error:
+                failure = self._failure(error)
+                if not isinstance(failure, Interrupted):
+                    self._end(TurnEnded(started.turn, error=failure))
+                if failure is error or not isinstance(error, Exception):
+                    raise
+                raise failure from error
+        try:
+            self._end(TurnEnded(started.turn, answer))
+        except Conflict as conflict:
+            self._end(TurnEnded(started.turn, error=conflict))
+            raise
+        yield Event("answer", result)
+
+    def _driven(
+        self, started: TurnStarted, journal: Journal, heard: bool, form: Any
+    ) -> Generator[Event, None, tuple[Answer, Answer]]:
+        """The answer as it is given, and as it is put on record."""
+        assert self._cancellation is not None  # that of this turn
+        turn = self._turn_of(started)
+        routes = self._cast.main.routes
+        model = routes[0].candidate.name if routes else ""
+        watching = self._observers.turn(self.feature.name, turn, self.id, model, self._clock)
+        with watching as watched:
+            driver = self._driver(turn, journal, self._cancellation, heard, form, watched.id)
+            answer = yield from driver.run()
+            result = self._answers.built(answer, started.schema, form, driver.completion)
+            watched.answer = result
+        return result, answer
+
+    def _schema_of(self, form: Any) -> dict[str, Any]:
+        """What is asked for, as it stands on record: in the dialect of the first route."""
+        agents = [self._cast.main, *self._cast.agents.values()]
+        routes = [route for agent in agents for route in agent.routes]
+        return schema_of(form, routes[0].info.dialect if routes else "")
+
+    def _form_of(self, started: TurnStarted) -> Any:
+        """What a turn on record is to return: the class that the conversation was opened
+        with, if that was asked for."""
+        if self._returns is not None and self._schema_of(self._returns) == started.schema:
+            return self._returns
+        return started.schema
+
+    def _turn_of(self, started: TurnStarted) -> Turn[Any]:
+        history, state = self._told.before(started.again)
+        return Turn(
+            message=started.message,
+            history=history,
+            settings=self._cast.settings,
+            context=started.context,
+            schema=started.schema,
+            state=state,
+            roles=self._cast.roles,
+            began=self._told.opened.began,
+            tag=self._told.opened.tag,
+        )
+
+    def _driver(
+        self,
+        turn: Turn[Any],
+        journal: Journal,
+        cancellation: Cancellation,
+        heard: bool,
+        form: Any,
+        id: str,
+    ) -> Driver:
+        return Driver(
+            self.feature,
+            turn,
+            self._cast.agents,
+            self._toolbox.only(self._told.opened.tools),
+            journal,
+            cancellation,
+            self._clock,
+            self._codec,
+            self._caps,
+            heard,
+            form if tells_dialects_apart(form) else None,
+            id,
+        )
+
+    def _plain(self, context: Mapping[str, Any]) -> Any:
+        try:
+            return plain(context, self._codec)
+        except InvalidData as error:
+            raise InvalidData(f"the context is no JSON: {error}") from error
+
+    def _failure(self, error: BaseException) -> GenaiError:
+        """The error as it is put on record."""
+        if isinstance(error, GenaiError):
+            return error
+        if isinstance(error, Exception):
+            return PluginError(
+                f"the feature {self.feature.name} failed: {told(error)}",
+                hint="this is a fault of a plugin; -v shows where",
+            )
+        return self._reason or Cancelled("abandoned")
+
+    def _end(self, ended: TurnEnded) -> None:
+        self._note(ended)
+        self._pending = None
+
+    def _end_turn(self, error: GenaiError) -> None:
+        """End the turn under way, without asking the feature."""
+        if self._cancellation is not None:
+            self._cancellation.cancel(error)
+
+    def _drop(self) -> Message:
+        """End the turn that has not ended; what was said in it."""
+        assert self._pending is not None  # the caller has looked
+        started, _ = self._pending
+        self._end(TurnEnded(started.turn, error=Cancelled("dropped")))
+        return started.message
+
+    def _note(self, entry: Entry) -> None:
+        """Put on record what happens, and only then let it happen."""
+        if self._recording is not None:
+            self._recording.append(entry)
+        self._told.add(entry)
+        self._cast.main.reset(self._told.history)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._closed:
+            raise ConversationClosed("the conversation is closed")
+        if not self._busy.acquire(blocking=False):
+            raise ConversationBusy("a turn is under way", hint="wait for it, or cancel() it")
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    @contextmanager
+    def _idle(self) -> Iterator[None]:
+        with self._alone():
+            if self._pending is not None:
+                raise ConversationBusy("the last turn has not ended", hint="resume it, or undo it")
+            yield
+
+    def _recast(
+        self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> None:
+        """All of it, or nothing if any of it is wrong."""
+        cast = self._casting(models, parameters, settings)
+        tools = self._told.opened.tools
+        self._note(Changed(cast.models, cast.parameters, cast.given, tools))
+        self._cast = cast
+
+    def _casting(
+        self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
+    ) -> Cast:
+        history = self._told.history
+        return Cast(self.feature, self._make_agent, models, parameters, settings, history)
+
+
+def _pending_in(began: Retold, recorder: Recorder | None, codec: Codec) -> _Pending | None:
+    if not began.pending:
+        return None
+    started, *past = began.pending
+    assert isinstance(started, TurnStarted)  # nothing else begins a turn
+    return started, Journal(started.turn, recorder, codec, past)
+
+
+def _message(said: Said) -> Message:
+    return said if isinstance(said, Message) else Message("user", said)
+
+
+def _last(events: Iterator[Event]) -> Answer:
+    answer: Answer | None = None
+    for event in events:
+        answer = event.answer
+    assert answer is not None  # the last event of a turn that does not raise
+    return answer

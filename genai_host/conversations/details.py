@@ -1,0 +1,334 @@
+"""Details, usage and cost that a turn adds up to.
+
+What is behind an answer: a `Detail` for each step that a person may ask about.
+
+What a turn has used up, and what is to be told of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import (
+    CallFunction,
+    CallTool,
+    Codec,
+    Completion,
+    Cost,
+    CountTokens,
+    Detail,
+    Embed,
+    Image,
+    Message,
+    Moderate,
+    Prompt,
+    RouteInfo,
+    Step,
+    TokenCount,
+    ToolOutput,
+    Usage,
+    Vectors,
+    Verdict,
+    Wait,
+)
+from genai_host.api.calls import cost_of_call
+from genai_host.calls.retry import Try
+from genai_host.conversations.record import Path
+from genai_host.errors import GenaiError, LimitExceeded
+from genai_host.util.text import one_line
+
+
+def detail_of(
+    step: Step[Any],
+    result: Any,
+    error: GenaiError | None,
+    new: Sequence[Message],
+    codec: Codec,
+) -> Detail | None:
+    """What is to be told of a step, made from what is on record and nothing else;
+    None if nothing is.
+
+    new   the messages of a prompt that are not known from the history or from the prompts
+          before. The others are not told again: details grow with what is said, and not
+          with its square
+    """
+    describe = _DESCRIBERS.get(type(step))
+    if describe is None:
+        return None
+    title, data = describe(step, result, new, codec)
+    if error is not None:
+        data["error"] = codec.to_json(error)
+        title += f" failed: {error}"
+    return Detail(step.step, title, data)
+
+
+def _of_prompt(
+    step: Prompt, completion: Completion | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {
+        "role": step.role,
+        "messages": len(step.messages),
+        "added": codec.to_json(new),
+    }
+    if step.parameters:
+        data["parameters"] = dict(step.parameters)
+    if step.tools:
+        data["tools"] = [tool.name for tool in step.tools]
+    if step.schema is not None:
+        data["schema"] = dict(step.schema)
+    if completion is None:
+        return f"prompt of {step.role}", data
+    data |= _of_route(completion.route)
+    data["answer"] = codec.to_json(completion.message)
+    data["finish"] = completion.finish
+    data["usage"] = codec.to_json(completion.usage)
+    data |= _of_call(completion)
+    if completion.raw_reply:
+        data["raw_reply"] = completion.raw_reply
+    return f"prompt of {step.role} to {_named(completion.route)}", data
+
+
+def _of_count(
+    step: CountTokens, count: TokenCount | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.prompt.role, "messages": len(step.prompt.messages)}
+    if count is None:
+        return "count of tokens", data
+    data |= _of_route(count.route)
+    data |= {"tokens": count.tokens, "seconds": count.seconds}
+    return f"count of tokens by {_named(count.route)}", data
+
+
+def _of_embed(
+    step: Embed, vectors: Vectors | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
+    if vectors is None:
+        return "embedding", data
+    data |= _of_route(vectors.route)
+    data["usage"] = codec.to_json(vectors.usage)
+    data |= _of_call(vectors)
+    return f"embedding by {_named(vectors.route)}", data
+
+
+def _of_moderate(
+    step: Moderate, verdict: Verdict | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data: dict[str, Any] = {"role": step.role, "text": step.text}
+    if verdict is None:
+        return "moderation", data
+    data |= _of_route(verdict.route)
+    data["flagged"] = verdict.flagged
+    data["categories"] = dict(verdict.categories)
+    data |= _of_call(verdict)
+    return f"moderation by {_named(verdict.route)}", data
+
+
+def _of_function(
+    step: CallFunction[Any], result: Any, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data = {"arguments": codec.to_json(step.arguments), "result": codec.to_json(result)}
+    return f"call of {step.function.__qualname__}", data
+
+
+def _of_tool(
+    step: CallTool, output: ToolOutput | None, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    call = step.call
+    data: dict[str, Any] = {"tool": call.name, "id": call.id}
+    data["arguments"] = call.malformed or codec.to_json(call.arguments)
+    title = one_line(f"tool {call.name}")
+    if output is None:
+        return title, data
+    data["text"] = output.text
+    data["failed"] = output.error
+    images = sum(isinstance(part, Image) for part in output.content)
+    if images:
+        data["images"] = images
+    if output.reactions:
+        data["reactions"] = codec.to_json(output.reactions)
+    return f"{title} failed" if output.error else title, data
+
+
+def _of_wait(
+    step: Wait[Any], result: Any, new: Sequence[Message], codec: Codec
+) -> tuple[str, dict[str, Any]]:
+    data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
+    return f"waited for {step.kind}", data
+
+
+def _of_call(result: Completion | Vectors | Verdict) -> dict[str, float]:
+    """
+    cost   US dollars; left out if it is not known
+    """
+    cost = {} if result.cost is None else {"cost": result.cost}
+    return {"seconds": result.seconds, **cost}
+
+
+def _of_route(route: RouteInfo | None) -> dict[str, str]:
+    if route is None:
+        return {}
+    return {"model": route.model, "provider": route.provider, "dialect": route.dialect}
+
+
+def _named(route: RouteInfo | None) -> str:
+    return f"{route.model}@{route.provider}" if route else "a model"
+
+
+_DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]] = {
+    Prompt: _of_prompt,
+    CountTokens: _of_count,
+    Embed: _of_embed,
+    Moderate: _of_moderate,
+    CallFunction: _of_function,
+    CallTool: _of_tool,
+    Wait: _of_wait,
+}
+
+
+_RESULTS = (Completion, TokenCount, Vectors, Verdict)
+"""What models answer."""
+_CALLS = (Prompt, Embed, Moderate)
+"""Steps that call models, which may cost something."""
+_BEFORE = 4  # messages that may stand before a history, as instructions do
+
+
+class Account:
+    """Kept step by step, by several threads where several steps are done at once.
+
+    history       messages that need not be told of
+    round_trips   how often models may be called
+    steps         how many steps there may be, of any kind
+    dollars       how much calls of models may have cost before another one; None for any
+    unpriced      whether calls may follow one whose cost is not known, where dollars are bound
+    usage         tokens used, also by calls that failed, as far as they said so
+    """
+
+    def __init__(
+        self,
+        history: Iterable[Message],
+        round_trips: int,
+        steps: int,
+        dollars: float | None,
+        codec: Codec,
+        unpriced: bool = False,
+    ) -> None:
+        self.usage = Usage()
+        self._max_round_trips = round_trips
+        self._max_steps = steps
+        self._max_dollars = dollars
+        self._may_be_unpriced = unpriced
+        self._codec = codec
+        self._lock = threading.Lock()
+        self._round_trips = 0
+        self._steps = 0
+        self._unpriced = 0
+        self._details: dict[Path, Detail] = {}
+        self._costs: dict[Path, Cost] = {}
+        self._completions: dict[Path, Completion] = {}
+        self._pictures: dict[Path, list[Image]] = {}
+        self._told = tuple(history)
+        self._new: list[Message] = []
+
+    @property
+    def details(self) -> list[Detail]:
+        """What is to be told, in the order of the steps."""
+        return [self._details[path] for path in sorted(self._details)]
+
+    @property
+    def pictures(self) -> list[Image]:
+        """What tools gave, in the order of their calls."""
+        return [each for path in sorted(self._pictures) for each in self._pictures[path]]
+
+    @property
+    def cost(self) -> Cost:
+        """Of all calls of models, also of those that failed."""
+        return sum((self._costs[path] for path in sorted(self._costs)), Cost())
+
+    @property
+    def completion(self) -> Completion | None:
+        """What a model said last, by the order of the steps."""
+        return self._completions[max(self._completions)] if self._completions else None
+
+    def count(self, step: Step[Any]) -> None:
+        """A step is about to begin. Raises `LimitExceeded` if it may not."""
+        self.count_past(step)
+        if self._steps > self._max_steps:
+            raise LimitExceeded(f"the turn took more than {self._max_steps} steps", limit="steps")
+        if self._round_trips > self._max_round_trips:
+            raise LimitExceeded(
+                f"the turn may call models {self._max_round_trips} times", limit="round_trips"
+            )
+        if self._max_dollars is not None and isinstance(step, _CALLS):
+            self._must_afford(self._max_dollars)
+
+    def count_past(self, step: Step[Any]) -> None:
+        """A step is on record: that it might was decided then."""
+        with self._lock:
+            self._steps += 1
+            self._round_trips += isinstance(step, _CALLS)
+
+    def enter(
+        self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Try] = ()
+    ) -> Detail | None:
+        """A step has ended, with a result or an error; what there is to tell of it.
+
+        failed   the calls of models for it that failed
+        """
+        error = outcome if isinstance(outcome, GenaiError) else None
+        result = None if error else outcome
+        new = self._not_told(step.messages) if isinstance(step, Prompt) else ()
+        detail = detail_of(step, result, error, new, self._codec)
+        with self._lock:
+            self._new.extend(new)
+            if isinstance(result, Completion):
+                self._new.append(result.message)
+                self._completions[path] = result
+            elif isinstance(result, ToolOutput):
+                found = [part for part in result.content if isinstance(part, Image)]
+                self._pictures[path] = found
+            charged = [each for each in failed if each.cost != 0.0]
+            calls = [*charged, result] if isinstance(result, _RESULTS) else charged
+            for call in calls:
+                if not isinstance(call, (TokenCount, Verdict)):
+                    self.usage += call.usage
+            self._unpriced += isinstance(result, _RESULTS) and result.cost is None
+            if calls:
+                self._costs[path] = sum((cost_of_call(call.cost) for call in calls), Cost())
+            if detail is not None:
+                self._details[path] = detail
+        return detail
+
+    def close(self) -> None:
+        """All that was done at once has ended. Only now what was prompted counts as told,
+        so that of prompts at once each is told as if alone, whichever ended first."""
+        self._told += tuple(self._new)
+        self._new.clear()
+
+    def _must_afford(self, most: float) -> None:
+        cost = self.cost
+        if cost.dollars >= most:
+            least = "at least " if cost.unknown else ""
+            raise LimitExceeded(
+                f"the turn has cost {least}{cost.dollars:.4g} US dollars, and may cost {most:g}",
+                limit="cost",
+                hint="ask for less at once, or let it cost more",
+            )
+        if self._unpriced and not self._may_be_unpriced:
+            raise LimitExceeded(
+                f"the turn may cost {most:g} US dollars, and what a call cost is not known",
+                limit="cost",
+                hint='pip install "genai-host[prices]" knows many prices; else bound its '
+                "round trips in place of its cost",
+            )
+
+    def _not_told(self, messages: Sequence[Message]) -> Sequence[Message]:
+        told = self._told
+        for start in range(min(len(messages), _BEFORE) if told else 0):
+            end = start + len(told)
+            if messages[start:end] == told:  # which is quick where they are the same objects
+                return (*messages[:start], *messages[end:])
+        known = set(map(id, told))
+        return [message for message in messages if id(message) not in known]

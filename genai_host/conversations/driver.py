@@ -1,0 +1,442 @@
+"""Drives a feature through one turn: performs its steps, bounds them, records them.
+
+    Driver.run → _follow → _perform (the one place that all steps pass)
+                         → _prompt → Agent.stream
+                         → _all → AtOnce: a thread for each, which performs in turn
+
+It is a generator itself: whoever listens pulls the events, and closing it ends
+the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from typing import Any, TypeVar
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    All,
+    Answer,
+    CallFunction,
+    CallTool,
+    CallTools,
+    Clock,
+    Codec,
+    Completion,
+    CountTokens,
+    Delta,
+    Detail,
+    Embed,
+    Feature,
+    Moderate,
+    NewId,
+    Now,
+    OfferedTools,
+    Progress,
+    Prompt,
+    Settled,
+    Step,
+    Story,
+    Turn,
+    Wait,
+)
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.codec import plain
+from genai_host.api.features import Event
+from genai_host.calls.agent import Agent
+from genai_host.calls.raw_replies import RawReplies
+from genai_host.calls.retry import Trace
+from genai_host.conversations.details import Account
+from genai_host.conversations.execution import (
+    AtOnce,
+    Performing,
+    TimeLimit,
+    call_function,
+    raise_first,
+)
+from genai_host.conversations.record import Path, StepEnded
+from genai_host.conversations.replay import Journal
+from genai_host.errors import (
+    Cancelled,
+    GenaiError,
+    Interrupted,
+    InvalidData,
+    LimitExceeded,
+    NoRoute,
+    PluginError,
+    TurnWaiting,
+)
+from genai_host.tools.toolbox import Toolbox
+from genai_host.util.text import shown
+
+E = TypeVar("E", bound=GenaiError)
+
+_COMPOSITE = (All, Settled, CallTools)
+"""Steps whose results are made of other steps', which are on record themselves."""
+
+
+@frozen
+class Caps:
+    """What one turn may use up.
+
+    round_trips   calls of models
+    steps         steps of any kind; telling how it goes is none
+    seconds       time, less what calls wait for their `Rate`; None for no bound
+    parallel      steps done at once
+    cost          US dollars, by list price; None for no bound. It is looked at before a call
+                  of a model, so that the last one may go beyond. What a call cost that was
+                  answered, and whose cost is not known, could be anything: none comes after it
+    unpriced      unless this is so, and they count as nothing
+    """
+
+    round_trips: int = 50
+    steps: int = 1000
+    seconds: float | None = 600.0
+    parallel: int = 8
+    cost: float | None = None
+    unpriced: bool = False
+
+
+class Driver:
+    """One turn of one feature.
+
+    agents         by role
+    toolbox        the tools of all plugins
+    journal        what is on record of this turn, and where the rest is recorded
+    cancellation   ends the turn
+    heard          whether anybody listens to the pieces of answers: services are asked
+                   for pieces only then
+    form           the class of the data that is asked for, if it has a schema for each
+                   dialect: prompts that ask for it do so in that of their route
+    id             of the turn, as observers are told it; empty if there are none
+    """
+
+    def __init__(
+        self,
+        feature: Feature[Any],
+        turn: Turn[Any],
+        agents: Mapping[str, Agent],
+        toolbox: Toolbox,
+        journal: Journal,
+        cancellation: Cancellation,
+        clock: Clock,
+        codec: Codec,
+        caps: Caps,
+        heard: bool,
+        form: Any = None,
+        id: str = "",
+    ) -> None:
+        self._id = id
+        self._feature = feature
+        self._turn = turn
+        self._agents = agents
+        self._toolbox = toolbox
+        self._journal = journal
+        self._cancellation = cancellation
+        self._clock = clock
+        self._codec = codec
+        self._caps = caps
+        self._heard = heard
+        self._form = form
+        self._account = Account(
+            turn.history, caps.round_trips, caps.steps, caps.cost, codec, caps.unpriced
+        )
+        self._traces: dict[Path, Trace] = {}
+        self._raw_replies: dict[str, RawReplies] = {}
+        self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
+        self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
+        self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
+            Prompt: self._prompt,
+            CountTokens: self._ask,
+            Embed: self._ask,
+            Moderate: self._ask,
+            CallFunction: self._call_function,
+            OfferedTools: self._offered_tools,
+            CallTool: self._call_tool,
+            CallTools: self._call_tools,
+            Wait: self._wait,
+            All: self._all,
+            Settled: self._settled,
+            Now: self._now,
+            NewId: self._new_id,
+        }
+
+    def run(self) -> Generator[Event, None, Answer]:
+        """Drive the feature to its answer.
+
+        Raises what the feature does not handle: a `GenaiError` for what can be
+        expected, anything else for a bug in it. Being cancelled, running out of time or
+        steps, and doing what no feature may, ends the turn without asking the feature;
+        `TurnWaiting` pauses it, caused by `InvalidData` where what it was given is not
+        what it waits for.
+        """
+        story = self._story()
+        with self._time, closing(story):
+            answer = yield from self._follow(story)
+            answer = self._recordable(answer)
+        account = self._account
+        details = [*account.details, *answer.details]
+        pictures = [*account.pictures, *answer.pictures]
+        return evolve(
+            answer, details=details, usage=account.usage, cost=account.cost, pictures=pictures
+        )
+
+    @property
+    def completion(self) -> Completion | None:
+        """What a model said last."""
+        return self._account.completion
+
+    def _story(self) -> Story:
+        story = self._feature.respond(self._turn)
+        if not isinstance(story, Generator):
+            raise PluginError(
+                f"respond of the feature {self._feature.name} gives {_a(story)}, not a generator",
+                hint="it must `yield` its steps; one that has none: `yield from ()`",
+            )
+        return story
+
+    def _out_of_time(self) -> None:
+        what = f"the turn took longer than {self._caps.seconds:g} seconds"
+        self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
+
+    def _follow(self, story: Story) -> Generator[Event, None, Answer]:
+        """Send the story the result of each step it yields, or throw the failure in."""
+        number = 0
+        result: Any = None
+        failure: GenaiError | None = None
+        while True:
+            try:
+                step = story.send(result) if failure is None else story.throw(failure)
+            except StopIteration as stop:
+                if not isinstance(stop.value, Answer):
+                    raise self._wrong(f"returns {shown(stop.value)}, not an Answer") from None
+                return stop.value
+            result, failure = None, None
+            try:
+                result = yield from self._perform(step, (number,), self._cancellation)
+            except TurnWaiting:
+                raise
+            except GenaiError as error:
+                self._cancellation.check()
+                failure = error
+            number += not isinstance(step, Progress)
+            self._account.close()
+
+    def _recordable(self, answer: Answer) -> Answer:
+        """The answer with its state and details as they will be when they are read again."""
+        others = answer.details or answer.adds or answer.pictures
+        if answer.state is None and answer.data is None and not others:
+            return answer  # as most are: there is nothing but text
+        try:
+            form = plain(answer, self._codec)
+        except InvalidData as error:
+            raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
+        details = [Detail(**each) for each in form.get("details", ())]
+        return evolve(answer, state=form.get("state"), details=details)
+
+    def _perform(self, step: Step[Any], path: Path, cancellation: Cancellation) -> Performing:
+        """Do a step, or give what is on record of it."""
+        cancellation.check()
+        if isinstance(step, Progress):
+            yield Event("progress", step)
+            return None
+        perform = self._performers.get(type(step))
+        if perform is None:
+            raise self._wrong(f"yields {shown(step)}, which is no step")
+        try:
+            self._journal.start(path, step)
+        except TypeError as error:
+            raise self._wrong(f"yields a step that cannot be put on record: {error}") from error
+        past = self._journal.past(path)
+        if past is not None and (past.error is not None or not isinstance(step, _COMPOSITE)):
+            outcome = self._recall(step, path, past)
+            if isinstance(outcome, GenaiError):
+                raise outcome
+            return outcome
+        if isinstance(step, Prompt) and self._journal.is_cut(path):
+            yield Event("void")
+        try:
+            self._count(step)
+            result = yield from perform(step, path, cancellation)
+        except (TurnWaiting, Interrupted):  # neither ends the step
+            raise
+        except GeneratorExit:
+            if isinstance(step, Prompt):
+                self._journal.end(path, error=Cancelled("abandoned"), trace=self._trace(path))
+            raise
+        except GenaiError as error:
+            ended = self._journal.end(path, error=error, trace=self._traces.pop(path, None))
+            yield from self._news(step, path, error, ended)
+            raise
+        if past is not None:
+            ended = past
+        else:
+            found = None if isinstance(step, _COMPOSITE) else result
+            ended = self._journal.end(path, found, trace=self._traces.pop(path, None))
+            if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
+                result = self._journal.result(step, ended)
+        yield from self._news(step, path, result, ended)
+        return result
+
+    def _recall(self, step: Step[Any], path: Path, past: StepEnded) -> Any:
+        """The result or error on record, with all that was done for it counted and told
+        as it was then."""
+        if isinstance(step, _COMPOSITE):
+            for number, each in enumerate(step.steps):
+                inner = self._journal.past((*path, number))
+                if inner is not None:
+                    self._recall(each, (*path, number), inner)
+        self._account.count_past(step)
+        try:
+            outcome = self._journal.result(step, past)
+        except GenaiError as error:
+            outcome = error
+        self._account.enter(step, path, outcome, past.tries)
+        return outcome
+
+    def _count(self, step: Step[Any]) -> None:
+        """The feature may handle having no more round trips, or dollars, but not having no
+        more steps."""
+        try:
+            self._account.count(step)
+        except LimitExceeded as error:
+            raise (self._end(error) if error.limit == "steps" else error) from None
+
+    def _news(self, step: Step[Any], path: Path, outcome: Any, ended: StepEnded) -> Iterator[Event]:
+        detail = self._account.enter(step, path, outcome, ended.tries)
+        if detail is not None:
+            yield Event("step", detail)
+
+    def _prompt(self, step: Prompt, path: Path, cancellation: Cancellation) -> Performing:
+        shown = step.show and self._heard and len(path) == 1
+        is_asked = step.schema is not None and step.schema == self._turn.schema
+        deltas = self._agent(step.role).stream(
+            step,
+            cancellation,
+            in_pieces=shown,
+            trace=self._trace(path),
+            raw=self._raw(step.keep_replies_in),
+            form=self._form if is_asked else None,
+            waiting=self._time.paused,
+        )
+        return (yield from _shown(deltas, shown, self._trace(path), cancellation))
+
+    def _raw(self, wanted: str) -> RawReplies | None:
+        """Where replies are kept; None if they are not."""
+        if not wanted:
+            return None
+        raw = RawReplies(wanted, self._turn.tag, self._clock)
+        return self._raw_replies.setdefault(wanted, raw)
+
+    def _ask(
+        self, step: CountTokens | Embed | Moderate, path: Path, cancellation: Cancellation
+    ) -> Performing:
+        yield from ()
+        role = step.prompt.role if isinstance(step, CountTokens) else step.role
+        return self._agent(role).ask(step, cancellation, self._trace(path))
+
+    def _trace(self, path: Path) -> Trace:
+        return self._traces.setdefault(path, Trace(self._id))
+
+    def _agent(self, role: str) -> Agent:
+        try:
+            return self._agents[role]
+        except KeyError:
+            raise NoRoute(
+                f"the feature {self._feature.name} has no model for its role {role!r}",
+                hint=f"name one for the role {role}",
+            ) from None
+
+    def _call_function(
+        self, step: CallFunction[Any], path: Path, cancellation: Cancellation
+    ) -> Performing:
+        yield from ()
+        return call_function(step, self._journal.fitting, cancellation)
+
+    def _wait(self, step: Wait[Any], path: Path, cancellation: Cancellation) -> Performing:
+        if len(path) > 1:
+            raise self._wrong("waits within All or Settled: wait before or after")
+        pause = TurnWaiting(
+            f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
+        )
+        if not self._journal.has_given(path):
+            yield Event("waiting", step)
+            raise pause
+        try:
+            return self._journal.take(path, step)
+        except InvalidData as error:
+            refused = InvalidData(f"this is not the {step.kind} that the turn waits for: {error}")
+            raise pause from refused
+
+    def _all(self, step: All[Any], path: Path, cancellation: Cancellation) -> Performing:
+        outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=True)
+        yield from events
+        raise_first(outcomes)
+        return tuple(outcomes)
+
+    def _settled(self, step: Settled[Any], path: Path, cancellation: Cancellation) -> Performing:
+        outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=False)
+        cancellation.check()
+        yield from events
+        return tuple(outcomes)
+
+    def _call_tools(self, step: CallTools, path: Path, cancellation: Cancellation) -> Performing:
+        outputs = yield from self._settled(Settled(step.steps), path, cancellation)
+        raise_first(outputs)
+        return outputs
+
+    def _call_tool(self, step: CallTool, path: Path, cancellation: Cancellation) -> Performing:
+        yield from ()
+        interrupted = self._toolbox.interrupted(step.call) if self._journal.is_cut(path) else None
+        return interrupted or self._toolbox.call(
+            step.call, step.context, cancellation, approved=step.approved, parent=self._id
+        )
+
+    def _offered_tools(
+        self, step: OfferedTools, path: Path, cancellation: Cancellation
+    ) -> Performing:
+        yield from ()
+        return self._toolbox.offered(step.context, cancellation)
+
+    def _now(self, step: Now, path: Path, cancellation: Cancellation) -> Performing:
+        yield from ()
+        return self._clock.now().isoformat(timespec="seconds")
+
+    def _new_id(self, step: NewId, path: Path, cancellation: Cancellation) -> Performing:
+        yield from ()
+        import secrets
+
+        return step.prefix + secrets.token_hex(12)
+
+    def _wrong(self, what: str) -> PluginError:
+        return self._end(PluginError(f"the feature {self._feature.name} {what}"))
+
+    def _end(self, error: E) -> E:
+        """End the turn with an error that the feature does not get to handle."""
+        self._cancellation.cancel(error)
+        return error
+
+
+def _a(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
+def _shown(
+    deltas: Generator[Delta, None, Completion],
+    show: bool,
+    trace: Trace,
+    cancellation: Cancellation,
+) -> Performing:
+    with closing(deltas):
+        while True:
+            try:
+                delta = next(deltas)
+            except StopIteration as ended:
+                return ended.value
+            cancellation.check()  # a provider that has all at hand need not look
+            if show:
+                trace.pieces.append(delta.text)
+                yield Event("delta", delta)

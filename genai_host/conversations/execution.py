@@ -1,0 +1,190 @@
+"""How steps are performed: functions in threads, steps in parallel, time limits.
+
+Functions that features call, each in a thread of its own.
+
+Steps that are done at once, each in a thread.
+
+The time that something may take, less that in which it is not its fault.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import CallFunction, Clock, Registration, Step
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.features import Event
+from genai_host.conversations.record import Path
+from genai_host.errors import Cancelled, FunctionFailed, GenaiError, InvalidData, TurnWaiting
+from genai_host.tools.threads import apart
+from genai_host.util.text import told
+
+Fit = Callable[[CallFunction[Any], Any], Any]
+"""A result as it can be put on record; raises `InvalidData` if it cannot."""
+
+
+def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation) -> Any:
+    """Call it and wait for its result; being cancelled need not wait.
+
+    Raises a `GenaiError` as the function raised it, and `FunctionFailed` for all else.
+    """
+    ended: Any = apart(
+        step.function.__qualname__,
+        lambda: _result(step, fit),
+        lambda error: _failure(step, error),
+        cancellation,
+    )
+    if isinstance(ended, GenaiError):
+        raise ended
+    return ended
+
+
+def _result(step: CallFunction[Any], fit: Fit) -> Any:
+    result = step.function(**step.arguments)
+    try:
+        return fit(step, result)
+    except InvalidData as error:
+        raise FunctionFailed(
+            f"{step.function.__qualname__} gave what cannot be put on record: {error}"
+        ) from error
+
+
+def _failure(step: CallFunction[Any], error: BaseException) -> GenaiError:
+    if isinstance(error, GenaiError) and not isinstance(error, TurnWaiting):
+        return error  # another conversation's turn waits: this one does not
+    failed = FunctionFailed(
+        f"{step.function.__qualname__} failed: {told(error)}",
+        exception=type(error).__name__,
+    )
+    failed.__cause__ = error
+    return failed
+
+
+Performing = Generator[Event, None, Any]
+"""What does a step: it gives the news, and returns the step's result."""
+
+Perform = Callable[[Step[Any], Path, Cancellation], Performing]
+
+
+@frozen
+class AtOnce:
+    """Does several steps at once.
+
+    perform    does one, at a place on record
+    parallel   how many are done at the same time
+    name       of the threads
+    """
+
+    perform: Perform
+    parallel: int
+    name: str
+
+    def outcomes(
+        self, steps: Sequence[Step[Any]], path: Path, cancellation: Cancellation, *, stop: bool
+    ) -> tuple[list[Any], list[Event]]:
+        """The result or error of each step, and the news of all of them.
+
+        stop   whether the first failure cancels the others
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        if not steps:
+            return [], []
+        with (
+            Cancellation(cancellation) as scope,
+            ThreadPoolExecutor(min(len(steps), self.parallel), self.name) as pool,
+        ):
+            try:
+                futures = [
+                    pool.submit(self._alone, step, (*path, number), scope, stop)
+                    for number, step in enumerate(steps)
+                ]
+                done = [future.result() for future in futures]
+            except BaseException:
+                scope.cancel()
+                raise
+        return [outcome for outcome, _ in done], [event for _, events in done for event in events]
+
+    def _alone(
+        self, step: Step[Any], path: Path, scope: Cancellation, stop: bool
+    ) -> tuple[Any, list[Event]]:
+        """One step, in its thread: its result or error, and its news but for the
+        pieces of answers, which nobody could tell apart."""
+        performing = self.perform(step, path, scope)
+        events: list[Event] = []
+        while True:
+            try:
+                event = next(performing)
+            except StopIteration as ended:
+                return ended.value, events
+            except GenaiError as error:
+                if stop:
+                    scope.cancel()
+                return error, events
+            except BaseException:
+                scope.cancel()
+                raise
+            if event.kind in ("step", "progress"):
+                events.append(event)
+
+
+def raise_first(outcomes: Sequence[Any]) -> None:
+    """Raise the first failure among outcomes, if there is one."""
+    failures = [outcome for outcome in outcomes if isinstance(outcome, GenaiError)]
+    for failure in failures:
+        if not isinstance(failure, Cancelled):  # these were the others
+            raise failure
+    if failures:
+        raise failures[0]
+
+
+class TimeLimit:
+    """Calls `end` once the time is over, while it is entered. May be used from many threads.
+
+    seconds   None for no limit
+    """
+
+    def __init__(self, clock: Clock, seconds: float | None, end: Callable[[], None]) -> None:
+        self._clock = clock
+        self._left = seconds
+        self._end = end
+        self._lock = threading.Lock()
+        self._pauses = 1  # until it is entered
+        self._since = 0.0
+        self._alarm: Registration | None = None
+
+    def __enter__(self) -> TimeLimit:
+        self._go_on()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Around what takes time that does not count."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        with self._lock:
+            self._pauses -= 1
+            if self._pauses == 0 and self._left is not None:
+                self._since = self._clock.monotonic()
+                self._alarm = self._clock.call_later(max(0.0, self._left), self._end)
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._pauses += 1
+            if self._alarm is not None and self._left is not None:
+                self._alarm.release()
+                self._alarm = None
+                self._left -= self._clock.monotonic() - self._since

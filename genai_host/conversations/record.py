@@ -1,0 +1,426 @@
+"""The event log of a conversation: entries, digests of steps, and a record that may fail.
+
+The record of a conversation: what happened, entry by entry, in JSON form.
+
+A turn is a `TurnStarted`, then for each step a `StepStarted` before it begins and a
+`StepEnded` before its result is used, then a `TurnEnded`. From that alone the
+conversation is made again; see `replay`. Entries are only ever added.
+
+A digest of a step: equal steps, and only they, have equal ones.
+
+Kept on record instead of the step itself, so that a conversation's record grows
+with what is said, and not with its square. A message is digested once.
+
+What becomes of a conversation whose record fails.
+
+A full disk does not keep an answer from the user: the conversation goes on unrecorded,
+and says so. Being overtaken by another process ends the turn: what it would add belongs
+to a conversation that is no longer that.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
+from typing import Any, Protocol, get_args, get_origin
+
+import attrs
+from attrs import field, frozen
+
+from genai_host.api import Answer, Codec, Message, Part, Step, Text
+from genai_host.api.messages import remember_each
+from genai_host.calls.retry import Try
+from genai_host.errors import Conflict, GenaiError, InvalidData, StoreError
+
+SCHEMA = 1
+
+Path = tuple[int, ...]
+"""The place of a step in its turn: its number, and for one that is done at once
+with others, its number among them."""
+
+
+def new_tag() -> str:
+    """See `Turn.tag`."""
+    return os.urandom(4).hex()
+
+
+@frozen
+class Opened:
+    """The first entry: what the conversation is made of.
+
+    models       role to the name of a route's model, as `resolution` reads it
+    parameters   model parameters of the main role
+    settings     settings of the feature, as they were given
+    history      messages that it began with
+    state        the feature's state that it began with
+    schema       version of the form of these entries
+    began, tag   see `Turn`
+    tools        the only ones that may be used: names, or beginnings of names as `git__*`;
+                 None for all
+    """
+
+    feature: str
+    version: str
+    models: Mapping[str, str]
+    parameters: Mapping[str, Any] = field(factory=dict)
+    settings: Mapping[str, Any] = field(factory=dict)
+    history: tuple[Message, ...] = ()
+    state: Any = None
+    schema: int = SCHEMA
+    began: str = ""
+    tag: str = ""
+    tools: tuple[str, ...] | None = None
+
+
+@frozen
+class TurnStarted:
+    """Somebody said something.
+
+    version   of the feature that answers
+    history   how many messages it saw
+    schema    what `Answer.data` must satisfy
+    again     whether it stands in for the turn before, which is taken back when this
+              one is answered, and stays if it is not
+    """
+
+    turn: int
+    message: Message
+    version: str
+    history: int
+    context: Mapping[str, Any] = field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    again: bool = False
+
+
+@frozen
+class StepStarted:
+    """A step is about to begin: which one, by kind and digest.
+
+    asks   what a `Wait` waits for, its kind and payload, for whoever is to decide
+    """
+
+    turn: int
+    path: Path
+    step: str
+    digest: str
+    asks: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class StepEnded:
+    """A step has ended: its result in JSON form, or its error.
+
+    text    what had been shown of an answer when it failed, unless the error has it
+    tries   the calls of models for it that failed; the one that did not is in the result
+    """
+
+    turn: int
+    path: Path
+    result: Any = None
+    error: GenaiError | None = None
+    text: str = ""
+    tries: tuple[Try, ...] = ()
+
+
+@frozen
+class TurnEnded:
+    """The turn was answered, or failed."""
+
+    turn: int
+    answer: Answer | None = None
+    error: GenaiError | None = None
+
+
+@frozen
+class Rewound:
+    """The last turns were taken back.
+
+    history   how many messages are left
+    turns     how many turns are left that can be taken back: those that added nothing
+              cannot be told from the history
+    """
+
+    history: int
+    turns: int
+    state: Any = None
+
+
+@frozen
+class Changed:
+    """From here on other models, parameters, settings or tools hold: all of them, anew."""
+
+    models: Mapping[str, str]
+    parameters: Mapping[str, Any] = field(factory=dict)
+    settings: Mapping[str, Any] = field(factory=dict)
+    tools: tuple[str, ...] | None = None
+
+
+Entry = Opened | Changed | TurnStarted | StepStarted | StepEnded | TurnEnded | Rewound
+
+_FORMS: Mapping[str, type[Any]] = {
+    "opened": Opened,
+    "changed": Changed,
+    "turn_started": TurnStarted,
+    "step_started": StepStarted,
+    "step_ended": StepEnded,
+    "turn_ended": TurnEnded,
+    "rewound": Rewound,
+}
+_TAGS = {form: tag for tag, form in _FORMS.items()}
+
+
+class Recorder(Protocol):
+    """Where entries go. An entry counts as soon as `append` has returned."""
+
+    def append(self, entry: Entry) -> None: ...
+
+
+class Record:
+    """A record in memory."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = list(entries)
+        self._lock = threading.Lock()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self._entries)
+
+    def append(self, entry: Entry) -> None:
+        with self._lock:
+            self._entries.append(entry)
+
+    def to_json(self, codec: Codec | None = None) -> list[dict[str, Any]]:
+        """The entries as JSON, each tagged with `entry`."""
+        codec = codec or Codec()
+        return [form_of(each, codec) for each in self._entries]
+
+    @classmethod
+    def from_json(cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None) -> Record:
+        """Raises `InvalidData` for what is no record."""
+        codec = codec or Codec()
+        if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
+            raise InvalidData(f"a record is a list of entries, not {type(data).__name__}")
+        return cls(_entry(item, codec) for item in data)
+
+
+def form_of(entry: Entry, codec: Codec) -> dict[str, Any]:
+    """An entry as JSON, tagged with `entry`."""
+    if type(entry) is StepEnded and entry.error is None and not entry.tries:
+        return _form_of_result(entry)
+    if type(entry) is TurnEnded and entry.answer is not None and entry.error is None:
+        answer = _form_of_answer(entry.answer, codec)
+        return {"entry": _TAGS[TurnEnded], "turn": entry.turn, "answer": answer}
+    return {"entry": _TAGS[type(entry)], **codec.to_json(entry)}
+
+
+def _form_of_result(entry: StepEnded) -> dict[str, Any]:
+    """Without the codec: its result is JSON already."""
+    form = {"entry": _TAGS[StepEnded], "turn": entry.turn, "path": list(entry.path)}
+    return form if entry.result is None else {**form, "result": entry.result}
+
+
+def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
+    """As the codec has it, but for what is JSON already: the data of details."""
+    form: dict[str, Any] = {"summary": answer.summary}
+    if answer.details:
+        form["details"] = [
+            {"kind": each.kind, "title": each.title, **({"data": each.data} if each.data else {})}
+            for each in answer.details
+        ]
+    for name in ("data", "adds", "state"):
+        value = getattr(answer, name)
+        if value is not None:
+            form[name] = codec.to_json(value)
+    if answer.pictures:
+        form["pictures"] = codec.to_json(answer.pictures)
+    for name in ("usage", "cost"):
+        value = codec.to_json(getattr(answer, name))
+        if value:
+            form[name] = value
+    return form
+
+
+def _entry(item: object, codec: Codec) -> Entry:
+    if not isinstance(item, Mapping):
+        raise InvalidData(f"an entry is an object, not {type(item).__name__}")
+    tag = item.get("entry")
+    form = _FORMS.get(tag) if isinstance(tag, str) else None
+    if form is None:
+        raise InvalidData(f"unknown entry {tag!r}")
+    fields = {name: value for name, value in item.items() if name != "entry"}
+    entry: Entry = codec.from_json(fields, form)
+    return entry
+
+
+Label = Callable[[Any], str]
+"""The name of a class or a function within a digest."""
+
+
+def _label(named: Any) -> str:
+    """The package and the own name: it stays when the file or the Python name changes."""
+    own = named.__qualname__
+    if isinstance(named, type) and issubclass(named, Step):
+        own = getattr(named, "step", own)
+    elif isinstance(named, type) and issubclass(named, Part):
+        own = getattr(named, "type", own)
+    return f"{named.__module__.partition('.')[0]}:{own}"
+
+
+def _old_label(named: Any) -> str:
+    """The label of records that were written before: module and Python name as they were."""
+    module, name = named.__module__, named.__qualname__
+    if module.startswith("genai_host."):
+        module = _OLD_MODULES.get(name, module)
+    return f"{module}:{name}"
+
+
+_OLD_MODULES = {
+    name: f"genai_host.api.{module}"
+    for module, names in {
+        "steps": (
+            "Prompt CountTokens Embed Moderate CallFunction OfferedTools CallTool CallTools Wait "
+            "All Settled Now NewId Progress Rate"
+        ),
+        "messages": ("Message Text Reasoning Image File ToolCall ToolResult Opaque Usage"),
+        "calls": "Completion Delta RouteInfo TokenCount ToolSchema Vectors Verdict",
+        "costs": "Cost",
+        "features": "Answer Detail Turn",
+        "tools": "OfferedTool ToolOutput",
+    }.items()
+    for name in names.split()
+}
+"""Where the classes of steps, and of what they hold, were. Remove with the first version of the
+store that cannot hold a turn from before."""
+
+
+def digest(value: Any, label: Label = _label) -> str:
+    """SHA-256, in hex, of a value's plain form."""
+    text = _ENCODER.encode(_plain(value, label))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+old_digest = partial(digest, label=_old_label)
+"""The digest that the record of a turn from before has."""
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any, label: Label) -> Any:
+    """JSON that tells apart what is different."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Message):
+        if label is _label:
+            return value.remember("digest", _of_message).hex()
+        return _of_message(value, label).hex()
+    if isinstance(value, Mapping):
+        return {"mapping": {_key(key): _plain(item, label) for key, item in value.items()}}
+    if isinstance(value, (list, tuple)):
+        if value and all(type(item) is Message for item in value):
+            return {"messages": _of_messages(value, label)}
+        return [_plain(item, label) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return {"set": sorted(digest(item, label) for item in value)}
+    if isinstance(value, bytes):
+        return {"bytes": hashlib.sha256(value).hexdigest()}
+    if attrs.has(type(value)):
+        return _fields(value, label)
+    if get_args(value):  # a type such as `list[int]`
+        parts = (get_origin(value), *get_args(value))
+        return {"type": [_plain(each, label) for each in parts]}
+    if hasattr(value, "__qualname__"):  # a class or a function stands for its name
+        return {"name": label(value)}
+    raise TypeError(f"a step holds {value!r}, which cannot be put on record")
+
+
+def _of_messages(messages: Iterable[Message], label: Label) -> str:
+    """A conversation is long, and is digested again with each prompt."""
+    if label is _label:
+        digests = remember_each(messages, "digest", _of_message)
+    else:
+        digests = [_of_message(message, label) for message in messages]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _of_message(message: Message, label: Label = _label) -> bytes:
+    content = message.content
+    if len(content) == 1 and type(content[0]) is Text:  # as most are
+        text = f"text\0{message.role}\0{content[0].text}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return bytes.fromhex(digest(_fields(message, label), label))
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else f"{type(key).__name__} {key!r}"
+
+
+def _fields(value: Any, label: Label) -> Any:
+    """What was given to make it: a field that has its default says nothing."""
+    name, defaults = _described(type(value), label)  # type: ignore[arg-type]  # a class is hashable
+    fields = {}
+    for each, default in defaults:
+        found = getattr(value, each)
+        if found is not default:
+            fields[each] = _plain(found, label)
+    return {"class": name, "fields": fields}
+
+
+@lru_cache(maxsize=256)
+def _described(kind: type[Any], label: Label) -> tuple[str, list[tuple[str, Any]]]:
+    """The label of an attrs class, and its fields with their defaults."""
+    return label(kind), [(each.name, each.default) for each in attrs.fields(kind) if each.init]
+
+
+_log = logging.getLogger(__name__)
+
+
+class Recording:
+    """A recorder, and how it fares.
+
+    end      ends the turn under way, without asking the feature
+    failed   why nothing is recorded any more; None while it is
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        end: Callable[[GenaiError], None],
+        failed: StoreError | None = None,
+    ) -> None:
+        self._recorder = recorder
+        self._end = end
+        self._overtaken: Conflict | None = None
+        self.failed = failed
+
+    def append(self, entry: Entry) -> None:
+        """Raises `Conflict`, now and from now on, if another process has gone on with
+        the conversation. That the turn is over then is not for this record to say."""
+        if self._overtaken is not None:
+            if isinstance(entry, TurnEnded):
+                return
+            raise copy.copy(self._overtaken)
+        if self.failed is not None:
+            return
+        try:
+            self._recorder.append(entry)
+        except Conflict as conflict:
+            self._overtaken = conflict
+            self._end(conflict)
+            raise
+        except StoreError as error:
+            self.failed = error
+            warn_unrecorded(error)
+
+
+def warn_unrecorded(error: StoreError) -> None:
+    """With the next step, in one line: nothing fails that would say it otherwise."""
+    told = f"{error} ({error.hint})" if error.hint else str(error)
+    _log.warning("the conversation goes on unrecorded: %s", told)

@@ -1,0 +1,387 @@
+"""A conversation restored from its record: its state, and the results of past steps.
+
+What a record comes to: entry by entry, the conversation as it is then.
+
+A turn from its record: steps that are on record give their results again.
+
+What a step does on replay is decided here: nothing if its result is on record,
+itself if it never began, and if it began and nobody knows how it ended, itself
+again only where it may run twice.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    Answer,
+    CallFunction,
+    CallTool,
+    Codec,
+    Completion,
+    CountTokens,
+    Embed,
+    Message,
+    Moderate,
+    NewId,
+    Now,
+    OfferedTool,
+    OfferedTools,
+    Prompt,
+    Step,
+    TokenCount,
+    ToolOutput,
+    Vectors,
+    Verdict,
+    Wait,
+)
+from genai_host.api.codec import plain
+from genai_host.calls.retry import Trace
+from genai_host.conversations.record import (
+    SCHEMA,
+    Changed,
+    Entry,
+    Opened,
+    Path,
+    Recorder,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+    digest,
+    old_digest,
+)
+from genai_host.errors import GenaiError, InvalidData, ReplayError, StepChanged, StepInterrupted
+
+
+@frozen
+class Mark:
+    """A turn that can be taken back.
+
+    history   how many messages there were before it
+    state     the feature's state before it
+    started   what was said, and to whom
+    """
+
+    history: int
+    state: Any
+    started: TurnStarted
+
+
+class Retold:
+    """What a record comes to: the conversation as its last entry left it. It is the same
+    whether the entries are read from a record or happen now.
+
+    opened    how it began, with what was changed since
+    history   messages, oldest first
+    state     the feature's state
+    turns     how many turns there were
+    marks     the turns that can be taken back
+    failed    the turn that failed since the last of them, if one did
+    pending   the entries of a turn that has not ended; empty if there is none
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.state = opened.state
+        self.turns = 0
+        self.marks: list[Mark] = []
+        self.failed: TurnStarted | None = None
+        self.pending: list[Entry] = []
+        self._messages = list(opened.history)
+        self._history: tuple[Message, ...] | None = None
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        if self._history is None:  # put together when it is asked for, and not by each turn
+            self._history = tuple(self._messages)
+        return self._history
+
+    @property
+    def last(self) -> TurnStarted | None:
+        """The last turn that can be said again."""
+        if self.failed is not None:
+            return self.failed
+        return self.marks[-1].started if self.marks else None
+
+    def next(
+        self,
+        message: Message | None,
+        version: str,
+        *,
+        context: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        again: bool = False,
+    ) -> TurnStarted:
+        """The turn that is taken now; nothing of it has happened yet.
+
+        message   with `again`, None for that of the last turn
+        context   None for none, or for that of the message that is said again
+        again     in place of the last turn. One that failed left nothing to be replaced,
+                  unless it was to replace another itself: then in place of that
+
+        Raises `InvalidData` if there is nothing to say.
+        """
+        last = self.last
+        if again and last is None:
+            raise InvalidData("there is no turn that could be said again")
+        if message is None:
+            if not again or last is None:
+                raise InvalidData("nothing is said", hint="give a message, or again=True")
+            message = last.message
+            context = last.context if context is None else context
+        again = again and (self.failed is None or self.failed.again)
+        seen = self.marks[-1].history if again else len(self._messages)
+        return TurnStarted(self.turns, message, version, seen, context or {}, schema, again)
+
+    def before(self, again: bool) -> tuple[tuple[Message, ...], Any]:
+        """The history and the state that a turn begins with.
+
+        again   whether it takes the place of the last
+        """
+        if not again:
+            return self.history, self.state
+        mark = self.marks[-1]
+        return self.history[: mark.history], mark.state
+
+    def add(self, entry: Entry) -> None:
+        """Raises `ReplayError` for what cannot come now."""
+        if isinstance(entry, TurnStarted):
+            self._start(entry)
+        elif isinstance(entry, TurnEnded):
+            self._end(entry)
+        elif isinstance(entry, Rewound):
+            self._rewind(entry)
+        elif isinstance(entry, Changed):
+            self.opened = evolve(
+                self.opened,
+                models=entry.models,
+                parameters=entry.parameters,
+                settings=entry.settings,
+                tools=entry.tools,
+            )
+        elif isinstance(entry, (StepStarted, StepEnded)):
+            self._started()
+            self.pending.append(entry)
+        else:
+            raise ReplayError("the record begins twice")
+
+    def _start(self, entry: TurnStarted) -> None:
+        if entry.again and not self.marks:
+            raise ReplayError("the record has a turn in place of no turn")
+        self.turns = entry.turn + 1
+        self.pending = [entry]
+
+    def _end(self, entry: TurnEnded) -> None:
+        started = self._started()
+        self.pending = []
+        if entry.answer is None:
+            self.failed = started
+            return
+        if started.again:
+            mark = self.marks.pop()
+            self._cut(mark.history)
+            self.state = mark.state
+        self.marks.append(Mark(len(self._messages), self.state, started))
+        self._messages += added(entry.answer, started.message)
+        self._history = None
+        self.state = entry.answer.state
+        self.failed = None
+
+    def _rewind(self, entry: Rewound) -> None:
+        self._cut(entry.history)
+        self.state = entry.state
+        del self.marks[entry.turns :]
+        self.failed = None
+
+    def _cut(self, messages: int) -> None:
+        """Leave so many."""
+        del self._messages[messages:]
+        self._history = None
+
+    def _started(self) -> TurnStarted:
+        started = self.pending[0] if self.pending else None
+        if not isinstance(started, TurnStarted):
+            raise ReplayError("the record has steps of no turn")
+        return started
+
+
+def retell(entries: Iterable[Entry]) -> Retold:
+    """Raises `ReplayError` if the entries do not begin with `Opened`, are of a newer
+    form, or make no conversation."""
+    entries = tuple(entries)
+    opened = entries[0] if entries else None
+    if not isinstance(opened, Opened):
+        raise ReplayError("the record does not say how the conversation began")
+    if opened.schema > SCHEMA:
+        raise ReplayError(f"the record has form {opened.schema}, this host knows {SCHEMA}")
+    retold = Retold(opened)
+    for entry in entries[1:]:
+        retold.add(entry)
+    return retold
+
+
+def added(answer: Answer, message: Message) -> tuple[Message, ...]:
+    """What an answer adds to the history: what it says, else the message and itself."""
+    if answer.adds is not None:
+        return tuple(answer.adds)
+    return (message, Message("assistant", answer.summary))
+
+
+_RESULTS: dict[type[Step[Any]], Any] = {
+    Prompt: Completion,
+    CountTokens: TokenCount,
+    Embed: Vectors,
+    Moderate: Verdict,
+    OfferedTools: tuple[OfferedTool, ...],
+    CallTool: ToolOutput,
+    Now: str,
+    NewId: str,
+}
+
+
+class Journal:
+    """What a turn has on record, and where it is recorded as it goes on.
+
+    turn       its number
+    recorder   gets the entries of new steps; None for a conversation that is not recorded
+    past       entries of this turn that are on record already
+    """
+
+    def __init__(
+        self, turn: int, recorder: Recorder | None, codec: Codec, past: Iterable[Entry] = ()
+    ) -> None:
+        self._turn = turn
+        self._recorder = recorder
+        self._codec = codec
+        self._started: dict[Path, StepStarted] = {}
+        self._ended: dict[Path, StepEnded] = {}
+        self._cut: set[Path] = set()
+        self._waits: dict[Path, Wait[Any]] = {}
+        self._given: dict[Path, Any] = {}
+        for entry in past:
+            if isinstance(entry, StepStarted):
+                self._started[entry.path] = entry
+                if entry.step == Wait.step:
+                    asks = entry.asks
+                    self._waits[entry.path] = Wait(asks.get("kind", ""), asks.get("payload"))
+            elif isinstance(entry, StepEnded):
+                self._ended[entry.path] = entry
+
+    def start(self, path: Path, step: Step[Any]) -> None:
+        """Put a step on record, unless it is there.
+
+        Raises `StepChanged` if another step is on record there, `StepInterrupted`
+        if it may not run again, `TypeError` if it cannot be put on record.
+        """
+        # without a record, a turn can only be gone on with by the feature that began it
+        kind, mark = step.step, digest(step) if self._recorder is not None else ""
+        asks = self._asked(step) if isinstance(step, Wait) else {}
+        before = self._started.get(path)
+        if before is None:
+            started = StepStarted(self._turn, path, kind, mark, asks)
+            self._append(started)
+            self._started[path] = started
+            self._keep(path, step)
+            return
+        if before.step != kind or not _is_digest(before.digest, mark, step):
+            raise StepChanged(
+                f"step {'.'.join(map(str, path))} was {before.step} and is now "
+                f"{'another ' if before.step == kind else ''}{kind}",
+                hint="the feature changed: go on from the last turn that has ended",
+            )
+        self._keep(path, step)
+        if path not in self._ended and not step.repeatable():
+            interrupted = StepInterrupted(
+                f"{kind} was under way when the process ended, and may have been done"
+            )
+            self.end(path, error=interrupted)
+            raise interrupted
+        if path not in self._ended:
+            self._cut.add(path)
+
+    def is_cut(self, path: Path) -> bool:
+        """Whether a step began in an earlier life of the turn, and its end is unknown."""
+        return path in self._cut
+
+    def waiting(self) -> Wait[Any] | None:
+        """The `Wait` that has not ended, if there is one. The class of its result is not
+        on record: it is known once the turn has come there again."""
+        waits = list(self._waits.items())  # another thread may look while the turn goes on
+        return next((wait for path, wait in waits if path not in self._ended), None)
+
+    def give(self, result: Any) -> None:
+        """The result of the `Wait` that has not ended: kept until the turn has come there
+        again, and put on record then."""
+        for path in self._waits.keys() - self._ended.keys():
+            self._given[path] = result
+
+    def has_given(self, path: Path) -> bool:
+        return path in self._given
+
+    def take(self, path: Path, step: Wait[Any]) -> Any:
+        """What was given, for once. Raises `InvalidData` if that is not what the step
+        waits for."""
+        return self.fitting(step, self._given.pop(path))
+
+    def fitting(self, step: CallFunction[Any] | Wait[Any], result: Any) -> Any:
+        """A result as it can be put on record. Raises `InvalidData` if it has no JSON
+        form, or is not of the class that the step returns."""
+        form = plain(result, self._codec)
+        if step.returns is not None:
+            self._codec.from_json(form, step.returns)
+        return form
+
+    def past(self, path: Path) -> StepEnded | None:
+        """How the step ended, if that is on record."""
+        return self._ended.get(path)
+
+    def result(self, step: Step[Any], ended: StepEnded) -> Any:
+        """The result on record, as the object that it was; raises the error if it
+        was one."""
+        if ended.error is not None:
+            raise copy.copy(ended.error)
+        form = step.returns if isinstance(step, (CallFunction, Wait)) else _RESULTS.get(type(step))
+        return ended.result if form is None else self._codec.from_json(ended.result, form)
+
+    def end(
+        self,
+        path: Path,
+        result: Any = None,
+        error: GenaiError | None = None,
+        trace: Trace | None = None,
+    ) -> StepEnded:
+        """Put the end of a step on record, before anybody uses its result."""
+        form = self._codec.to_json(result)
+        if trace is None or not (trace.failed or error):
+            ended = StepEnded(self._turn, path, form, error)
+        else:
+            text, tries = trace.text_before(error), tuple(trace.failed)
+            ended = StepEnded(self._turn, path, form, error, text, tries)
+        self._append(ended)
+        self._ended[path] = ended
+        return ended
+
+    def _append(self, entry: Entry) -> None:
+        if self._recorder is not None:
+            self._recorder.append(entry)
+
+    def _asked(self, step: Wait[Any]) -> dict[str, Any]:
+        try:
+            return {"kind": step.kind, "payload": plain(step.payload, self._codec)}
+        except InvalidData as error:
+            raise TypeError(f"what it shows to who is to decide: {error}") from error
+
+    def _keep(self, path: Path, step: Step[Any]) -> None:
+        if isinstance(step, Wait):
+            self._waits[path] = step
+
+
+def _is_digest(recorded: str, mark: str, step: Step[Any]) -> bool:
+    """Whether a digest on record is that of the step, as it is made now or was made before."""
+    return recorded == mark or bool(mark and recorded == old_digest(step))

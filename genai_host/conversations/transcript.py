@@ -1,0 +1,155 @@
+"""Transcripts: the turns of a record, and their Markdown.
+
+What a record tells of each turn: what was said, and what became of it. Turns that
+failed, were interrupted or taken back are there as well.
+
+A conversation as a document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import define
+
+from genai_host.api import Answer, Codec, Message, Part, Reasoning, Text, ToolCall, ToolResult, Wait
+from genai_host.conversations.record import (
+    Entry,
+    Rewound,
+    StepEnded,
+    StepStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from genai_host.errors import ConfigurationError, GenaiError
+
+Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "undone"]
+
+
+@define
+class TurnTold:
+    """A turn in a transcript.
+
+    number    from 0 on, as it is on record
+    outcome   answered     it has an answer
+              failed       it has an error
+              unfinished   it has not ended: a process is at it, or was cut off
+              waiting      it waits for a result
+              replaced     it was answered, then said again with another outcome
+              undone       it was answered, then taken back
+    partial   what had been shown of an answer that then failed
+    wait      what it waits for, if it does; the class of the result is not on record
+    """
+
+    number: int
+    message: Message
+    outcome: Outcome = "unfinished"
+    answer: Answer | None = None
+    error: GenaiError | None = None
+    partial: str = ""
+    wait: Wait[Any] | None = None
+
+
+def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
+    """The turns of a record, in order."""
+    turns: list[TurnTold] = []
+    standing: list[TurnTold] = []  # those whose answers make the history
+    again = False
+    for entry in entries:
+        if isinstance(entry, TurnStarted):
+            turns.append(TurnTold(entry.turn, entry.message))
+            again = entry.again
+        elif isinstance(entry, StepStarted) and turns:
+            turns[-1].wait = _wait(entry) if entry.step == Wait.step else None
+            turns[-1].outcome = "unfinished" if turns[-1].wait is None else "waiting"
+        elif isinstance(entry, StepEnded) and turns:
+            turns[-1].outcome, turns[-1].wait = "unfinished", None
+            turns[-1].partial = entry.text or getattr(entry.error, "text", "")
+        elif isinstance(entry, TurnEnded) and turns:
+            _end(turns[-1], entry)
+            if entry.answer is not None:
+                if again and standing:
+                    standing.pop().outcome = "replaced"
+                standing.append(turns[-1])
+        elif isinstance(entry, Rewound):
+            for turn in standing[entry.turns :]:
+                turn.outcome = "undone"
+            del standing[entry.turns :]
+    return turns
+
+
+def _wait(started: StepStarted) -> Wait[Any]:
+    return Wait(started.asks.get("kind", ""), started.asks.get("payload"))
+
+
+def _end(turn: TurnTold, ended: TurnEnded) -> None:
+    turn.wait = None
+    turn.answer, turn.error = ended.answer, ended.error
+    turn.outcome = "failed" if ended.answer is None else "answered"
+    if ended.answer is not None:
+        turn.partial = ""
+
+
+def write_transcript(history: Iterable[Message], file: str | os.PathLike[str]) -> None:
+    """Write messages to a file that only the user can read: JSON if its name ends in
+    `.json`, else Markdown. Raises `ConfigurationError` if it cannot be written."""
+    messages = list(history)
+    if Path(file).suffix == ".json":
+        text = json.dumps(Codec().to_json(messages), indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = as_markdown(messages)
+    write_text(text, file)
+
+
+def write_text(text: str, file: str | os.PathLike[str]) -> None:
+    """Write a file that only the user can read. Raises `ConfigurationError` if it cannot
+    be written."""
+    try:
+        path = Path(file).expanduser()
+        data = text.encode("utf-8", "backslashreplace")  # for half a surrogate pair
+        with open(path, "wb", opener=_for_the_user_alone) as stream:
+            stream.write(data)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{file} cannot be written: {why}") from error
+
+
+def _for_the_user_alone(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # it may have been there
+    return descriptor
+
+
+def as_markdown(messages: Iterable[Message], said: Mapping[int, str] = {}) -> str:
+    """Messages as Markdown, each under the name of who speaks.
+
+    said   when, for some of them, by their numbers
+    """
+    heads = (
+        (f"{message.role}, {said[number]}" if number in said else message.role, message)
+        for number, message in enumerate(messages)
+    )
+    return "\n".join(f"## {head}\n\n{content_as_markdown(message)}\n" for head, message in heads)
+
+
+def content_as_markdown(message: Message) -> str:
+    """What a message holds, as Markdown."""
+    return "\n\n".join(_part(part) for part in message.content)
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, Reasoning):
+        return "\n".join(f"> {line}" for line in part.text.splitlines())
+    if isinstance(part, ToolCall):
+        arguments = part.malformed or json.dumps(dict(part.arguments), ensure_ascii=False)
+        return f"```json\n{part.name}({arguments})\n```"
+    if isinstance(part, ToolResult):
+        text = "".join(_part(each) for each in part.content)
+        return f"```\n{text}\n```"
+    return f"*({part.type})*"

@@ -1,0 +1,349 @@
+"""What the dialects of OpenAI share: forms of messages, and schemas in its subset.
+
+Schemas as services in OpenAI's form take them, and answers that were held to one.
+
+Two peculiarities, each of them a variant: a model is held to a schema without exception
+("strict") only in a subset of JSON Schema, and the outermost value has to be an object.
+
+Source: OpenAI's guide "Structured model outputs", section "Supported schemas".
+
+What OpenAI's formats have in common: objects, errors, tool calls, tools, parameters.
+
+Source: OpenAI API reference, OpenAPI document 2.3.0; where other services and servers
+have their own form of errors, theirs is read as well.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    ChatCall,
+    Completion,
+    Decoder,
+    Delta,
+    File,
+    Image,
+    Message,
+    Part,
+    ProviderReply,
+    StreamEvent,
+    Text,
+    ToolCall,
+    ToolSchema,
+)
+from genai_host.api.dialects import explain_reply, one_line, read_reply
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import ContextOverflow, GenaiError, RateLimited, error_of_status
+
+_VALUE = "whole_answer"  # which no other schema asks for
+_KNOWN = frozenset(
+    {
+        "$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum",
+        "exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum",
+        "minItems", "minimum", "multipleOf", "pattern", "properties", "required", "title",
+        "type",
+    }
+)  # fmt: skip
+_FORMATS = frozenset(
+    {"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"}
+)
+
+
+@frozen
+class Fitted:
+    """A schema as it is sent.
+
+    strict    whether it is to be held to without exception
+    wrapped   whether the value is asked for inside of an object
+    """
+
+    schema: Mapping[str, Any]
+    strict: bool
+    wrapped: bool = False
+
+
+def fit(schema: Mapping[str, Any], strict: bool, object_root: bool = False) -> Fitted:
+    """A schema for a service.
+
+    strict        whether it is to be held to without exception, if that can be asked
+    object_root   whether the outermost value has to be an object
+    """
+    inside = _in_object(schema) if object_root and schema.get("type") != "object" else None
+    wrapped = inside is not None
+    schema = inside or schema
+    narrowed = strict_form(schema) if strict else None
+    return Fitted(narrowed or schema, narrowed is not None, wrapped)
+
+
+def answer_format(schema: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an answer as it is sent, whatever it stands in."""
+    fitted = fit(schema, variant["strict"], variant["object_root"])
+    return {"name": "answer", "schema": fitted.schema, "strict": fitted.strict}
+
+
+def may_be_wrapped(call: ChatCall, usual: Mapping[str, Any]) -> bool:
+    """Whether the answer to a call may come inside of an object.
+
+    usual   the dialect's own variant
+    """
+    if call.schema is None or call.schema.get("type") == "object":
+        return False
+    return bool({**usual, **call.variant}["object_root"])
+
+
+def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A schema in the strict subset; None if there is none. Whatever satisfies it
+    satisfies the one that was given: objects are closed, nothing else is changed."""
+    plain = {key: value for key, value in schema.items() if key != "$schema"}
+    if plain.get("type") != "object" or "anyOf" in plain:
+        return None
+    try:
+        return _strict(plain)
+    except (_Unfit, RecursionError, TypeError):  # the last for what is no schema at all
+        return None
+
+
+class _Unfit(Exception):
+    """It is not in the strict subset."""
+
+
+def _strict(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, Mapping) or not _KNOWN.issuperset(schema):
+        raise _Unfit
+    if "$ref" in schema:
+        if len(schema) > 1:
+            raise _Unfit
+        return dict(schema)
+    if not schema.keys() & {"type", "anyOf", "enum", "const"}:
+        raise _Unfit
+    if schema.get("format", "uuid") not in _FORMATS or "(?" in str(schema.get("pattern")):
+        raise _Unfit
+    found = dict(schema)
+    for key in ("$defs", "properties"):
+        if key in schema:
+            found[key] = {name: _strict(inner) for name, inner in _mapping(schema[key]).items()}
+    if "anyOf" in schema:
+        found["anyOf"] = [_strict(inner) for inner in schema["anyOf"]]
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, (list, tuple)) else [kinds]
+    if "array" in kinds or "items" in schema:
+        found["items"] = _strict(schema.get("items"))
+    if "object" in kinds or "properties" in schema:
+        if schema.get("additionalProperties", False) is not False or "properties" not in schema:
+            raise _Unfit
+        if set(schema.get("required", ())) != set(found["properties"]):
+            raise _Unfit
+        found["required"] = list(schema.get("required", ()))
+        found["additionalProperties"] = False
+    return found
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Unfit
+    return value
+
+
+def _in_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """An object with the value in it; None where references would lead astray."""
+    if not all(each.startswith("#/$defs/") for each in _references(schema)):
+        return None
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    outer = {
+        "type": "object",
+        "properties": {_VALUE: inner},
+        "required": [_VALUE],
+        "additionalProperties": False,
+    }
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+
+
+def _references(schema: Any) -> list[str]:
+    if isinstance(schema, Mapping):
+        inner = [each for value in schema.values() for each in _references(value)]
+        return [*inner, str(schema["$ref"])] if "$ref" in schema else inner
+    if isinstance(schema, (list, tuple)):
+        return [each for value in schema for each in _references(value)]
+    return []
+
+
+def unwrapped(completion: Completion) -> Completion:
+    """A completion with the value alone; as it is, if there is no such object."""
+    try:
+        value = read_json(completion.text)
+    except ValueError:
+        return completion
+    if not isinstance(value, dict) or set(value) != {_VALUE}:
+        return completion
+    parts: list[Part] = []
+    whole = Text(write_json(value[_VALUE]).decode())
+    for part in completion.message.content:
+        if not isinstance(part, Text):
+            parts.append(part)
+        elif whole not in parts:
+            parts.append(whole)
+    return evolve(completion, message=Message("assistant", parts))
+
+
+class UnwrappingDecoder:
+    """Reads a streamed answer that is inside of an object: its text is held back until
+    it is whole, so that what is shown is what is answered."""
+
+    def __init__(self, inner: Decoder[Completion]) -> None:
+        self._inner = inner
+        self._shown = False
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    def feed(self, event: StreamEvent) -> Sequence[Delta]:
+        pieces = [
+            evolve(piece, text="")
+            for piece in self._inner.feed(event)
+            if piece.reasoning or piece.tool_call
+        ]
+        if self.done and not self._shown:
+            self._shown = True
+            pieces.append(Delta(self.finish().text))
+        return pieces
+
+    def finish(self) -> Completion:
+        return unwrapped(self._inner.finish())
+
+
+PARAMETERS: Mapping[str, Any] = {
+    "parallel_tool_calls": {
+        "type": "boolean",
+        "description": "whether the model may ask for several tools at once",
+    },
+    "reasoning_effort": {
+        "type": "string",
+        "enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"],
+        "description": "how much the model thinks before it answers",
+    },
+}
+"""Parameters that these formats have beside the standard ones."""
+
+_NO_STATUS = 500
+_OVERFLOWS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_STATUS_OF_WORD: Mapping[str, int] = {
+    "insufficient_quota": 429,
+    "rate_limit_exceeded": 429,
+    "invalid_api_key": 401,
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "bio_policy": 400,
+    "data_residency_mismatch": 400,
+    "invalid_image": 400,
+    "invalid_image_format": 400,
+    "invalid_base64_image": 400,
+    "invalid_image_url": 400,
+    "image_too_large": 400,
+    "image_too_small": 400,
+    "image_parse_error": 400,
+    "image_content_policy_violation": 400,
+    "invalid_image_mode": 400,
+    "image_file_too_large": 400,
+    "unsupported_image_media_type": 400,
+    "empty_image_file": 400,
+    "failed_to_download_image": 400,
+    "image_file_not_found": 400,
+}
+"""What an error means that comes with status 200, or amid a stream."""
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """An object; an error that comes with status 200, or amid a stream, is raised."""
+    return read_reply(data, error_in)
+
+
+def explain_error(reply: ProviderReply) -> GenaiError | None:
+    """The error that a reply of status 400 or more tells of."""
+    return explain_reply(reply, _error_said)
+
+
+def _error_said(data: Mapping[str, Any], status: int | None) -> GenaiError | None:
+    if not data.get("error"):  # as servers have it that know no object for errors
+        message = data.get("message") or data.get("detail")
+        if isinstance(message, str):
+            data = {"error": {**data, "message": message}}
+    return error_in(data, status)
+
+
+def error_in(data: Mapping[str, Any], status: int | None = None) -> GenaiError | None:
+    """The error that an object tells of; None if it tells of none.
+
+    status   of the reply; None if it came as a success
+    """
+    error = data.get("error")
+    if not error:
+        return None
+    if not isinstance(error, dict):
+        return error_of_status(status or _NO_STATUS, one_line(str(error)))
+    message = one_line(str(error.get("message") or error))
+    code = error.get("code")
+    words = {word for word in (code, error.get("type")) if isinstance(word, str)}
+    status = _status_of_code(code) or status or _status_of(words)
+    if words & _OVERFLOWS:
+        return ContextOverflow(message, status=status)
+    if "insufficient_quota" in words:
+        return RateLimited(message, status=status, retryable=False)
+    return error_of_status(status, message)
+
+
+def _status_of_code(code: object) -> int | None:
+    if isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdigit():
+        code = int(code)
+    return code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def _status_of(words: set[str]) -> int:
+    return next((_STATUS_OF_WORD[word] for word in words if word in _STATUS_OF_WORD), _NO_STATUS)
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Its arguments as the model wrote them, or would have."""
+    return call.malformed or write_json(call.arguments).decode()
+
+
+def add_tools(
+    body: dict[str, Any],
+    call: ChatCall,
+    wire_tool: Callable[[ToolSchema], Mapping[str, Any]],
+    wire_choice: Callable[[str], Mapping[str, Any]],
+) -> None:
+    """Add the tools of a call to a request, and which of them the model is to take.
+
+    wire_choice   how a tool is chosen by its name
+    """
+    if not call.tools:
+        body.pop("parallel_tool_calls", None)  # refused where there are no tools
+        return
+    body["tools"] = [wire_tool(tool) for tool in call.tools]
+    choice = call.tool_choice
+    if choice is not None:
+        plain = choice in ("auto", "none", "required")
+        body["tool_choice"] = choice if plain else wire_choice(choice)
+
+
+def wire_parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a tool. An object without properties has to say so."""
+    return {"type": "object", "properties": {}, **schema}
+
+
+def data_url(part: Image | File, usual_type: str) -> str:
+    """The content of a part as an address."""
+    data = base64.b64encode(part.data).decode()
+    return f"data:{part.media_type or usual_type};base64,{data}"
+
+
+def file_name(part: File) -> str:
+    """A name is asked for, and shown to the model."""
+    usual = "document.pdf" if part.media_type in ("", "application/pdf") else "document"
+    return part.name or usual

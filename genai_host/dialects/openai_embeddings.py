@@ -1,0 +1,117 @@
+"""OpenAI's embeddings and moderations.
+
+OpenAI's embeddings.
+
+Source: OpenAI API reference, "Create embeddings", OpenAPI document 2.3.0.
+
+OpenAI's moderation: whether a text breaks the service's rules.
+
+Source: OpenAI API reference, "Create moderation", OpenAPI document 2.3.0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from genai_host.api import (
+    Dialect,
+    EmbedCall,
+    ModerateCall,
+    ProviderReply,
+    ProviderRequest,
+    Serve,
+    Vectors,
+    Verdict,
+)
+from genai_host.api.dialects import decode_vector, must_be_vectors, read_vector
+from genai_host.dialects.openai_chat import read_usage
+from genai_host.dialects.openai_common import explain_error, read_object
+from genai_host.errors import GenaiError, MalformedReply
+
+
+class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
+    """Vectors may come as numbers, or as base64 of 4-byte floats, which is shorter.
+
+    variant:
+
+    purpose    name of the field that says whether the texts are queries or
+               documents; empty if the service knows no difference
+    encoding   how the vectors are asked for, `float` or `base64`; empty to leave it to
+               the service
+    """
+
+    name = "openai-embed"
+    operation = "embed"
+    endpoint = Serve(path="/embeddings")
+    parameters = {
+        "dimensions": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "size of the vectors, where the model can shorten them",
+        }
+    }
+    variant = {"purpose": "", "encoding": "float"}
+
+    def prepare_request(self, call: EmbedCall) -> ProviderRequest:
+        variant = {**self.variant, **call.variant}
+        body: dict[str, Any] = {
+            "model": call.model_id,
+            "input": list(call.texts),
+            **call.parameters,
+        }
+        if variant["encoding"]:
+            body["encoding_format"] = variant["encoding"]
+        if variant["purpose"]:
+            body[variant["purpose"]] = call.purpose
+        return ProviderRequest("embed", self.name, call.model_id, body)
+
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+        data = read_object(reply.body)
+        try:
+            items = sorted(data["data"], key=lambda item: int(item["index"]))
+            vectors = [_vector(item["embedding"]) for item in items]
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
+        must_be_vectors(vectors, len(call.texts))
+        model = data.get("model")
+        return Vectors(vectors, str(model or ""), read_usage(data.get("usage")))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _vector(embedding: Any) -> list[float]:
+    """It need not come as it was asked for."""
+    return decode_vector(embedding) if isinstance(embedding, str) else read_vector(embedding)
+
+
+class OpenAIModerate(Dialect[ModerateCall, Verdict]):
+    name = "openai-moderate"
+    operation = "moderate"
+    endpoint = Serve(path="/moderations")
+
+    def prepare_request(self, call: ModerateCall) -> ProviderRequest:
+        body = {"model": call.model_id, "input": call.text}
+        return ProviderRequest("moderate", self.name, call.model_id, body)
+
+    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> Verdict:
+        data = read_object(reply.body)
+        try:
+            (result,) = data["results"]
+            flagged = result["flagged"]
+            scores = result.get("category_scores") or {}
+            categories = {str(name): _share(score) for name, score in scores.items()}
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
+        if not isinstance(flagged, bool):
+            raise MalformedReply("the reply holds no verdict: it does not say whether")
+        return Verdict(flagged, categories, str(data.get("model") or ""))
+
+    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+        return explain_error(reply)
+
+
+def _share(score: object) -> float:
+    if isinstance(score, bool) or not isinstance(score, (int, float)) or not 0 <= score <= 1:
+        raise ValueError(f"{score!r} is no share")
+    return float(score)

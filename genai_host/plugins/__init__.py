@@ -1,0 +1,1 @@
+"""Plugins: found, loaded, registered, told of what happens, installed."""

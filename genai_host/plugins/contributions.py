@@ -1,0 +1,231 @@
+"""What plugins declare: one row for each kind, from which asking, claiming names, listing
+and the registry are made. A new kind is a hook, a row here and a field in `Declarations`.
+
+Declarations that are attrs classes look at their fields themselves, when they are made;
+here is what those cannot see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import (
+    Codec,
+    Command,
+    Dialect,
+    ExecutorType,
+    Feature,
+    HttpRoute,
+    Model,
+    Offering,
+    Part,
+    ProviderType,
+    ReactionType,
+    Serve,
+    Tool,
+    ToolSet,
+    ToolSource,
+)
+from genai_host.api.messages import PARTS
+from genai_host.api.validators import ANY_BY_NAME, OPERATION, SCHEMAS, STRING_SET, TEXT, Must
+from genai_host.errors import PluginError
+from genai_host.util.names import HTTP_PATHS, PLAIN_NAME
+from genai_host.util.text import shown
+
+_MOST = 10_000
+_LONGEST = 200
+_PLAIN_NAME = re.compile(PLAIN_NAME)
+
+Claim = tuple[str, str]
+"""A kind and a name that no other plugin may declare."""
+
+
+@frozen(kw_only=True)
+class Declarations:
+    """What one plugin declares, each a tuple in the plugin's order."""
+
+    providers: tuple[ProviderType[Any], ...] = ()
+    dialects: tuple[Dialect[Any, Any], ...] = ()
+    models: tuple[Model, ...] = ()
+    offerings: tuple[Offering, ...] = ()
+    features: tuple[Feature[Any], ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_sources: tuple[ToolSource | ToolSet[Any], ...] = ()
+    reactions: tuple[ReactionType, ...] = ()
+    parts: tuple[type[Part], ...] = ()
+    executors: tuple[ExecutorType[Any], ...] = ()
+    http_routes: tuple[HttpRoute, ...] = ()
+    commands: tuple[Command, ...] = ()
+
+    def names(self) -> dict[str, list[str]]:
+        """Kind to names, for lists; kinds that are empty are left out."""
+        names = {name: list(map(kind.shown, getattr(self, name))) for name, kind in KINDS.items()}
+        return {name: found for name, found in names.items() if found}
+
+    def claims(self) -> Iterator[Claim]:
+        """Every name that must be unique. Raises `PluginError` for one that is malformed."""
+        for name, kind in KINDS.items():
+            for each in getattr(self, name):
+                yield from kind.claims(kind.title, each)
+
+    @property
+    def size(self) -> int:
+        """How much it declares."""
+        return sum(map(len, self.names().values()))
+
+
+def ask(hook: Any) -> Declarations:
+    """Ask a plugin that is alone behind these hooks.
+
+    Raises `PluginError` and `TypeError` for what is not what the hooks say, and
+    whatever the plugin raises.
+    """
+    return Declarations(
+        **{name: kind.asked(getattr(hook, f"genai_{name}")) for name, kind in KINDS.items()}
+    )
+
+
+def _plain(title: str, each: Any) -> Iterator[Claim]:
+    _must_be_plain(title, each.name)
+    yield title, each.name
+
+
+def _checked(title: str, each: Any) -> Iterator[Claim]:
+    yield title, each.name  # which the class itself has looked at
+
+
+def _of_part(title: str, part: type[Part]) -> Iterator[Claim]:
+    _must_be_solid(title, part.type)
+    yield title, part.type
+
+
+def _of_route(title: str, route: HttpRoute) -> Iterator[Claim]:
+    if route.path.startswith(("/{", "/v1/{")):
+        raise PluginError(f"{shown(route.path)} fits any path: it must begin with a word")
+    if route.path in ("/", "/v1"):
+        raise PluginError(f"{route.path} is the host's own")
+    for path in HTTP_PATHS:
+        if f"{route.path}/".startswith(f"{path}/"):
+            raise PluginError(f"{shown(route.path)} is the host's own: all of {path} is")
+    yield title, route.key
+
+
+def _of_model(title: str, model: Model) -> Iterator[Claim]:
+    for name in (model.name, *model.aliases):
+        _must_be_solid(title, name)
+        yield title, name
+    for provider in model.at:
+        _must_be_plain("provider", provider)
+        yield "offering", f"{model.name} at {provider}"
+
+
+def _of_offering(title: str, offering: Offering) -> Iterator[Claim]:
+    _must_be_solid("model", offering.model)
+    _must_be_plain("provider", offering.provider)
+    yield title, f"{offering.model} at {offering.provider}"
+
+
+@frozen
+class _Kind:
+    """
+    title    what one of them is called in an error
+    types    what they are instances of
+    claims   the names that one of them takes
+    look     at all of a plugin's: raises for what is wrong
+    shown    one of them, in a list
+    key      its name in the registry
+    """
+
+    title: str
+    types: tuple[type, ...]
+    claims: Callable[[str, Any], Iterator[Claim]] = _plain
+    look: Callable[[str, Sequence[Any]], None] = lambda hook, found: None
+    shown: Callable[[Any], str] = lambda each: str(each.name)
+    key: Callable[[Any], str] = lambda each: str(each.name)
+
+    def asked(self, hook: Any) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for declared in hook():
+            if not isinstance(declared, Iterable):
+                raise PluginError(f"{hook.name} gives {shown(declared)}, which is no list")
+            found.extend(islice(declared, _MOST + 1))  # it may be endless
+        if len(found) > _MOST:
+            raise PluginError(f"{hook.name} gives more than {_MOST}")
+        for item in found:
+            if not isinstance(item, self.types):
+                names = " and no ".join(kind.__name__ for kind in self.types)
+                raise PluginError(f"{hook.name} gives {shown(item)}, which is no {names}")
+        self.look(hook.name, found)
+        return tuple(found)
+
+
+def _look_at(**fields: Must) -> Callable[[str, Sequence[Any]], None]:
+    def look(hook: str, found: Sequence[Any]) -> None:
+        for each in found:
+            for name, must in fields.items():
+                must.check(each, name)
+
+    return look
+
+
+def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
+    for item in found:
+        if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
+            raise PluginError(f"{hook} gives {shown(item)}, which is no subclass of Part")
+    if found:
+        Codec((*PARTS, *found))  # raises for fields that have no JSON form
+
+
+_look_at_dialects = _look_at(
+    name=TEXT,
+    operation=OPERATION,
+    endpoint=Must("a Serve", lambda value: isinstance(value, Serve)),
+    capabilities=STRING_SET,
+    parameters=SCHEMAS,
+    variant=ANY_BY_NAME,
+)
+
+KINDS: Mapping[str, _Kind] = {
+    "providers": _Kind("provider", (ProviderType,)),
+    "dialects": _Kind("dialect", (Dialect,), look=_look_at_dialects),
+    "models": _Kind("model", (Model,), _of_model),
+    "offerings": _Kind(
+        "offering",
+        (Offering,),
+        _of_offering,
+        shown=lambda each: f"{each.model} at {each.provider}",
+    ),
+    "features": _Kind("feature", (Feature,)),
+    "tools": _Kind("tool", (Tool,), _checked),
+    "tool_sources": _Kind("source of tools", (ToolSource, ToolSet), look=_look_at(name=TEXT)),
+    "reactions": _Kind("reaction", (ReactionType,), _checked),
+    "parts": _Kind("message part", (type,), _of_part, _look_at_parts, lambda each: str(each.type)),
+    "executors": _Kind("executor", (ExecutorType,)),
+    "http_routes": _Kind(
+        "HTTP route",
+        (HttpRoute,),
+        _of_route,
+        shown=lambda each: f"{each.method} {each.path}",
+        key=lambda each: str(each.key),
+    ),
+    "commands": _Kind("command", (Command,)),
+}
+"""By the end of their hook's name, and of their field's."""
+
+
+def _must_be_plain(title: str, name: str) -> None:
+    if len(name) > _LONGEST or not _PLAIN_NAME.fullmatch(name):
+        raise PluginError(f"{shown(name)} is no name for a {title}: it must match {PLAIN_NAME}")
+
+
+def _must_be_solid(title: str, name: str) -> None:
+    if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
+        raise PluginError(
+            f"{shown(name)} is no name for a {title}: it must be printable, without a space, "
+            f"and have at most {_LONGEST} characters"
+        )

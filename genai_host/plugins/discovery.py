@@ -1,0 +1,306 @@
+"""Entry points to plugins: each one loaded behind a guard of its own.
+
+Whatever a plugin does while it is imported or asked what it declares, only that
+plugin is broken by it, and nothing of it is registered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pluggy
+from attrs import frozen
+
+from genai_host.api import hooks as hookspecs
+from genai_host.config import Config
+from genai_host.errors import GenaiError, PluginError
+from genai_host.plugins.contributions import Declarations, ask
+from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.plugins.registry import Registry
+from genai_host.util.names import API_VERSION, APP, GROUP
+from genai_host.util.text import one_line, said, shown, told
+
+
+@frozen
+class Loaded:
+    """A plugin that works, and what it declared."""
+
+    found: Found
+    plugin: object
+    declared: Declarations
+
+    def outcome(self) -> Outcome:
+        commands = tuple((each.name, one_line(each.help)) for each in self.declared.commands)
+        return Outcome("loaded", provides=self.declared.names(), commands=commands)
+
+
+@frozen
+class Broken:
+    """A plugin that does not work: why, and what to do about it.
+
+    trace   the traceback of the exception, if there was one
+    """
+
+    found: Found
+    reason: str
+    fix: str
+    trace: str = ""
+
+    def outcome(self) -> Outcome:
+        return Outcome("broken", self.reason, self.fix)
+
+    def line(self) -> str:
+        """One line for a warning."""
+        found = self.found
+        source = f" ({found.distribution} {found.version})".replace(" )", ")")
+        return f"plugin {found.name}{source} is broken: {self.reason}"
+
+
+@frozen
+class Blocked:
+    """A plugin that the configuration keeps out."""
+
+    found: Found
+    reason: str
+
+
+Result = Loaded | Broken | Blocked
+
+
+class Discovery(Protocol):
+    """Where plugins come from: an argument of `Host`."""
+
+    def find(self) -> Sequence[Found]:
+        """The plugins there are, in the order to load them in."""
+
+    def load(self, found: Found) -> object:
+        """Import one of them."""
+
+    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Keep how loading ended, by `Found.key`, for who lists without loading."""
+
+
+class EntryPoints:
+    """The installed distributions: the usual `Discovery`. Our own comes first, the
+    others by name."""
+
+    def __init__(self, index: PluginIndex | None = None) -> None:
+        self._index = index or PluginIndex()
+
+    def find(self) -> Sequence[Found]:
+        return sorted(self._index.plugins(), key=lambda found: found.distribution != APP)
+
+    def load(self, found: Found) -> object:
+        if found.unreadable:
+            raise PluginError(
+                f"its metadata cannot be read: {found.unreadable}",
+                hint=f"{APP} upgrade {found.distribution} -- --force-reinstall",
+            )
+        module, _, attributes = found.value.partition(":")
+        plugin: object = importlib.import_module(module.strip())
+        for attribute in filter(None, attributes.partition("[")[0].strip().split(".")):
+            plugin = getattr(plugin, attribute)
+        return plugin
+
+    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+        self._index.remember(outcomes)
+
+
+class Given:
+    """Plugins that are at hand already: modules or objects by name."""
+
+    def __init__(self, plugins: Mapping[str, object]) -> None:
+        self._plugins = dict(plugins)
+
+    def find(self) -> Sequence[Found]:
+        return [Found(name, "", "given") for name in self._plugins]
+
+    def load(self, found: Found) -> object:
+        return self._plugins[found.name]
+
+    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+        """They are not installed: there is nothing to remember."""
+
+
+class Plugins:
+    """All plugins, loaded: what they declared, and what became of each.
+
+    registry   what the working ones declared
+    results    one of `Loaded`, `Broken` and `Blocked` for each plugin
+    hooks      the working ones, to be told what happens
+
+    Where two declare the same name, one of them is broken: so that a small plugin
+    does not take down a large one, the one that declares less; of two that declare
+    as much, the one that `Discovery.find` finds later. Our own is never that one.
+
+    Raises `PluginError` in strict mode if a plugin is broken.
+    """
+
+    def __init__(self, discovery: Discovery, config: Config) -> None:
+        self.registry = Registry()
+        self._manager = pluggy.PluginManager(GROUP)
+        self._manager.add_hookspecs(hookspecs)
+        self.results = self._admit_all(
+            [_look(discovery, config, each) for each in discovery.find()]
+        )
+        for result in self.results:
+            if isinstance(result, Loaded):
+                self.registry.add(result.declared)
+        discovery.remember(
+            {
+                result.found.key: result.outcome()
+                for result in self.results
+                if not isinstance(result, Blocked)
+            }
+        )
+        if config.strict and self.broken:
+            first = self.broken[0]
+            raise PluginError(first.line(), plugin=first.found.name, hint=first.fix)
+
+    @property
+    def broken(self) -> list[Broken]:
+        return [result for result in self.results if isinstance(result, Broken)]
+
+    @property
+    def hooks(self) -> Any:
+        return self._manager.hook
+
+    def _admit_all(self, results: Sequence[Result]) -> list[Result]:
+        """The same, with those broken that can have no place beside the others."""
+        admitted = list(results)
+        here: list[Loaded] = []
+        for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1])):
+            if isinstance(result, Loaded):
+                admitted[number] = self._admit(result, here)
+        return admitted
+
+    def _admit(self, loaded: Loaded, here: list[Loaded]) -> Loaded | Broken:
+        """Give a plugin its names and its place among the hooks, or neither."""
+        found = loaded.found
+        try:
+            _must_be_new(loaded, here)
+        except PluginError as error:
+            return _broken_by(error, found)
+        try:
+            self._manager.register(loaded.plugin, found.name)
+            self.registry.claim(found.name, loaded.declared)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+            if self._manager.has_plugin(found.name):
+                self._manager.unregister(name=found.name)
+            return _broken_by(error, found)
+        here.append(loaded)
+        return loaded
+
+
+def _rank(result: Result) -> tuple[bool, int]:
+    """Who declares more is first to get the names that it declares."""
+    size = result.declared.size if isinstance(result, Loaded) else 0
+    return result.found.distribution != APP, -size
+
+
+def _look(discovery: Discovery, config: Config, found: Found) -> Result:
+    blocked = config.blocks(found.name, found.distribution)
+    if blocked:
+        return Blocked(found, blocked)
+    try:
+        return _load_alone(discovery, found)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
+        return _broken_by(error, found)
+
+
+def _load_alone(discovery: Discovery, found: Found) -> Loaded:
+    """Load a plugin and ask what it declares, in a plugin manager that nobody else
+    is in: pluggy leaves half a plugin behind where one is refused."""
+    plugin = discovery.load(found)
+    _must_be_marked(plugin)
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin, found.name)
+    manager.check_pending()
+    if not manager.get_hookcallers(plugin):
+        raise PluginError("it implements no hook", hint="mark its hooks with @hookimpl")
+    for version in manager.hook.genai_api():
+        if version != API_VERSION:
+            raise PluginError(
+                f"it is written for version {shown(version)} of the interface, this host has "
+                f"{API_VERSION}",
+                hint=f"{APP} upgrade {found.distribution} {APP}",
+            )
+    return Loaded(found, plugin, ask(manager.hook))
+
+
+def _must_be_marked(plugin: object) -> None:
+    for name in vars(hookspecs):
+        hook = getattr(plugin, name, None) if name.startswith("genai_") else None
+        if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
+            raise PluginError(f"{name} is not marked", hint="mark it with @hookimpl")
+
+
+def _must_be_new(loaded: Loaded, here: Sequence[Loaded]) -> None:
+    found = loaded.found
+    hint = f"disable one of them: genai-host plugins disable {found.distribution}:{found.name}"
+    for other in here:
+        if other.found.name == found.name:
+            raise PluginError(
+                f"the plugin name {found.name!r} is taken by {other.found.distribution} already",
+                hint=hint,
+            )
+        if other.plugin is loaded.plugin:
+            raise PluginError(
+                f"it is the same object as the plugin {other.found.name} of "
+                f"{other.found.distribution}",
+                hint=hint,
+            )
+
+
+def _broken_by(error: BaseException, found: Found) -> Broken:
+    try:
+        return _explained(error, found)
+    except Exception:  # noqa: BLE001 - its exception is a plugin's work as well
+        return Broken(found, told(error), _usual_fix(found))
+
+
+def _explained(error: BaseException, found: Found) -> Broken:
+    """What a plugin's exception means, and the nearest fix."""
+    fix = _usual_fix(found)
+    if isinstance(error, GenaiError):
+        hint: object = error.hint  # a plugin may raise one of its own
+        return Broken(found, said(error), one_line(hint) if hint and isinstance(hint, str) else fix)
+    reason = told(error)
+    if isinstance(error, ModuleNotFoundError):
+        missing = str(error.name or "").partition(".")[0]
+        own = found.value.partition(":")[0].partition(".")[0]
+        if missing and missing != own:
+            fix = f"{APP} install {missing}, or: {fix}"
+    elif isinstance(error, SystemExit):
+        reason = f"it ends the program when it is loaded (SystemExit: {error.code})"
+    elif isinstance(error, SyntaxError):
+        place = f"{error.filename}:{error.lineno}" if error.filename else "unknown place"
+        reason = f"SyntaxError: {error.msg} ({place})"
+    elif isinstance(error, pluggy.PluginValidationError):
+        reason = _hook_fault(error)
+    trace = "".join(traceback.format_exception(error))
+    return Broken(found, one_line(reason), fix, trace)
+
+
+def _hook_fault(error: pluggy.PluginValidationError) -> str:
+    """pluggy's message, without the plugin's repr and the line breaks."""
+    text = str(error)
+    if "unknown hook" in text:
+        return f"misspelt hook: {text.partition(' in plugin')[0]}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"wrong signature: {'; '.join(lines[1:]) or lines[0]}"
+
+
+def _usual_fix(found: Found) -> str:
+    return (
+        f"{APP} upgrade {found.distribution} -- --force-reinstall, "
+        f"or: {APP} plugins disable {found.name}"
+    )

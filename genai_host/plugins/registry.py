@@ -1,0 +1,95 @@
+"""What the plugins declared, by kind and name, and which plugin declared it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import (
+    Command,
+    Dialect,
+    ExecutorType,
+    Feature,
+    HttpRoute,
+    Model,
+    Offering,
+    Part,
+    ProviderType,
+    ReactionType,
+    Tool,
+    ToolSet,
+    ToolSource,
+)
+from genai_host.api.messages import PARTS
+from genai_host.errors import PluginError
+from genai_host.plugins.contributions import KINDS, Claim, Declarations
+from genai_host.util.names import APP, COMMANDS
+
+
+@frozen
+class Registry:
+    """All that is declared. Names are unique by kind: a plugin claims all of its names
+    before any of it is added, and gets all of them or none."""
+
+    providers: dict[str, ProviderType[Any]] = field(factory=dict)
+    dialects: dict[str, Dialect[Any, Any]] = field(factory=dict)
+    models: dict[str, Model] = field(factory=dict)
+    offerings: list[Offering] = field(factory=list)
+    features: dict[str, Feature[Any]] = field(factory=dict)
+    tools: dict[str, Tool] = field(factory=dict)
+    tool_sources: dict[str, ToolSource | ToolSet[Any]] = field(factory=dict)
+    reactions: dict[str, ReactionType] = field(factory=dict)
+    parts: list[type[Part]] = field(factory=lambda: list(PARTS))
+    executors: dict[str, ExecutorType[Any]] = field(factory=dict)
+    http_routes: dict[str, HttpRoute] = field(factory=dict)
+    commands: dict[str, Command] = field(factory=dict)
+    _owners: dict[Claim, str] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._owners.update((("message part", part.type), APP) for part in PARTS)
+        self._owners.update((("command", name), APP) for name in COMMANDS)
+
+    def claim(self, plugin: str, declared: Declarations) -> None:
+        """Take all the names that a plugin declares, or none.
+
+        Raises `PluginError` for a name that is malformed, or taken already.
+        """
+        claims: set[Claim] = set()
+        for kind, name in declared.claims():
+            if (kind, name) in claims:
+                raise PluginError(f"declares the {kind} {name!r} twice", plugin=plugin)
+            owner = self._owners.get((kind, name))
+            if owner is not None:
+                raise PluginError(
+                    f"the {kind} {name!r} is declared by {owner} already",
+                    plugin=plugin,
+                    hint=_which_to_disable(plugin, owner),
+                )
+            claims.add((kind, name))
+        self._owners.update((claim, plugin) for claim in claims)
+
+    def add(self, declared: Declarations) -> None:
+        """Take in what a plugin declares, once it has its names."""
+        for name, kind in KINDS.items():
+            mine, new = getattr(self, name), getattr(declared, name)
+            if isinstance(mine, list):
+                mine.extend(new)
+            else:
+                mine.update((kind.key(each), each) for each in new)
+
+    @property
+    def tool_sets(self) -> dict[str, ToolSet[Any]]:
+        """The sources of tools that have settings."""
+        return {name: each for name, each in self.tool_sources.items() if isinstance(each, ToolSet)}
+
+    def owner(self, kind: str, name: str) -> str:
+        """The plugin that declared it; empty if none did."""
+        return self._owners.get((kind, name), "")
+
+
+def _which_to_disable(plugin: str, owner: str) -> str:
+    first = f"genai-host plugins disable {plugin}"
+    if owner == APP:
+        return first
+    return f"disable one of them: {first}, or: genai-host plugins disable {owner}"

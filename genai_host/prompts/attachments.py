@@ -1,0 +1,346 @@
+"""Attachments and fragments: files and texts that are sent with a message.
+
+Files and addresses as parts of a message.
+
+Fragments: texts that are put before what is asked, as part of it. What is sent along
+beside it, as pictures and documents are, is an attachment.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import queue
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from genai_host.api import File, Image, Part, Text
+from genai_host.errors import ConfigurationError, Unavailable
+
+if TYPE_CHECKING:
+    import requests
+
+
+MOST_BYTES = 20 * 1024 * 1024
+PIPED = "-"
+"""In place of a file: what is piped in."""
+
+_SECONDS = (5.0, 30.0)  # to connect; between two blocks
+_MOST_SECONDS = 60.0  # for all of it
+_BLOCK = 1 << 16
+
+_PDF = "application/pdf"
+_SIGNATURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"%PDF-": _PDF,
+}
+# of what is sent as a file (MIME Sniffing Standard, section 6; RFC 9639 for FLAC)
+_NAMELESS = {
+    b"ID3": "audio/mpeg",
+    b"\xff\xfb": "audio/mpeg",
+    b"OggS\0": "application/ogg",
+    b"fLaC": "audio/flac",
+    b"\x1a\x45\xdf\xa3": "video/webm",
+    b"PK\x03\x04": "application/zip",
+    b"\x1f\x8b\x08": "application/gzip",
+}
+_BRANDS = {
+    b"avif": "image/avif",
+    b"heic": "image/heic",
+    b"M4A ": "audio/mp4",
+    b"qt  ": "video/quicktime",
+}
+
+
+def attachment(source: str | os.PathLike[str]) -> Part:
+    """A part from a file, or from an http(s) address, which is fetched now.
+
+    A picture becomes an `Image`, text a `Text` under its name, all else a `File`.
+    Raises `ConfigurationError` if there is no such file or it is larger than
+    20 MiB, `Unavailable` if an address cannot be read.
+    """
+    name = os.fspath(source)
+    if is_address(name):
+        data, media_type = fetched(name)
+        return part_of(data, _last_of(name), media_type)
+    return part_of(read_file(name), Path(name).name)
+
+
+def attachments(sources: Iterable[str], piped: Callable[[], bytes] | None = None) -> list[Part]:
+    """The parts of several files and addresses: each is read once, and what is the same
+    under the same name is sent once.
+
+    piped   gives what `-` stands for; without it, that is a file as any
+    """
+    parts: list[Part] = []
+    for source in each_once(sources):
+        part = part_of(piped()) if piped and source == PIPED else attachment(source)
+        if part not in parts:
+            parts.append(part)
+    return parts
+
+
+def each_once(sources: Iterable[str]) -> list[str]:
+    """Files and addresses, without other names of a file that is among them already."""
+    kept: dict[str, str] = {}
+    for source in sources:
+        kept.setdefault(_identity(source), source)
+    return list(kept.values())
+
+
+def _identity(source: str) -> str:
+    """The same for two names of one file; an address as it is."""
+    if is_address(source) or source == PIPED:
+        return source
+    try:
+        return os.path.realpath(os.path.expanduser(source))
+    except (OSError, ValueError):  # that it cannot be read is told when it is
+        return source
+
+
+def read_file(name: str, most: int | None = None) -> bytes:
+    """What a file holds. Raises `ConfigurationError` if there is no such file or it is
+    larger than so many bytes, 20 MiB unless told otherwise."""
+    most = MOST_BYTES if most is None else most
+    try:
+        with Path(name).expanduser().open("rb") as stream:
+            data = stream.read(most + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{name} cannot be read: {why}", file=name) from error
+    if len(data) > most:
+        raise _too_large(name, most)
+    return data
+
+
+def part_of(data: bytes, name: str = "", media_type: str = "") -> Part:
+    """A part from content that is at hand.
+
+    media_type   what it is said to be; what the content or the name tell comes first
+
+    Raises `ConfigurationError` for a picture or a document that is empty.
+    """
+    kind = _media_type(data, name) or media_type.partition(";")[0].strip()
+    is_picture = kind.startswith("image/") and kind != "image/svg+xml"
+    if not data and (is_picture or kind == _PDF):
+        raise ConfigurationError(f"{name} is empty", file=name)
+    if is_picture:
+        return Image(data, kind)
+    if kind != _PDF:
+        text = _as_text(data)
+        if text is not None:
+            return Text(f"{name}:\n\n{text}" if name else text)
+    return File(data, kind or "application/octet-stream", name)
+
+
+def _media_type(data: bytes, name: str) -> str:
+    for signature, kind in _SIGNATURES.items():
+        if data.startswith(signature):
+            return kind
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return mimetypes.guess_type(name)[0] or _kind_of(data)
+
+
+def _kind_of(data: bytes) -> str:
+    """What the first bytes say, where a name says nothing; text may begin like any."""
+    if _as_text(data) is not None:
+        return ""
+    for signature, kind in _NAMELESS.items():
+        if data.startswith(signature):
+            return kind
+    if data.startswith(b"RIFF") and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data[4:8] == b"ftyp":  # ISO/IEC 14496-12: a brand says which file it is
+        return _BRANDS.get(data[8:12], "video/mp4")
+    return ""
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _last_of(address: str) -> str:
+    path = urllib.parse.urlsplit(address).path
+    return urllib.parse.unquote(path.rpartition("/")[2])
+
+
+def shown(source: str) -> str:
+    """A file or an address as it may be shown: an address without its user, its
+    password and its query, which may be a signature."""
+    if not is_address(source):
+        return source
+    try:
+        parts = urllib.parse.urlsplit(source)
+        _ = parts.port
+    except ValueError:  # as where a password has a slash in it
+        return "the address"
+    if "@" in parts.query + parts.fragment:
+        return "the address"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def is_address(source: str) -> bool:
+    """Whether a source is an http(s) address, and no file."""
+    return source.lower().startswith(("http://", "https://"))
+
+
+def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
+    """The body of an address and its media type.
+
+    Raises `Unavailable` if it cannot be read, or not within a minute;
+    `ConfigurationError` if it has more than so many bytes, 20 MiB unless told otherwise.
+    """
+    most = MOST_BYTES if most is None else most
+    ended: queue.SimpleQueue[tuple[bytes, str] | BaseException] = queue.SimpleQueue()
+
+    def fetch() -> None:
+        try:
+            ended.put(_fetch(address, most))
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            ended.put(error)
+
+    # in a thread, which is left alone if it takes too long: what comes drop by drop, or
+    # a name that nobody resolves, ends no timeout of a socket
+    threading.Thread(target=fetch, daemon=True).start()
+    try:
+        outcome = ended.get(timeout=_MOST_SECONDS)
+    except queue.Empty:
+        raise Unavailable(
+            f"{shown(address)} cannot be read within {_MOST_SECONDS:g} s", retryable=True
+        ) from None
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _fetch(address: str, most: int) -> tuple[bytes, str]:
+    """The environment's proxies hold, its netrc does not."""
+    import requests
+    import urllib3
+
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.proxies = dict(requests.utils.get_environ_proxies(address))
+            session.hooks["response"].append(_must_stay_encrypted)
+            with session.get(address, stream=True, timeout=_SECONDS) as reply:
+                status = reply.status_code
+                if status >= 400:
+                    raise Unavailable(
+                        f"{shown(address)} cannot be read: it answered with status {status}",
+                        status=status,
+                        retryable=status >= 500 or status == 429,
+                    )
+                data = bytearray()
+                for block in reply.iter_content(_BLOCK):
+                    data += block
+                    if len(data) > most:
+                        raise _too_large(shown(address), most)
+                return bytes(data), reply.headers.get("Content-Type", "")
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
+        # from None: the libraries quote addresses whole
+        raise Unavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
+
+
+def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
+    """requests follows redirects to http and https only, from one to the other too."""
+    target = urllib.parse.urljoin(reply.url, reply.headers.get("Location", ""))
+    if reply.is_redirect and reply.url.startswith("https:") and not target.startswith("https:"):
+        raise Unavailable(f"{shown(reply.url)} cannot be read: it leads away from https")
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said, as `Connection refused`, or what kind of error it is."""
+    reason = type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            reason = cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return reason
+
+
+def _too_large(name: str, most: int) -> ConfigurationError:
+    return ConfigurationError(f"{name} is larger than {most >> 20} MiB")
+
+
+FRAGMENTS_MOST_BYTES = 5 * 1024 * 1024
+_TEXTS = {"json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh", "x-ndjson"}
+_SUFFIXES = ("+json", "+xml", "+yaml")  # RFC 6838, Structured Syntax Name Suffixes
+
+
+def with_fragments(fragments: Iterable[str], asked: str) -> str:
+    """What is asked with fragments before it, as they come from `fragment`."""
+    return "\n\n".join(filter(None, [*fragments, asked]))
+
+
+def read_fragments(sources: Iterable[str], piped: Callable[[], str] | None = None) -> list[str]:
+    """The fragments of files and addresses, each read once and given once.
+
+    piped   gives what `-` stands for; without it, that is a file as any
+    """
+    found: dict[str, None] = {}
+    for source in each_once(sources):
+        text = piped().rstrip("\n") if piped and source == PIPED else fragment(source)
+        found[text] = None
+    return [text for text in found if text]
+
+
+def fragment(source: str) -> str:
+    """The text of a file, or of an http(s) address, which is fetched now. Its first line
+    says where it is from.
+
+    Raises `ConfigurationError` if there is no such file, for what is no text, and for
+    more than 5 MiB; `Unavailable` if an address cannot be read.
+    """
+    if is_address(source):
+        data, media_type = fetched(source, FRAGMENTS_MOST_BYTES)
+        return _named(_decoded(data, media_type, shown(source)), shown(source))
+    # where a folder is says more of the user than the model needs to know
+    name = os.path.basename(source) if os.path.isabs(os.path.expanduser(source)) else source
+    return _named(_decoded(read_file(source, FRAGMENTS_MOST_BYTES), "", source), name)
+
+
+def _named(text: str, name: str) -> str:
+    return f"{name}:\n\n{text}".rstrip("\n")
+
+
+def _decoded(data: bytes, media_type: str, source: str) -> str:
+    kind, charset = _said(media_type)
+    main, _, sub = kind.partition("/")
+    if kind and main != "text" and sub not in _TEXTS and not sub.endswith(_SUFFIXES):
+        raise _no_text(source, f" but {kind}")
+    try:
+        text = data.decode(charset or "utf-8-sig")
+    except (ValueError, LookupError) as error:  # it may be no charset at all
+        raise _no_text(source, f" in {charset[:40] or 'utf-8'}") from error
+    if "\0" in text:
+        raise _no_text(source, "")
+    return text.replace("\r\n", "\n")
+
+
+def _said(media_type: str) -> tuple[str, str]:
+    """Type and charset of a Content-Type (RFC 9110, section 8.3)."""
+    from email.message import Message
+
+    if not media_type:
+        return "", ""
+    message = Message()
+    message["Content-Type"] = media_type.replace("\n", " ").replace("\r", " ")
+    return message.get_content_type(), message.get_content_charset() or ""
+
+
+def _no_text(source: str, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{source} is no text{what}", file=source, hint=f"send it along: --attach {source}"
+    )

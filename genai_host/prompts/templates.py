@@ -1,0 +1,389 @@
+"""Templates: what is asked again and again, each a TOML file of the user.
+
+    prompt = "Sum up in $language:\\n\\n$input"  # $input is what the user says
+    system = "You are brief. $$ is a dollar sign."
+    model = "smollm2"
+    provider = "local"
+    feature = "chat"
+    fragments = ["style.md"]                   # as `--fragment` takes them
+    attachments = ["https://example.org/a.png"]
+    schema = '{"type": "object"}'              # JSON, or a table
+
+    [variables]                                # values where none are given
+    language = "English"
+
+    [roles]
+    support = "smollm2"
+
+    [parameters]
+    temperature = 0.2
+
+    [settings]
+    history_turns = 3
+
+Each key may be missing. Names are plain, and a file that leads out of the folder of the
+templates is none, so that no name reads or writes anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import string
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.prompts.attachments import PIPED
+from genai_host.util import paths
+from genai_host.util.names import PLAIN_NAME
+from genai_host.util.text import nearest
+
+MOST_BYTES = 1024 * 1024
+_MOST_NAME = 100
+_INPUT = "input"
+_SUFFIX = ".toml"
+
+
+class Template(NamedTuple):
+    """What a template says; empty where it says nothing.
+
+    variables    values of the variables in prompt and system, by name
+    schema       JSON Schema of the answer
+    file         where it stands
+    """
+
+    prompt: str = ""
+    system: str = ""
+    model: str = ""
+    provider: str = ""
+    feature: str = ""
+    fragments: Sequence[str] = ()
+    attachments: Sequence[str] = ()
+    schema: Mapping[str, Any] | None = None
+    variables: Mapping[str, str] = {}
+    roles: Mapping[str, str] = {}
+    parameters: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = {}
+    file: str = ""
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether the prompt says where it stands what the user says."""
+        return _INPUT in _names(self.prompt)
+
+    @property
+    def needs(self) -> list[str]:
+        """The variables of prompt and system, in the order they stand in."""
+        names = dict.fromkeys([*_names(self.system), *_names(self.prompt)])
+        return [name for name in names if name != _INPUT]
+
+    def with_variables(self, given: Mapping[str, str]) -> Template:
+        """The same, with values for its variables. Raises `ConfigurationError` if one has
+        none, and for one that it does not have."""
+        for name in given:
+            if name not in self.needs:
+                raise self._wrong(f"has no variable {name}", _near(name, self.needs))
+        values = {**self.variables, **given}
+        missing = [name for name in self.needs if name not in values]
+        if missing:
+            hint = " ".join(f"--var {name}=..." for name in missing)
+            raise self._wrong(f"needs a value for {', '.join(missing)}", hint)
+        return self._replace(variables=values)
+
+    def system_text(self) -> str:
+        """What the model is told before all else."""
+        return string.Template(self.system).substitute(self.variables)
+
+    def prompt_text(self, said: str) -> str:
+        """What is asked where the user says this: in its place in the prompt, or after
+        it. Raises `ConfigurationError` if the prompt needs it, and it is empty."""
+        if not self.takes_input:
+            asked = string.Template(self.prompt).substitute(self.variables)
+            return "\n\n".join(filter(None, [asked, said]))
+        if not said:
+            raise self._wrong("needs something that is said: $input stands in its prompt")
+        return string.Template(self.prompt).substitute({**self.variables, _INPUT: said})
+
+    def _wrong(self, what: str, hint: str = "") -> ConfigurationError:
+        return _wrong(self.file, what, hint)
+
+
+NO_TEMPLATE = Template()
+
+
+def template_names() -> list[str]:
+    """The names of the templates there are, whatever they say."""
+    try:
+        with os.scandir(paths.templates_dir()) as entries:
+            files = [entry.name for entry in entries]
+    except OSError:
+        return []
+    stems = [file[: -len(_SUFFIX)] for file in files if file.endswith(_SUFFIX)]
+    return sorted(stem for stem in stems if re.fullmatch(PLAIN_NAME, stem))
+
+
+def template_file(name: str) -> str:
+    """Where a template of that name stands, or would. Raises `ConfigurationError` for
+    what cannot be a name."""
+    if len(name) > _MOST_NAME or not re.fullmatch(PLAIN_NAME, name):
+        shown = ascii(name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}...")
+        raise ConfigurationError(
+            f"{shown} cannot be the name of a template",
+            hint="lower case letters and digits, with single hyphens between, as my-template-2",
+        )
+    return os.path.join(paths.templates_dir(), f"{name}{_SUFFIX}")
+
+
+def read_template(name: str) -> Template:
+    """The template of that name. Raises `ConfigurationError` if there is none, and with
+    file and place if it is not in order."""
+    file = template_file(name)
+    return _Reader(file).template(_parse(_text(file, name), file))
+
+
+def template_source(name: str) -> str:
+    """What its file holds, in order or not. Raises `ConfigurationError` if there is none."""
+    return _text(template_file(name), name)
+
+
+def save_template(name: str, template: Template) -> str:
+    """Write a new template; its file. Raises `ConfigurationError` if there is one of that
+    name, if it would not be in order, or cannot be written."""
+    file = template_file(name)
+    data = _written(template, file)
+    if _Reader(file).template(_parse(data.decode(), file)) != template._replace(file=file):
+        raise _wrong(file, "cannot hold this")  # what is read has to be what was given
+    try:
+        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise ConfigurationError(
+            f"there is a template {name} already, and it stays as it is",
+            file=file,
+            hint=f"choose another name, or: genai-host templates remove {name}",
+        ) from error
+    except OSError as error:
+        raise _wrong(file, f"cannot be written: {error.strerror or error}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(file)
+        raise _wrong(file, f"cannot be written: {error.strerror or error}") from error
+    return file
+
+
+def remove_template(name: str) -> None:
+    """Remove the file of that name, in order or not; of a link, the link. Raises
+    `ConfigurationError` if there is none."""
+    file = template_file(name)
+    try:
+        os.unlink(file)
+    except FileNotFoundError as error:
+        raise _none(name) from error
+    except OSError as error:
+        raise _wrong(file, f"cannot be removed: {error.strerror or error}") from error
+
+
+def _text(file: str, name: str) -> str:
+    try:
+        # not to wait for a pipe, and to follow no link out of the folder
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        if os.path.islink(file):
+            raise OSError(errno.ELOOP, "it is a link")
+        with os.fdopen(os.open(file, flags), "rb") as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no file")
+            data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
+        return data.decode("utf-8")
+    except FileNotFoundError as error:
+        raise _none(name) from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise _wrong(file, f"cannot be read: {why}") from error
+
+
+def _none(name: str) -> ConfigurationError:
+    hint = _near(name, template_names()) or "genai-host templates list shows what there is"
+    return ConfigurationError(f"there is no template {name}", hint=hint)
+
+
+def _parse(text: str, file: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _wrong(file, f"is not TOML: {error}") from error
+    except RecursionError as error:
+        raise _wrong(file, "is nested too deeply") from error
+
+
+class _Reader:
+    """Reads the tables of a template, and names the place of what is wrong."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def template(self, data: Mapping[str, Any]) -> Template:
+        known = [name for name in Template._fields if name != "file"]
+        for key in data:
+            if key not in known:
+                hint = _near(key, known) or f"known: {', '.join(known)}"
+                raise _wrong(self._file, f"{key} is not known", hint)
+        texts = ("prompt", "system", "model", "provider", "feature")
+        template = Template(
+            **{key: self._string(data.get(key, ""), key) for key in texts},
+            fragments=self._strings(data, "fragments"),
+            attachments=self._strings(data, "attachments"),
+            schema=self._schema(data),
+            variables=self._texts(data, "variables"),
+            roles=self._texts(data, "roles"),
+            parameters=self._values(data, "parameters"),
+            settings=self._values(data, "settings"),
+            file=self._file,
+        )
+        self._check_variables(template)
+        return template
+
+    def _check_variables(self, template: Template) -> None:
+        for key in ("prompt", "system"):
+            text = getattr(template, key)
+            # substituted once: what is no variable is found so
+            try:
+                string.Template(text).substitute(dict.fromkeys(_names(text), ""))
+            except ValueError as error:
+                raise _wrong(
+                    self._file,
+                    f"{key}: there is a $ that begins no variable",
+                    "$$ is a dollar sign",
+                ) from error
+        if _INPUT in _names(template.system):
+            raise _wrong(self._file, "system: $input can stand in the prompt only")
+        for name in template.variables:
+            if name not in template.needs:
+                hint = _near(name, template.needs)
+                raise _wrong(self._file, f"variables.{name} is in neither prompt nor system", hint)
+
+    def _schema(self, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        from genai_host.api.json_text import read_json
+
+        if "schema" not in data:
+            return None
+        schema = data["schema"]
+        if isinstance(schema, str):
+            try:
+                schema = read_json(schema)
+            except ValueError as error:
+                raise _wrong(self._file, f"schema is not JSON: {error}") from error
+        if not isinstance(schema, dict):
+            raise _wrong(self._file, "schema is not an object")
+        return self._json(schema, "schema")
+
+    def _values(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
+        return self._json(self._table(data, key), key)
+
+    def _texts(self, data: Mapping[str, Any], key: str) -> dict[str, str]:
+        table = self._table(data, key)
+        return {name: self._string(value, f"{key}.{name}") for name, value in table.items()}
+
+    def _strings(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        values = data.get(key, [])
+        if not isinstance(values, list):
+            raise _wrong(self._file, f"{key} is not a list of strings")
+        if PIPED in values:
+            raise _wrong(self._file, f"{key} cannot have standard input", "name a file")
+        return tuple(self._string(value, f"{key}[{at}]") for at, value in enumerate(values))
+
+    def _table(self, data: Mapping[str, Any], key: str) -> dict[str, Any]:
+        table = data.get(key, {})
+        if not isinstance(table, dict):
+            raise _wrong(self._file, f"{key} is not a table")
+        return table
+
+    def _string(self, value: object, place: str) -> str:
+        if not isinstance(value, str):
+            raise _wrong(self._file, f"{place} is not a string")
+        return value
+
+    def _json(self, table: dict[str, Any], place: str) -> dict[str, Any]:
+        """The same, if it is JSON: TOML has dates and infinities as well."""
+        from genai_host.api.json_text import check_numbers
+
+        try:
+            check_numbers(table)
+        except InvalidData as error:
+            raise _wrong(self._file, f"{place}: {error}") from error
+        for name, value in _leaves(table, place):
+            if not (value is None or isinstance(value, (str, bool, int, float))):
+                raise _wrong(self._file, f"{name} is a {type(value).__name__}, which no JSON has")
+        return table
+
+
+def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{place}.{name}")
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, f"{place}[{at}]")
+    else:
+        yield place, value
+
+
+def _written(template: Template, file: str) -> bytes:
+    """The text of its file."""
+    import json
+
+    import tomlkit
+
+    data: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
+    for key, value in template._asdict().items():
+        if key == "file" or value is None or (not value and key != "schema"):
+            continue
+        if key == "schema":
+            value = json.dumps(value, indent=2, ensure_ascii=False)
+        if isinstance(value, str):
+            # in several lines, where they can stand as they are; of one that begins with the
+            # end of a line, tomlkit drops that before 0.15
+            is_plain = "\n" in value and "\r" not in value and '"""' not in value
+            is_plain = is_plain and not value.startswith("\n")
+            data[key] = tomlkit.string(value, multiline=is_plain)
+        elif isinstance(value, Mapping):
+            for name, leaf in _leaves(value, key):
+                if leaf is None:
+                    raise _wrong(file, f"cannot hold {name}: TOML has no null")
+            tables[key] = dict(value)
+        else:
+            data[key] = list(value)
+    try:
+        return tomlkit.dumps({**data, **tables}).encode()
+    except UnicodeEncodeError as error:
+        raise _wrong(file, "cannot hold half of a character") from error
+
+
+def _names(text: str) -> list[str]:
+    """The variables of a text. `string.Template.get_identifiers` came with Python 3.11."""
+    found = string.Template.pattern.finditer(text)
+    names = [each["named"] or each["braced"] for each in found]
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = nearest(name, known)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _wrong(file: str, what: str, hint: str = "") -> ConfigurationError:
+    return ConfigurationError(f"{file}: {what}", file=file, hint=hint)

@@ -1,0 +1,1 @@
+"""Configured providers, and the limits of their calls."""

@@ -1,0 +1,327 @@
+"""Changes to the configuration, checked by what the plugins declare before anything is
+written.
+
+    with edit_config() as document:
+        set_keys(document, types, {"providers.my-gate.base_url": "https://gate.example/v1"})
+
+A key is its place in the file, with dots: `defaults.model`, `aliases.NAME`, `approvals.TOOL`,
+`tools.NAME.SETTING`, `providers.NAME.SETTING`, `providers.NAME.models.MODEL`,
+`providers.NAME.calls.BOUND`. All values are text, as a command has it; each function raises
+`ConfigurationError` for what does not fit, and then nothing is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any
+
+import attrs
+
+from genai_host.api import ProviderType, Secret, ToolSet
+from genai_host.api.codec import usual_codec
+from genai_host.api.json_text import read_json
+from genai_host.api.settings import Setting, describe, read_settings
+from genai_host.config.schema import (
+    KEYS,
+    OF_INSTANCES,
+    OF_NAMES,
+    TABLES,
+    hint_for,
+    names_in,
+    read_value,
+    wrong_with,
+)
+from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.providers.limits import Bounds
+from genai_host.util.names import PLAIN_NAME, what_there_is
+from genai_host.util.text import nearest
+
+Document = MutableMapping[str, Any]
+Types = Mapping[str, ProviderType[Any]]
+_REFERENCES = ("env", "file", "keyring")
+
+
+def split_key(key: str) -> tuple[str, ...]:
+    """The names on the way to a key. What is last may have dots itself."""
+    table, *rest = key.split(".", 1)
+    if key in KEYS:
+        return tuple(key.split("."))
+    if table in OF_NAMES and rest:
+        return (table, *rest)
+    if table == "tools" and rest:
+        name, _, setting = rest[0].partition(".")
+        if setting and "." not in setting:
+            return (table, name, setting)
+    if table == "providers" and rest and rest[0].count("."):
+        name, setting = rest[0].split(".", 1)
+        inner, *last = setting.split(".", 1)
+        if setting and inner in ("models", "calls") and last and last[0]:
+            return (table, name, inner, *last)
+        if setting and "." not in setting and setting not in ("models", "calls"):
+            return (table, name, setting)
+    known = [
+        *KEYS,
+        "aliases.NAME",
+        "approvals.TOOL",
+        "tools.NAME.SETTING",
+        "providers.NAME.SETTING",
+    ]
+    near = [f"{table}.{name}" for name in names_in(table)] if table in TABLES else known
+    raise ConfigurationError(f"there is no key {key!r}", hint=hint_for(key, near or known))
+
+
+def add_instance(
+    document: Document, types: Types, name: str, kind: str, values: Mapping[str, str]
+) -> None:
+    """Add a named instance of a provider type, with its settings, `models.MODEL` and
+    `calls.BOUND`."""
+    if not re.fullmatch(PLAIN_NAME, name):
+        raise ConfigurationError(
+            f"{name!r} is no name for a provider", hint=f"it must match {PLAIN_NAME}"
+        )
+    if name in document.get("providers", {}):
+        raise ConfigurationError(
+            f"there is a provider {name!r} already", hint=f"genai-host config show {name}"
+        )
+    type_named(types, kind)
+    _new_instance(document, name, kind)
+    set_keys(document, types, {f"providers.{name}.{key}": value for key, value in values.items()})
+    _check_instance(types, name, document["providers"][name])
+
+
+def set_keys(
+    document: Document,
+    types: Types,
+    values: Mapping[str, str],
+    sets: Mapping[str, ToolSet[Any]] | None = None,
+) -> None:
+    """Set some keys. An instance that is not there is added, if a type has its name.
+
+    sets   the sets of tools, by name
+    """
+    instances: dict[str, None] = {}
+    of_sets: dict[str, ToolSet[Any]] = {}
+    for key, text in values.items():
+        where = split_key(key)
+        if where[0] == "providers":
+            instances[where[1]] = None
+            _set_of_instance(document, types, key, where, text)
+        elif where[0] == "tools":
+            _, name, setting = where
+            of_sets[name] = set_named(sets or {}, name)
+            value = _value(of_sets[name].settings, key, setting, text)
+            _table(document, "tools", name)[setting] = _inline(value)
+        elif where[0] in OF_NAMES:
+            _table(document, where[0])[where[1]] = text
+        else:
+            value = read_value(f"the value of {key}", text, KEYS[key].kind)
+            wrong = wrong_with(key, value)
+            if wrong:
+                raise ConfigurationError(f"the value of {key} {wrong}")
+            inner = _table(document, *where[:-1])
+            inner[where[-1]] = list(value) if isinstance(value, tuple) else value
+    for name in instances:
+        _check_instance(types, name, document["providers"][name])
+    for name, tools in of_sets.items():
+        _check_set(tools, document["tools"][name])
+
+
+def unset_keys(document: Document, keys: Iterable[str]) -> None:
+    """Take keys out: what they set is then as it is without them."""
+    for key in keys:
+        *tables, last = split_key(key)
+        if tables[:1] == ["providers"] and last == "type":
+            raise ConfigurationError(
+                "an instance has a type", hint=f"genai-host config remove {tables[1]}"
+            )
+        inner: Any = document
+        for table in tables:
+            inner = inner.get(table, {})
+        if last not in inner:
+            raise ConfigurationError(f"{key} is not set")
+        del inner[last]
+
+
+def remove_instance(document: Document, name: str) -> None:
+    """Remove a named instance."""
+    providers = document.get("providers", {})
+    if name not in providers:
+        raise ConfigurationError(
+            f"there is no provider {name!r} in the configuration",
+            hint=f"what a plugin brings can be kept away: genai-host config disable {name}",
+        )
+    del providers[name]
+
+
+def enable_instance(document: Document, types: Types, name: str, *, enabled: bool) -> None:
+    """Allow or forbid the use of an instance, named or of the name of its type."""
+    instance = _instance(document, types, name)
+    if enabled:
+        instance.pop("enabled", None)
+    else:
+        instance["enabled"] = False
+
+
+def type_named(types: Types, name: str) -> ProviderType[Any]:
+    """Raises `ConfigurationError` for a type that no plugin brings."""
+    if name not in types:
+        known = sorted(types)
+        near = nearest(name, known)
+        hint = hint_for(name, near) if near else what_there_is("vendor", name, known)
+        raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
+    return types[name]
+
+
+def set_named(sets: Mapping[str, ToolSet[Any]], name: str) -> ToolSet[Any]:
+    """Raises `ConfigurationError` for a set of tools that no plugin brings."""
+    if name not in sets:
+        raise ConfigurationError(
+            f"no plugin has tools {name!r} with settings", hint=hint_for(name, sorted(sets))
+        )
+    return sets[name]
+
+
+def _set_of_instance(
+    document: Document, types: Types, key: str, where: tuple[str, ...], text: str
+) -> None:
+    _, name, setting, *inner = where
+    instance = _instance(document, types, name)
+    if setting == "enabled":
+        instance["enabled"] = read_value(f"the value of {key}", text, bool)
+    elif setting == "type":
+        instance["type"] = type_named(types, text).name
+    elif setting == "models":
+        _inline_table(instance, "models")[inner[0]] = text
+    elif setting == "calls":
+        _inline_table(instance, "calls")[inner[0]] = _value(Bounds, key, inner[0], text)
+    else:
+        kind = type_named(types, instance["type"])
+        instance[setting] = _inline(_value(kind.settings, key, setting, text, name))
+
+
+def _instance(document: Document, types: Types, name: str) -> Document:
+    providers = _table(document, "providers")
+    if name not in providers:
+        if name not in types:
+            raise ConfigurationError(
+                f"there is no provider {name!r}",
+                hint=hint_for(name, sorted({*providers, *types})),
+            )
+        _new_instance(document, name, name)
+    instance: Document = document["providers"][name]
+    return instance
+
+
+def _new_instance(document: Document, name: str, kind: str) -> None:
+    providers = _table(document, "providers")
+    instance = {"type": kind}
+    # a table of its own cannot stand amid `providers.other.type = "x"`
+    providers[name] = _inline(instance) if _is_dotted(document, "providers") else instance
+
+
+def _is_dotted(document: Document, table: str) -> bool:
+    keys = (key for key, _ in getattr(document, "body", ()) if key is not None)
+    return any(key.key == table and key.is_dotted() for key in keys)
+
+
+def _value(settings: type[Any], key: str, name: str, text: str, instance: str = "") -> Any:
+    """A setting from text, as JSON that its class takes."""
+    known = {each.name: each for each in describe(settings)}
+    if name not in known:
+        raise ConfigurationError(f"there is no setting {key!r}", hint=hint_for(name, known))
+    if known[name].secret:
+        return _reference(key, name, text, instance)
+    form = {field.name: field.type for field in attrs.fields(attrs.resolve_types(settings))}[name]
+    try:
+        value = usual_codec().json_of_text(text, form)
+    except InvalidData as error:
+        raise ConfigurationError(f"{key}: {error}", hint=known[name].help) from error
+    if _has_null(value):
+        raise ConfigurationError(
+            f"{key}: TOML has no null", hint=f"genai-host config unset {key} takes it out"
+        )
+    return value
+
+
+def _reference(key: str, name: str, text: str, instance: str) -> Any:
+    """Where a secret is, in place of the secret."""
+    try:
+        value = read_json(text)
+    except ValueError:
+        value = None  # the secret itself, by all appearances
+    if isinstance(value, dict) and len(value) == 1 and set(value) <= set(_REFERENCES):
+        return value
+    raise ConfigurationError(
+        f"{key} is a secret, and must not stand in the configuration",
+        setting=name,
+        hint=(
+            f"genai-host keys set {instance} --setting {name}"
+            if instance
+            else f'say where it is: {key}=\'{{"env": "VARIABLE"}}\''
+        ),
+    )
+
+
+def _check_instance(types: Types, name: str, instance: Document) -> None:
+    """Look at all of an instance as it is looked at when it is opened."""
+    import tomlkit
+
+    plain = tomlkit.item(instance).unwrap()
+    kind = type_named(types, plain["type"])
+    given = {key: value for key, value in plain.items() if key not in OF_INSTANCES}
+    owner = f"provider {name}"
+    read_settings(kind.settings, given, owner=owner, secrets=_any_secret)
+    read_settings(Bounds, plain.get("calls", {}), owner=f"{owner}: calls")
+
+
+def _check_set(tools: ToolSet[Any], table: Document) -> None:
+    """The same of a set of tools."""
+    import tomlkit
+
+    given = tomlkit.item(table).unwrap()
+    owner = f"tools.{tools.name}"
+    read_settings(tools.settings, given, owner=owner, secrets=_any_secret)
+
+
+def _any_secret(setting: Setting, given: Any) -> Secret | None:
+    """One that is required may be set afterwards."""
+    return Secret("") if setting.required else None
+
+
+def _table(document: Document, *names: str) -> Document:
+    for name in names:
+        if name not in document:
+            document[name] = {}
+        document = document[name]
+    return document
+
+
+def _inline_table(document: Document, name: str) -> Document:
+    if name not in document:
+        document[name] = _inline({})
+    table: Document = document[name]
+    return table
+
+
+def _inline(value: Any) -> Any:
+    """A value that stands on its line, whatever stands around it."""
+    import tomlkit
+
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for name, each in value.items():
+            table[name] = _inline(each)
+        return table
+    if isinstance(value, list):
+        array = tomlkit.array()
+        for each in value:
+            array.append(_inline(each))
+        return array
+    return value
+
+
+def _has_null(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_null, value.values()))
+    return value is None or (isinstance(value, list) and any(map(_has_null, value)))

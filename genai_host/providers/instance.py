@@ -1,0 +1,319 @@
+"""One configured provider: opened once, called within its limits.
+
+The transport of a provider instance, made with its first request: what it is built on
+takes long to import, and many providers need none.
+
+One provider instance: opened when first used, with what bounds its calls.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import (
+    Clock,
+    Framing,
+    Http,
+    HttpRequest,
+    Limits,
+    Provider,
+    ProviderReply,
+    ProviderType,
+    ReplyStream,
+    Secret,
+    Services,
+)
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.http_provider import SHORTEST_KEY
+from genai_host.api.json_text import write_json
+from genai_host.api.settings import Setting, read_settings
+from genai_host.config import InstanceConfig
+from genai_host.config.loading import placed
+from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
+from genai_host.providers.limits import Bounds, Breaker, Gate, Watch
+from genai_host.secrets.keys import FoundKey, Keys
+from genai_host.util import paths
+from genai_host.util.text import told
+
+
+class LateHttp:
+    """What `Services.http` is; `bounds` are to be set before it is used."""
+
+    def __init__(self) -> None:
+        self.bounds = Bounds()
+        self._lock = threading.Lock()
+        self._transport: Any = None
+
+    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+        reply: ProviderReply = self._made().send(request, limits)
+        return reply
+
+    def stream(
+        self,
+        request: HttpRequest,
+        limits: Limits,
+        framings: Mapping[str, Framing] | None = None,
+    ) -> ReplyStream | ProviderReply:
+        reply: ReplyStream | ProviderReply = self._made().stream(request, limits, framings)
+        return reply
+
+    def close(self) -> None:
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+
+    def _made(self) -> Http:
+        if self._transport is None:
+            from genai_host.http.transport import Transport
+
+            bounds = self.bounds
+            with self._lock:
+                if self._transport is None:
+                    self._transport = Transport(
+                        connect=bounds.connect,
+                        total=bounds.total,
+                        proxy=bounds.proxy,
+                        ca_file=bounds.ca_file,
+                    )
+        made: Http = self._transport
+        return made
+
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class Unopened:
+    """Why an instance has no provider to ask."""
+
+    reason: str
+
+
+@frozen
+class Attempt:
+    """One call of a provider: bounded, and counted, while it lasts.
+
+    without_keys   a text that the service sent, without the keys that it may have sent back
+    heard          what it sends, where that is to be kept; else None
+    """
+
+    provider: Provider
+    limits: Cancellation
+    watch: Watch
+    without_keys: Callable[[str], str]
+    heard: list[bytes] | None = None
+
+    def hear(self, data: bytes) -> None:
+        if self.heard is not None:
+            self.heard.append(data)
+
+
+class Instance:
+    """One provider instance: a name, a type, settings, and the provider itself once
+    it is needed, with what bounds its calls."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: ProviderType[Any],
+        config: InstanceConfig,
+        clock: Clock,
+        keys: Keys,
+        file: str = "",
+    ) -> None:
+        self.name = name
+        self.type = kind
+        self.config = config
+        self._clock = clock
+        self._keys = keys
+        self._file = file
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+        self._attempts: set[Cancellation] = set()
+        self._gone: ProviderRemoved | None = None
+        self._revealed: set[str] = set()
+        if not config.enabled:
+            self._gone = ProviderRemoved(f"the provider {name!r} is disabled", provider=name)
+
+    @property
+    def provider(self) -> Provider:
+        """The provider, opened now if it was not.
+
+        Raises `ConfigurationError` if its settings are wrong, `ProviderRemoved` if
+        the instance is gone, and `GenaiError` if its plugin fails to open it.
+        """
+        return self._open().provider
+
+    def look(self) -> Provider | Unopened:
+        """The provider, or why there is none to ask."""
+        try:
+            return self.provider
+        except GenaiError as error:
+            return Unopened(f"{error}{'; ' + error.hint if error.hint else ''}")
+
+    def find_key(self, setting: Setting) -> FoundKey | None:
+        """One of its secrets, and where it is; None if there is none.
+
+        Raises `ConfigurationError` if what says so is not in order.
+        """
+        given = self.config.settings.get(setting.name)
+        try:
+            return self._keys.find(self.name, setting, kind=self.type.name, given=given)
+        except ConfigurationError as error:
+            raise self._placed(error, setting.name) from None
+
+    @contextmanager
+    def attempt(self, above: Cancellation) -> Iterator[Attempt]:
+        """One call of this provider: it ends with what is above, with the instance, and
+        at the instance's deadlines.
+
+        Raises `RateLimited` if too many wait, `CircuitOpen` if the service failed too
+        often, and what `provider` raises.
+        """
+        with Cancellation(above) as limits:
+            opened = self._open()
+            with self._lock:
+                if self._gone is not None:
+                    raise copy.copy(self._gone)
+                self._attempts.add(limits)
+            try:
+                with (
+                    opened.gate.passed(limits),
+                    opened.breaker.attempt(),
+                    Watch(limits, opened.bounds, self._clock) as watch,
+                ):
+                    yield Attempt(opened.provider, limits, watch, self._without_keys)
+            finally:
+                with self._lock:
+                    self._attempts.discard(limits)
+
+    def close(self, why: str = "closed") -> None:
+        """End the calls under way and close the provider; what still uses it fails."""
+        with self._lock:
+            if self._gone is None:
+                self._gone = ProviderRemoved(
+                    f"the provider {self.name!r} was {why}", provider=self.name
+                )
+            opened, self._opened = self._opened, None
+            attempts = list(self._attempts)
+        for attempt in attempts:
+            attempt.cancel(self._gone)
+        if opened is not None:
+            try:
+                opened.provider.close()
+            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
+                _log.warning("the provider %s failed to close", self.name, exc_info=True)
+            opened.http.close()
+
+    def _open(self) -> _Opened:
+        with self._lock:
+            if self._gone is not None:
+                raise copy.copy(self._gone)
+            if self._opened is None:
+                self._opened = self._make()
+            return self._opened
+
+    def _make(self) -> _Opened:
+        try:
+            settings = self.read_settings()
+            http = LateHttp()
+            data_dir = Path(paths.data_dir(self.type.name))
+            services = Services(self.name, self._clock, data_dir, http, self.type.name)
+            provider = self.type.open(settings, services)
+            bounds = http.bounds = self.read_bounds(provider.bounds)
+            return _Opened(
+                provider,
+                bounds,
+                http,
+                Gate(bounds.at_once, bounds.line),
+                Breaker(self._clock, failures=bounds.failures, seconds=bounds.pause),
+            )
+        except GenaiError as error:
+            raise error.located(provider=self.name) from error
+        except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
+            raise ConfigurationError(
+                f"{self._owner} cannot be opened: {told(error)}", provider=self.name
+            ) from error
+
+    def read_settings(self) -> Any:
+        """Its settings, as its type has them. Raises `ConfigurationError`."""
+        overrides = self.config.overrides
+        try:
+            return read_settings(
+                self.type.settings,
+                self.config.settings,
+                owner=self._owner,
+                overrides={name: overrides[name] for name in overrides if "." not in name},
+                secrets=self._secret,
+            )
+        except ConfigurationError as error:
+            raise self._placed(error, error.setting) from error.__cause__
+
+    def read_bounds(self, usual: Mapping[str, float]) -> Bounds:
+        """What bounds its calls; `usual` where nothing is configured. Raises
+        `ConfigurationError`."""
+        overrides = self.config.overrides
+        try:
+            return read_settings(
+                Bounds,
+                {**usual, **self.config.calls},
+                owner=f"{self._owner}: calls",
+                overrides={
+                    name.removeprefix("calls."): overrides[name]
+                    for name in overrides
+                    if name.startswith("calls.")
+                },
+            )
+        except ConfigurationError as error:
+            raise self._placed(error, "calls", error.setting) from error.__cause__
+
+    def _secret(self, setting: Setting, given: Any) -> Secret | None:
+        found = self.find_key(setting)
+        if found is None or found.secret is None:
+            return None
+        key = found.secret.reveal().strip()
+        if len(key) >= SHORTEST_KEY:
+            self._revealed.add(key)
+        return found.secret
+
+    def _without_keys(self, text: str) -> str:
+        """A text that its service sent, without the keys that it may have sent back. What
+        stands for a key where none is needed, such as `x`, is none."""
+        for key in sorted(self._revealed, key=len, reverse=True):
+            for written in (key, write_json(key).decode()[1:-1]):
+                text = text.replace(written, "***")
+        return text
+
+    @property
+    def _owner(self) -> str:
+        return f"provider {self.name}"
+
+    def _placed(self, error: ConfigurationError, *key: str) -> ConfigurationError:
+        """The same with the provider's name, and its place in the file if it has one."""
+        if self._owner not in str(error):
+            error.args = (f"{self._owner}: {error}",)
+        if all(key) and self._is_configured(*key):
+            placed(error, self._file, "providers", self.name, *key)
+        return error
+
+    def _is_configured(self, name: str, call: str = "") -> bool:
+        return call in self.config.calls if call else name in self.config.settings
+
+
+@frozen
+class _Opened:
+    """What an instance has once it is needed."""
+
+    provider: Provider
+    bounds: Bounds
+    http: LateHttp
+    gate: Gate
+    breaker: Breaker

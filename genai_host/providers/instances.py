@@ -1,0 +1,199 @@
+"""The provider instances of a host: what is configured, and what comes and goes since."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genai_host.api import Clock, ProviderType
+from genai_host.config import InstanceConfig
+from genai_host.config.loading import place_of
+from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
+from genai_host.plugins.observers import Observers
+from genai_host.providers.instance import Instance
+from genai_host.secrets.keys import Keys
+from genai_host.util.names import PLAIN_NAME, plugin_line, what_there_is
+from genai_host.util.text import nearest
+
+
+class Instances:
+    """All instances by name: one for each provider type, named like it, and those
+    that are configured under names of their own.
+
+    Adding and removing tells the observers; `version` grows with it.
+    """
+
+    def __init__(
+        self,
+        types: Mapping[str, ProviderType[Any]],
+        configured: Mapping[str, InstanceConfig],
+        clock: Clock,
+        observers: Observers,
+        keys: Keys,
+        file: str = "",
+    ) -> None:
+        self._types = types
+        self._clock = clock
+        self._observers = observers
+        self._keys = keys
+        self._file = file
+        self._lock = threading.Lock()
+        self.version = 0
+        self.unknown: dict[str, str] = {}
+        named = {name: InstanceConfig(name) for name in types}
+        named.update(configured)
+        self._instances: dict[str, Instance] = {}
+        self._gone: dict[str, str] = {}  # and how it went
+        for name, config in named.items():
+            if config.type in types:
+                self._instances[name] = self._new(name, config)
+            else:
+                self.unknown[name] = self._why_unknown(name, config)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return iter(list(self._instances.values()))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._instances
+
+    def __getitem__(self, name: str) -> Instance:
+        """Raises `ProviderRemoved` if there is one no more, `NoRoute` if there never was."""
+        instance = self._instances.get(name)
+        if instance is not None:
+            return instance
+        why = self._gone.get(name)
+        if why is None:
+            raise self._unknown(name)
+        raise ProviderRemoved(
+            f"the provider {name!r} was {why}", provider=name, hint="choose another"
+        )
+
+    def _unknown(self, name: str) -> NoRoute:
+        if name in self.unknown:
+            return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
+        known = sorted(self._instances)
+        near = nearest(name, known)
+        hint = f"did you mean {near[0]}?" if near else what_there_is("vendor", name, known)
+        return NoRoute(
+            f"there is no provider {name!r}",
+            suggestions=near,
+            hint=hint,
+        )
+
+    def add(
+        self,
+        name: str,
+        type: str,
+        settings: Mapping[str, Any] | None = None,
+        models: Mapping[str, str] | None = None,
+        calls: Mapping[str, Any] | None = None,
+    ) -> Instance:
+        """Add a named instance while the host runs; the configuration file stays.
+
+        name       unique; `[a-z0-9-]+`
+        type       name of a provider type
+        settings   of that type, by name
+        models     model name to its id there
+        calls      what bounds its calls, by name; see `genai_host.providers.limits`
+
+        Raises `ConfigurationError` for a name that is taken and for an unknown type.
+        """
+        if type not in self._types:
+            raise ConfigurationError(
+                f"no plugin brings the provider type {type!r}",
+                hint=what_there_is("vendor", type, sorted(self._types)),
+            )
+        if not re.fullmatch(PLAIN_NAME, name):
+            raise ConfigurationError(f"{name!r} is no name for a provider: as my-{type}")
+        config = InstanceConfig(type, True, models or {}, settings or {}, calls or {})
+        instance = self._new(name, config, is_in_file=False)
+        with self._lock:
+            if name in self._instances:
+                raise ConfigurationError(f"there is a provider {name!r} already", provider=name)
+            self._instances[name] = instance
+            self._gone.pop(name, None)
+            self.version += 1
+        self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+        return instance
+
+    def remove(self, name: str) -> None:
+        """Remove an instance: conversations that use it fail from now on."""
+        self._take_out(name, "removed")
+
+    def disable(self, name: str) -> None:
+        """Close an instance and keep it listed as disabled, until `enable`."""
+        instance = self._take_out(name, "disabled")
+        config = instance.config._replace(enabled=False)
+        self._put_back(self._new(name, config))
+
+    def enable(self, name: str) -> None:
+        """Take back a `disable`."""
+        instance = self[name]
+        if not instance.config.enabled:
+            config = instance.config._replace(enabled=True)
+            self._put_back(self._new(name, config))
+            self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+
+    def reopen(self, name: str) -> None:
+        """Open an instance anew when it is next needed, with the keys that there are then;
+        the calls under way are ended."""
+        instance = self[name]
+        if instance.config.enabled:
+            self._put_back(self._new(name, instance.config))
+            instance.close("opened anew")
+
+    def configure(self, name: str, config: InstanceConfig | None) -> None:
+        """Have an instance as it is configured now; None for no configuration: one that is
+        named like its type is then as it comes, any other is gone. Calls under way with what
+        it was are ended."""
+        if config is None and name in self._types:
+            config = InstanceConfig(name)
+        known = name in self
+        if config is not None and config.type not in self._types:
+            self.unknown[name] = self._why_unknown(name, config)
+            config = None
+        before = self[name] if known else None
+        if config is not None:
+            self._put_back(self._new(name, config))
+            self._observers.tell("genai_on_change", kind="provider", name=name, added=True)
+            if before is not None:
+                before.close("configured anew")
+        elif known:
+            self.remove(name)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for instance in self:
+            instance.close("closed with its host")
+
+    def _new(self, name: str, config: InstanceConfig, *, is_in_file: bool = True) -> Instance:
+        file = self._file if is_in_file else ""
+        return Instance(name, self._types[config.type], config, self._clock, self._keys, file)
+
+    def _why_unknown(self, name: str, config: InstanceConfig) -> str:
+        why = f"no plugin brings the provider type {config.type!r}"
+        near = nearest(config.type, self._types)
+        if self._file:
+            why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
+        if near:
+            return f"{why}; did you mean {near[0]}?"
+        line = plugin_line("vendor", config.type)
+        return f"{why}: {line}" if line else why
+
+    def _take_out(self, name: str, why: str) -> Instance:
+        with self._lock:
+            instance = self[name]
+            self._gone[name] = why
+            del self._instances[name]
+            self.version += 1
+        instance.close(why)
+        self._observers.tell("genai_on_change", kind="provider", name=name, added=False)
+        return instance
+
+    def _put_back(self, instance: Instance) -> None:
+        with self._lock:
+            self._instances[instance.name] = instance
+            self._gone.pop(instance.name, None)
+            self.version += 1

@@ -1,0 +1,418 @@
+"""Limits of calls: settings, concurrency, circuit breaker, deadlines, rates.
+
+What bounds the calls of one provider instance: a table of its configuration.
+
+[providers.my-service.calls]
+first_token = 120
+at_once = 20
+
+A gate: how many calls of a provider instance are under way at once.
+
+A breaker: a service that keeps failing is left alone for a while.
+
+Who ends a call that takes too long.
+
+How often models are called: those that a feature holds to a rate wait their turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from attrs import field, frozen, validators
+
+from genai_host.api import Clock, Limits, Rate, Registration, RouteInfo, about
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import (
+    CircuitOpen,
+    DeadlineExceeded,
+    IncompleteReply,
+    MalformedReply,
+    RateLimited,
+    Unavailable,
+)
+
+
+def _seconds(default: float, help: str) -> float:
+    seconds: float = field(default=default, validator=validators.gt(0), metadata=about(help))
+    return seconds
+
+
+@frozen
+class Bounds:
+    """Times in seconds; `None` for no bound, or for the usual."""
+
+    connect: float = _seconds(5.0, "seconds to get a connection")
+    first_token: float = _seconds(60.0, "seconds until a streamed reply begins")
+    idle: float = _seconds(60.0, "seconds between two pieces of it, while somebody reads")
+    total: float = _seconds(600.0, "seconds for a whole reply")
+    at_once: int | None = field(
+        default=None,
+        validator=validators.optional(validators.ge(1)),
+        metadata=about("calls under way at once; the others wait in line"),
+    )
+    line: int = field(
+        default=200,
+        validator=validators.ge(0),
+        metadata=about("calls that may wait in line; more are refused"),
+    )
+    failures: int = field(
+        default=5,
+        validator=validators.ge(1),
+        metadata=about("failures in a row after which the service is left alone"),
+    )
+    pause: float = _seconds(30.0, "seconds that it is left alone then")
+    proxy: str | None = field(
+        default=None,
+        metadata=about("address of a proxy; empty for none; else as the environment says"),
+    )
+    ca_file: str | None = field(
+        default=None,
+        metadata=about(
+            "PEM file of the certificate authorities to trust",
+            env=("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"),
+        ),
+    )
+
+
+class Gate:
+    """Lets so many through at once; as many again wait in line, first come first served.
+
+    at_once   None for no bound
+    line      how many may wait; beyond that a call is refused
+    """
+
+    def __init__(self, at_once: int | None = None, line: int = 200) -> None:
+        self._at_once = at_once
+        self._line = line
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._waiting: deque[threading.Event] = deque()
+
+    @property
+    def inside(self) -> int:
+        """How many are through, and have not come back."""
+        return self._inside
+
+    @contextmanager
+    def passed(self, limits: Limits) -> Iterator[None]:
+        """Around one call. Raises `RateLimited` if the line is full, and what ends
+        `limits` while it waits."""
+        if self._at_once is None:
+            yield
+            return
+        self._pass(self._at_once, limits)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _pass(self, at_once: int, limits: Limits) -> None:
+        with self._lock:
+            if self._inside < at_once:
+                self._inside += 1
+                return
+            if len(self._waiting) >= self._line:
+                raise RateLimited(
+                    f"{at_once} calls are under way and {self._line} wait",
+                    retry_after=1.0,
+                    retryable=False,
+                )
+            called = threading.Event()
+            self._waiting.append(called)
+        with limits.on_cancel(called.set):
+            called.wait()
+        with self._lock:
+            if called in self._waiting:  # it was the limits that called
+                self._waiting.remove(called)
+                left = False
+            else:
+                left = True
+        try:
+            limits.check()
+        except BaseException:
+            if left:
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """The place goes to the first in line, if there is one."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._inside -= 1
+
+
+_FAILURES = (Unavailable, DeadlineExceeded, IncompleteReply, MalformedReply)
+
+
+class Breaker:
+    """Of one provider instance: closed, it lets calls through; after some failures in a
+    row it is open and lets none; then it lets exactly one through, whose outcome decides.
+
+    Refusals (status 4xx) and cancelled calls say nothing against the service.
+
+    failures   in a row that open it
+    seconds    that it stays open
+    """
+
+    def __init__(self, clock: Clock, *, failures: int = 5, seconds: float = 30.0) -> None:
+        self._clock = clock
+        self._most = failures
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._opened: float | None = None
+        self._probing = False
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Around one call. Raises `CircuitOpen` if it is not let through."""
+        probes = self._enter()
+        try:
+            yield
+        except BaseException as error:
+            if is_failure(error):
+                self._failed()
+            elif isinstance(error, Exception) and getattr(error, "status", None):
+                self._succeeded()  # it refused, so it is there
+            elif probes:
+                self._undecided()
+            raise
+        self._succeeded()
+
+    def _enter(self) -> bool:
+        """Whether the call is the one that decides."""
+        if self._opened is None:
+            return False
+        with self._lock:
+            left = self._seconds_left()
+            if left > 0 or self._probing:
+                raise CircuitOpen(
+                    "the service failed too often lately and is left alone for now",
+                    retry_after=max(left, 0.0),
+                )
+            self._probing = True
+            return True
+
+    def _seconds_left(self) -> float:
+        if self._opened is None:  # since it was looked at
+            return 0.0
+        return self._opened + self._seconds - self._clock.monotonic()
+
+    def _succeeded(self) -> None:
+        if self._failures or self._opened is not None:
+            with self._lock:
+                self._failures = 0
+                self._opened = None
+                self._probing = False
+
+    def _failed(self) -> None:
+        with self._lock:
+            self._failures += 1
+            self._probing = False
+            if self._failures >= self._most:
+                self._opened = self._clock.monotonic()
+
+    def _undecided(self) -> None:
+        with self._lock:
+            self._probing = False
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an error tells of a service that does not work."""
+    if isinstance(error, CircuitOpen) or not isinstance(error, _FAILURES):
+        return False
+    return error.status is None or not 400 <= error.status < 500
+
+
+class Watch:
+    """Ends one attempt when it takes too long, whatever its provider is blocked on.
+
+        with Watch(limits, bounds, clock) as watch:
+            watch.listen_first()
+            for event in events:
+                watch.heard()
+                ...             # what its reader does meanwhile does not count
+                watch.listen()
+
+    One alarm looks from time to time; none is set anew for each event.
+    """
+
+    def __init__(self, limits: Cancellation, bounds: Bounds, clock: Clock) -> None:
+        self._limits = limits
+        self._bounds = bounds
+        self._clock = clock
+        self._end = math.inf
+        self._since = math.inf  # since when somebody has been waiting for an event
+        self._allowed = bounds.idle
+        self._waits_for = "idle"
+        self._alarm: Registration | None = None
+        self._over = False
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over = True
+        if self._alarm is not None:
+            self._alarm.release()
+
+    def wait(self) -> None:
+        """Somebody waits for a whole reply from now on."""
+        self._end = self._clock.monotonic() + self._bounds.total
+        self._set_alarm(self._bounds.total)
+
+    def listen_first(self) -> None:
+        """Somebody waits for the first event of a reply from now on."""
+        self._since = self._clock.monotonic()
+        self._end = self._since + self._bounds.total
+        self._allowed, self._waits_for = self._bounds.first_token, "first_token"
+        self._set_alarm(min(self._allowed, self._bounds.total))
+
+    def listen(self) -> None:
+        """Somebody waits for the next event from now on."""
+        self._since = self._clock.monotonic()
+
+    def heard(self) -> None:
+        """An event has come."""
+        self._since = math.inf
+        self._allowed, self._waits_for = self._bounds.idle, "idle"
+
+    def listen_last(self, seconds: float) -> None:
+        """All has come; the end of the transmission may take this long."""
+        self._since = self._clock.monotonic()
+        self._allowed = seconds
+        self._set_alarm(seconds)
+
+    def _set_alarm(self, seconds: float) -> None:
+        if self._alarm is not None:
+            self._alarm.release()
+        self._alarm = self._clock.call_later(seconds, self._look)
+        if self._over:  # meanwhile, in another thread
+            self._alarm.release()
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        due = min(self._since, now) + self._allowed
+        if self._over:
+            return
+        if now >= self._end:
+            self._exceeded("total", self._bounds.total)
+        elif now >= due:
+            self._exceeded(self._waits_for, self._allowed)
+        else:
+            self._set_alarm(min(due, self._end) - now)
+
+    def _exceeded(self, deadline: str, seconds: float) -> None:
+        what = {
+            "total": "the reply took longer than",
+            "first_token": "no reply began within",
+            "idle": "the reply stood still for",
+        }[deadline]
+        self._limits.cancel(DeadlineExceeded(f"{what} {seconds:g} s", deadline=deadline))
+
+
+_log = logging.getLogger(__name__)
+
+
+class Rates:
+    """The rates of one host, one for each model at a provider; models know nothing of
+    each other. As long as calls at one rate count, another one is told of in the log,
+    once, and not kept to."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._told: set[tuple[str, str, Rate]] = set()
+
+    def wait(self, route: RouteInfo, rate: Rate, cancellation: Cancellation) -> None:
+        """Wait until the model may be called once more, first come first served; raises
+        what ends the call meanwhile."""
+        model = (route.model, route.provider)
+        with self._lock:
+            line = self._lines.get(model)
+            if line is None or (line.rate != rate and line.is_idle()):
+                line = self._lines[model] = _Line(rate, self._clock)
+            conflicts = line.rate != rate and (*model, rate) not in self._told
+            self._told.add((*model, rate))
+            place = line.enter()
+        if conflicts:
+            _log.warning(
+                "%s@%s is called %s: that stays, and %s is not kept to", *model, line.rate, rate
+            )
+        line.wait(place, cancellation)
+
+
+class _Line:
+    """Who waits for one model: the first of them for the time, the others for those before."""
+
+    def __init__(self, rate: Rate, clock: Clock) -> None:
+        self.rate = rate
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._calls: deque[float] = deque()  # when they began, those that count
+        self._waiting: deque[threading.Event] = deque()
+
+    def is_idle(self) -> bool:
+        with self._lock:
+            self._forget_old()
+            return not self._waiting and not self._calls
+
+    def enter(self) -> threading.Event:
+        """A place at the end."""
+        first = threading.Event()
+        with self._lock:
+            self._waiting.append(first)
+            if self._waiting[0] is first:
+                first.set()
+        return first
+
+    def wait(self, first: threading.Event, cancellation: Cancellation) -> None:
+        """
+        first   the place
+        """
+        try:
+            with cancellation.on_cancel(first.set):
+                while True:
+                    first.wait()
+                    first.clear()
+                    cancellation.check()
+                    seconds = self._seconds_to_wait()
+                    if seconds <= 0:
+                        return
+                    with self._clock.call_later(seconds, first.set):
+                        first.wait()
+                    first.set()
+        finally:
+            self._leave(first)
+
+    def _seconds_to_wait(self) -> float:
+        """For the first; 0 is a call."""
+        with self._lock:
+            now = self._forget_old()
+            if len(self._calls) >= self.rate.requests:
+                return self._calls[0] + self.rate.seconds - now
+            self._calls.append(now)
+            return 0.0
+
+    def _forget_old(self) -> float:
+        """The time that it is now."""
+        now = self._clock.monotonic()
+        while self._calls and self._calls[0] + self.rate.seconds <= now:
+            self._calls.popleft()
+        return now
+
+    def _leave(self, place: threading.Event) -> None:
+        with self._lock:
+            was_first = self._waiting[0] is place
+            self._waiting.remove(place)
+            if was_first and self._waiting:
+                self._waiting[0].set()

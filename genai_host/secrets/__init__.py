@@ -1,0 +1,1 @@
+"""Secrets of providers: where they are stored, and how they are found."""

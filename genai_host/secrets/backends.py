@@ -1,0 +1,194 @@
+"""Where secrets are stored: a file of the user, or the system's keyring.
+
+The file of secrets, for where there is no keyring: JSON that its owner alone can read.
+
+    {"version": 1, "keys": {"my-service": {"api_key": "...", "token": {"in": "keyring"}}}}
+
+It also says which secrets are in the keyring, which can list nothing and is slow to ask.
+Nothing that stands in it is in an error, nor in what caused one.
+
+The keyring of the system, by the library `keyring`, where that is installed and finds
+one: `pip install "genai-host[keyring]"`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+from genai_host.api import Secret
+from genai_host.errors import ConfigurationError
+from genai_host.util.files import alone, read_text, write_text, writing
+from genai_host.util.names import APP
+from genai_host.util.text import told
+
+IN_KEYRING: Final = {"in": "keyring"}
+_VERSION = 1
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+Kept = dict[str, dict[str, Any]]
+"""By instance and setting: the secret, or `IN_KEYRING`."""
+
+
+class KeyFile:
+    """Raises `ConfigurationError` where the file is damaged, is of a newer version, or can
+    be read by others; it is not changed then."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def read(self) -> Kept:
+        text = read_text(self.path)
+        if text is None:
+            return {}
+        self._must_be_private()
+        return self._parsed(text)
+
+    @contextlib.contextmanager
+    def edit(self) -> Iterator[Kept]:
+        """What it holds, to be changed: one process at a time, whole or not at all."""
+        path = os.path.realpath(self.path)  # a link to it stays one
+        with alone(path):
+            kept = self.read()
+            yield kept
+            filled = {name: settings for name, settings in kept.items() if settings}
+            text = json.dumps({"version": _VERSION, "keys": filled}, indent=2)
+            with writing(path):
+                write_text(path, f"{text}\n")
+
+    def _must_be_private(self) -> None:
+        """As OpenSSH has it: a key that others could read is used by nobody."""
+        if os.name != "nt" and os.stat(self.path).st_mode & _OTHERS:
+            raise ConfigurationError(
+                f"{self.path} holds keys, and others can read it",
+                file=self.path,
+                hint=f"chmod 600 {self.path}",
+            )
+
+    def _parsed(self, text: str) -> Kept:
+        try:
+            data = json.loads(text)
+            version, kept = data["version"], data["keys"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise self._damaged() from None  # what was raised quotes the file
+        if type(version) is int and version > _VERSION:
+            raise ConfigurationError(
+                f"{self.path} was written by a newer genai-host",
+                file=self.path,
+                hint="pip install --upgrade genai-host",
+            )
+        if version != _VERSION or not _is_kept(kept):
+            raise self._damaged()
+        return dict(kept)
+
+    def _damaged(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.path} is damaged; it was not changed",
+            file=self.path,
+            hint="correct it, or move it away and set the keys again",
+        )
+
+
+def _is_kept(kept: Any) -> bool:
+    return isinstance(kept, dict) and all(
+        isinstance(settings, dict)
+        and all(isinstance(each, str) or each == IN_KEYRING for each in settings.values())
+        for settings in kept.values()
+    )
+
+
+class Backend(Protocol):
+    """What is used of a keyring's backend."""
+
+    def get_password(self, service: str, username: str) -> str | None: ...
+
+    def set_password(self, service: str, username: str, password: str) -> None: ...
+
+    def delete_password(self, service: str, username: str) -> None: ...
+
+
+class KeyRing:
+    """Secrets by name.
+
+    backend   None for the one that the library finds, when it is first needed
+
+    Raises `ConfigurationError` where the keyring refuses.
+    """
+
+    def __init__(self, backend: Backend | None = None) -> None:
+        self._given = backend
+
+    def lack(self) -> str:
+        """Why there is none; empty if there is one."""
+        found = self._find()
+        return found if isinstance(found, str) else ""
+
+    def get(self, name: str, service: str = "") -> Secret | None:
+        try:
+            found = self._backend().get_password(service or _service(), name)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each backend raises errors of its own
+            raise _refused("asked", error) from None
+        return Secret(found) if found else None
+
+    def set(self, name: str, secret: Secret) -> None:
+        try:
+            self._backend().set_password(_service(), name, secret.reveal())
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _refused("written", error, secret) from None
+
+    def delete(self, name: str) -> None:
+        """One that is not there is no error."""
+        try:
+            if self._backend().get_password(_service(), name) is not None:
+                self._backend().delete_password(_service(), name)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _refused("written", error) from None
+
+    def _backend(self) -> Backend:
+        found = self._find()
+        if isinstance(found, str):
+            raise ConfigurationError(f"the keyring cannot be asked: {found}")
+        return found
+
+    def _find(self) -> Backend | str:
+        """The backend, or why there is none."""
+        if self._given is not None:
+            return self._given
+        try:
+            import keyring
+            from keyring.backends import fail, null
+        except ImportError:
+            return f"keyring is not installed: pip install '{APP}[keyring]'"
+        try:
+            found = keyring.get_keyring()
+        except Exception as error:  # noqa: BLE001 - whatever it finds is imported there
+            return f"keyring finds none: {told(error)}"
+        if isinstance(found, (fail.Keyring, null.Keyring)):
+            return "this machine has none that keyring could use"
+        return found
+
+
+def _service() -> str:
+    """What moves with the files of the host moves with its secrets."""
+    home = os.environ.get("GENAI_HOST_HOME")
+    return f"{APP} {os.path.abspath(home)}" if home else APP
+
+
+def _refused(what: str, error: Exception, secret: Secret | None = None) -> ConfigurationError:
+    """What a backend says may hold what it was given."""
+    why = told(error)
+    if secret is not None:
+        why = why.replace(secret.reveal(), "***")
+    return ConfigurationError(
+        f"the keyring cannot be {what}: {why}", hint="is it unlocked? genai-host doctor"
+    )

@@ -1,0 +1,183 @@
+"""The secrets of provider instances, and where they come from, the first that has it:
+
+GENAI_HOST_PROVIDERS__MY_NAME__API_KEY    the environment, for any instance
+api_key = { env = "MY_KEY" }              what the configuration refers to
+OPENAI_API_KEY                            the type's usual variable, for the instance
+                                          that is named like its type alone: another
+                                          one may be another service
+the keyring, or else the file             where `Keys.set` put it
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from genai_host.api import Secret
+from genai_host.api.settings import Setting
+from genai_host.config import must_be_writable
+from genai_host.config.environment import variable_of
+from genai_host.errors import ConfigurationError
+from genai_host.secrets.backends import IN_KEYRING, KeyFile, KeyRing
+from genai_host.util import paths
+from genai_host.util.files import read_text
+
+_FORMS = '{ env = "VARIABLE" }, { file = "/a/file" } or { keyring = "service/name" }'
+
+
+@frozen
+class FoundKey:
+    """A secret, and where it was found, in words."""
+
+    secret: Secret
+    source: str
+
+
+class Keys:
+    """Finds the secrets of provider instances, and keeps those that it is given.
+
+    file      where those are kept that no keyring takes; None for the usual one
+    ring      the keyring; None for that of the system
+    environ   the environment; None for that of the process
+
+    Raises `ConfigurationError` where the file or the keyring is not in order. No secret
+    is in any error.
+    """
+
+    def __init__(
+        self,
+        file: str | None = None,
+        ring: KeyRing | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._file = KeyFile(file or paths.keys_file())
+        self._ring = ring or KeyRing()
+        self._environ = environ
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._file.path
+
+    def lack(self) -> str:
+        """Why no keyring is used; empty if one is."""
+        return self._ring.lack()
+
+    def find(
+        self,
+        instance: str,
+        setting: Setting,
+        *,
+        kind: str = "",
+        given: Any = None,
+        table: str = "providers",
+    ) -> FoundKey | None:
+        """The secret of an instance; None if there is none.
+
+        kind    name of the instance's type
+        given   what the configuration says of it: a reference
+        table   of the configuration; nothing is kept but for providers
+
+        Raises `ConfigurationError` for a secret that stands in the configuration itself,
+        and for a reference to nothing.
+        """
+        own = variable_of(table, instance, setting.name)
+        if self._variable(own):
+            return FoundKey(Secret(self._variable(own)), f"the environment variable {own}")
+        if given is not None:
+            is_kept = table == "providers"
+            fix = f"genai-host keys set {instance} --setting {setting.name}" if is_kept else ""
+            return self._referred(setting.name, given, fix)
+        for variable in setting.env if instance == kind else ():
+            if self._variable(variable):
+                secret = Secret(self._variable(variable))
+                return FoundKey(secret, f"the environment variable {variable}")
+        return self._kept(instance, setting.name) if table == "providers" else None
+
+    def set(self, instance: str, setting: str, secret: Secret) -> str:
+        """Keep a secret: in the keyring, or else in the file. Where it is now, in words."""
+        must_be_writable(environ=self._environ)
+        with self._file.edit() as kept:
+            has_ring = not self._ring.lack()
+            if has_ring:
+                self._ring.set(_name(instance, setting), secret)
+            settings = kept.setdefault(instance, {})
+            settings[setting] = dict(IN_KEYRING) if has_ring else secret.reveal()
+        return self._place(in_keyring=has_ring)
+
+    def remove(self, instance: str, setting: str | None = None) -> list[str]:
+        """Forget what is kept of an instance, or one of its settings. Which they were."""
+        must_be_writable(environ=self._environ)
+        with self._file.edit() as kept:
+            settings = kept.get(instance, {})
+            removed = [name for name in settings if setting in (None, name)]
+            for name in removed:
+                if settings[name] == IN_KEYRING:
+                    self._ring.delete(_name(instance, name))
+                del settings[name]
+        return removed
+
+    def kept(self) -> dict[tuple[str, str], str]:
+        """Instance and setting of all that is kept, with where that is, in words."""
+        return {
+            (instance, setting): self._place(in_keyring=value == IN_KEYRING)
+            for instance, settings in self._file.read().items()
+            for setting, value in settings.items()
+        }
+
+    def _kept(self, instance: str, setting: str) -> FoundKey | None:
+        value = self._file.read().get(instance, {}).get(setting)
+        if value is None:
+            return None
+        if value != IN_KEYRING:
+            return FoundKey(Secret(value), self._place(in_keyring=False))
+        secret = self._ring.get(_name(instance, setting))
+        if secret is None:
+            raise ConfigurationError(
+                f"the keyring no longer has {setting} of {instance}",
+                hint=f"genai-host keys set {instance} --setting {setting}",
+            )
+        return FoundKey(secret, self._place(in_keyring=True))
+
+    def _referred(self, setting: str, given: Any, fix: str) -> FoundKey:
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(
+                f"{setting} is a secret, and must not stand in the configuration",
+                setting=setting,
+                hint=f"take it out, then: {fix}" if fix else f"as {_FORMS}",
+            )
+        [(form, target), *more] = given.items() or [("", "")]
+        if more or form not in ("env", "file", "keyring") or not isinstance(target, str):
+            raise ConfigurationError(
+                f"{setting} does not say where the secret is", setting=setting, hint=f"as {_FORMS}"
+            )
+        try:
+            secret, source = self._look_up(form, target)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{setting}: {error}", setting=setting) from None
+        if secret is None or not secret.reveal():
+            raise ConfigurationError(f"{setting}: there is nothing in {source}", setting=setting)
+        return FoundKey(secret, f"{source}, as configured")
+
+    def _look_up(self, form: str, target: str) -> tuple[Secret | None, str]:
+        if form == "env":
+            return Secret(self._variable(target)), f"the environment variable {target}"
+        if form == "file":
+            text = read_text(os.path.expanduser(target))
+            return None if text is None else Secret(text.strip()), f"the file {target}"
+        service, _, name = target.rpartition("/")
+        return self._ring.get(name, service), f"the keyring, as {target}"
+
+    def _variable(self, name: str) -> str:
+        environ = os.environ if self._environ is None else self._environ
+        return environ.get(name, "")
+
+    def _place(self, *, in_keyring: bool) -> str:
+        return "the keyring" if in_keyring else f"the file {self.path}"
+
+
+def _name(instance: str, setting: str) -> str:
+    return f"{instance}/{setting}"

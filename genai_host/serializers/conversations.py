@@ -1,0 +1,146 @@
+"""JSON forms of answers, conversations, costs and usage, for the CLI and the API.
+
+What calls cost, as programs read it.
+
+Moments, as programs read them.
+
+Answers, and what a turn waits for in place of one.
+
+Conversations that were kept, and their turns.
+
+What calls of models came to, and what may be spent on them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from genai_host.api import Answer, Codec, Cost, Wait
+from genai_host.conversations.transcript import TurnTold
+from genai_host.errors import InvalidData
+from genai_host.usage.budgets import EVERYBODY
+
+if TYPE_CHECKING:
+    from genai_host.store.records import Found, StoredTry, Summary
+    from genai_host.store.usage import UsageRow
+    from genai_host.usage.budgets import Budget
+
+
+def cost_row(cost: Cost) -> dict[str, Any] | None:
+    """In JSON; None if nothing is known of it."""
+    return attrs.asdict(cost) if cost.known else None
+
+
+def utc(moment: float) -> str:
+    """ISO 8601 in UTC, to the millisecond.
+
+    moment   seconds since 1970
+    """
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+
+
+def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
+    """An answer in JSON."""
+    return {
+        "text": answer.text,
+        "data": codec.to_json(answer.data),
+        "reactions": codec.to_json(answer.reactions),
+        "usage": attrs.asdict(answer.usage),
+        "cost": cost_row(answer.cost),
+        "details": codec.to_json(answer.details),
+    }
+
+
+def wait_row(wait: Wait[Any] | None, **named: str) -> dict[str, Any]:
+    """What a turn waits for, in JSON.
+
+    named   what comes before it
+    """
+    asks = {} if wait is None else {"kind": wait.kind, "payload": wait.payload}
+    return {**named, **asks}
+
+
+def row_of(summary: Summary) -> dict[str, Any]:
+    """A conversation in JSON."""
+    return {
+        "id": summary.id,
+        "title": summary.title,
+        "feature": summary.feature,
+        "models": dict(summary.models),
+        "status": summary.status,
+        "turns": summary.turns,
+        "cost": cost_row(summary.cost),
+        "created": utc(summary.created),
+        "updated": utc(summary.updated),
+        "forked_from": summary.forked_from or None,
+    }
+
+
+def turn_row(turn: TurnTold, at: float, codec: Codec) -> dict[str, Any]:
+    """A turn in JSON.
+
+    at   when it was begun, in seconds since 1970
+    """
+    return {
+        "turn": turn.number,
+        "at": utc(at),
+        "outcome": turn.outcome,
+        "message": codec.to_json(turn.message),
+        "answer": None if turn.answer is None else answer_row(turn.answer, codec),
+        "partial": turn.partial,
+        "error": None if turn.error is None else codec.to_json(turn.error),
+    }
+
+
+def try_row(each: StoredTry) -> dict[str, Any]:
+    """A call of a model in JSON."""
+    return {**attrs.asdict(each), "started": utc(each.started)}
+
+
+def found_row(found: Found) -> dict[str, Any]:
+    """A message that was searched for."""
+    return attrs.asdict(found)
+
+
+def usage_row(row: UsageRow) -> dict[str, Any]:
+    cost = {"dollars": row.cost.dollars, "unknown": row.cost.unknown}
+    return {**attrs.asdict(row), "of": dict(row.of), "failed": dict(row.failed), "cost": cost}
+
+
+def budget_row(budget: Budget) -> dict[str, Any]:
+    """`user` is None for that of all users together."""
+    return {
+        "name": budget.name,
+        "user": None if budget.user == EVERYBODY else budget.user,
+        "period": budget.period,
+        "unit": budget.unit,
+        "most": budget.most,
+        "spent": budget.spent,
+        "unknown": budget.unknown,
+        "renews": budget.renews.isoformat(timespec="seconds"),
+    }
+
+
+def groups_in(text: str) -> list[str]:
+    """`model,day` as a list; which there are, the store says."""
+    return list(dict.fromkeys(each for each in (each.strip() for each in text.split(",")) if each))
+
+
+def day_in(text: str, now: datetime, path: str) -> str:
+    """A day in UTC as the store has it, of one that is written so or as `7d`: the last seven
+    days with today. Empty for nothing. Raises `InvalidData`."""
+    if not text:
+        return ""
+    ago = re.fullmatch("([1-9][0-9]{0,4})d", text)
+    if ago:
+        return (now.date() - timedelta(days=int(ago[1]) - 1)).isoformat()
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise InvalidData(
+            f"{text[:40]!r} is no day", path=path, hint="as 2030-01-31 or 7d"
+        ) from None

@@ -1,0 +1,306 @@
+"""Who may send requests, and how many at once: tokens, origins, queue, rate limits.
+
+Who is let in, before anything else of a request is looked at.
+
+    Guard.admit → _check_host → _check_origin → _user → _check_media_type
+
+A browser on this machine asks whatever a page tells it to: so a name that is not this
+server's (DNS rebinding), another origin, and what a form can send unasked (RFC 6454; the
+"simple requests" of the Fetch standard) are refused, whether there is a token or not.
+
+How many requests are answered at once, how many wait, and how many a user may send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import math
+import re
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+
+from genai_host.api import Problem
+from genai_host.server.heads import Head, Refused
+from genai_host.server.settings import ANY, ServerSettings, address_of, is_loopback
+
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_TOKEN_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+_OPEN = ("/", "/page", "/health", "/ready")
+_OPEN_BELOW = "/page/assets/"
+_OF_FILES = "multipart/form-data"
+_OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", _OF_FILES)
+_METHODS = "GET, POST, PUT, PATCH, DELETE"
+
+
+class Guard:
+    """Knows tokens by their digest alone."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._cors = frozenset(settings.cors)
+        self._tokens = [(user, _digest(token.reveal())) for user, token in settings.tokens.items()]
+        self._hosts = frozenset(map(_plain, (*settings.hosts, settings.bind)))
+        bound = address_of(settings.bind)
+        # a name can be made to lead here, an address cannot
+        self._takes_addresses = bound is not None and bound.is_unspecified
+        self._takes_any = ANY in settings.hosts
+
+    def admit(self, head: Head) -> str:
+        """The user who asks: whose conversations they may see; empty for whoever runs the
+        server. Raises `Refused`."""
+        self._check_origin(head, self._check_host(head))
+        user = self._user(head)
+        _check_media_type(head)
+        return user
+
+    def cors(self, head: Head) -> dict[str, str]:
+        """The headers of any reply that let a page of another origin read it, if it may."""
+        if not self._cors:
+            return {}
+        origin = head.headers.get("origin", "").lower()
+        if origin not in self._cors:
+            return {"vary": "origin"}
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-expose-headers": "retry-after",
+            "cross-origin-resource-policy": "cross-origin",
+            "vary": "origin",
+        }
+
+    def preflight(self, head: Head) -> dict[str, str]:
+        """The headers of the reply to a browser that asks for a page of another origin
+        whether that may send a request. Raises `Refused`."""
+        self._check_origin(head, self._check_host(head))
+        wanted = head.headers.get("access-control-request-headers", "")
+        return {
+            **self.cors(head),
+            "access-control-allow-methods": _METHODS,
+            "access-control-allow-headers": ", ".join(_names(wanted)),
+            "access-control-max-age": "600",
+        }
+
+    def _check_host(self, head: Head) -> str:
+        """The host that was asked for, with its port."""
+        host = head.headers.get("host", "").lower()
+        found = _HOST.fullmatch(host)
+        if found is None:
+            raise Refused(Problem(400, "bad_request", "the header host is missing, or is none"))
+        name = _plain(found[1])
+        if not (
+            self._takes_any
+            or name in self._hosts
+            or is_loopback(name)
+            or (self._takes_addresses and address_of(name) is not None)
+        ):
+            raise Refused(
+                Problem(
+                    421,
+                    "wrong_host",
+                    "this server does not answer under that name",
+                    hint="whoever runs it can allow it: genai-host serve --allow-host NAME",
+                )
+            )
+        return host
+
+    def _check_origin(self, head: Head, host: str) -> None:
+        origin = head.headers.get("origin", "").lower()
+        if origin in self._cors:
+            return
+        is_own = not origin or _is_same(origin, host, is_https=head.is_https)
+        if not is_own or _is_foreign(head.headers, head.method):
+            raise Refused(
+                Problem(
+                    403,
+                    "wrong_origin",
+                    "pages of other origins may not use this server",
+                    hint="whoever runs it can allow one: genai-host serve --cors ORIGIN",
+                )
+            )
+
+    def _user(self, head: Head) -> str:
+        if not self._tokens:
+            return ""
+        user = self._owner(_digest(_token(head.headers)))
+        if user is None and not (head.is_reading and _is_open(head.path)):
+            raise Refused(
+                Problem(
+                    401,
+                    "unauthorized",
+                    "a token of this server is needed",
+                    hint="send it as Authorization: Bearer TOKEN",
+                    headers={"www-authenticate": "Bearer"},
+                )
+            )
+        return user or ""
+
+    def _owner(self, digest: bytes) -> str | None:
+        """All are compared, so that the time that it takes tells nothing."""
+        found = None
+        for user, known in self._tokens:
+            if hmac.compare_digest(known, digest):
+                found = user
+        return found
+
+
+def _check_media_type(head: Head) -> None:
+    """A page can send these to any server, without being asked whether it may. Files come so
+    as well, from clients that say who they are, which no form can."""
+    if head.is_reading or head.length == 0:
+        return
+    media_type = head.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == _OF_FILES and _token(head.headers):
+        return
+    if media_type in _OF_FORMS or "/" not in media_type:
+        raise Refused(
+            Problem(
+                415,
+                "unsupported_media_type",
+                "the body must be JSON, and say so",
+                hint="send the header Content-Type: application/json",
+            )
+        )
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith(_OPEN_BELOW)
+
+
+def _token(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return next((headers[name] for name in _TOKEN_HEADERS if headers.get(name)), "")
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("latin-1", "replace")).digest()
+
+
+def _is_same(origin: str, host: str, *, is_https: bool) -> bool:
+    """Behind a proxy that ends TLS, pages are of https and requests of http."""
+    return origin == f"https://{host}" or (origin == f"http://{host}" and not is_https)
+
+
+def _is_foreign(headers: Mapping[str, str], method: str) -> bool:
+    """Whether a browser says that a page of elsewhere asks. A link that is followed is no
+    use to that page: it sees nothing of what comes."""
+    if headers.get("sec-fetch-site", "none").lower() in ("none", "same-origin"):
+        return False
+    is_link = headers.get("sec-fetch-mode") == "navigate"
+    return not (method == "GET" and is_link and headers.get("sec-fetch-dest") == "document")
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: brackets and a dot at the end say nothing."""
+    return name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+
+
+def _names(wanted: str) -> list[str]:
+    """Names of headers, those left out that are none."""
+    names = [name.strip().lower() for name in wanted.split(",")]
+    return [name for name in names if name.isascii() and name.replace("-", "").isalnum()]
+
+
+_KNOWN = 10_000  # users and addresses whose rate is remembered
+_RETRY = 1.0  # seconds after which there may be room
+
+
+class Admission:
+    """Places for requests under way, in the order in which they came. Of one loop."""
+
+    def __init__(self, at_once: int, waiting: int) -> None:
+        self._free = at_once
+        self._most_waiting = waiting
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def enter(self) -> asyncio.Future[None] | None:
+        """Take a place: None if there is one, else what is done once it is there. It is
+        given back by `leave`. Raises `Refused` where too many wait."""
+        if self._free:
+            self._free -= 1
+            return None
+        if len(self._waiting) >= self._most_waiting:
+            raise Refused(
+                Problem(
+                    429,
+                    "overloaded",
+                    "the server answers as many requests as it may at once",
+                    retry_after=_RETRY,
+                )
+            )
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        return turn
+
+    def give_up(self, turn: asyncio.Future[None]) -> None:
+        """Wait for it no longer."""
+        if turn.done() and not turn.cancelled() and turn.exception() is None:
+            self.leave()  # it was its turn, and nobody took it
+        elif turn in self._waiting:
+            self._waiting.remove(turn)
+
+    def leave(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+class Allowance:
+    """So many requests a minute for each of those who ask: what is not used is kept, up to
+    those of a minute."""
+
+    def __init__(self, a_minute: int | None) -> None:
+        self._most = a_minute
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str, now: float) -> None:
+        """One of them. Raises `Refused` where there is none left.
+
+        now   seconds, of any clock that only goes on
+        """
+        if self._most is None:
+            return
+        left, then = self._left.pop(who, (float(self._most), now))
+        left = min(self._most, left + (now - then) * self._most / 60)
+        self._left[who] = (left - 1 if left >= 1 else left, now)
+        if len(self._left) > _KNOWN:
+            self._left.popitem(last=False)
+        if left < 1:
+            raise Refused(
+                Problem(
+                    429,
+                    "rate_limited",
+                    f"at most {self._most} requests a minute are answered",
+                    retry_after=math.ceil((1 - left) * 60 / self._most),
+                )
+            )
+
+
+class Room:
+    """Bytes of all bodies that are held at once.
+
+    left   how many more may be held
+    """
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def take(self, size: int) -> None:
+        """Raises `Refused` where there is not so much."""
+        if size > self.left:
+            raise Refused(
+                Problem(
+                    429,
+                    "overloaded",
+                    "the server has no room for so much at once",
+                    retry_after=_RETRY,
+                )
+            )
+        self.left -= size
+
+    def give_back(self, size: int) -> None:
+        self.left += size

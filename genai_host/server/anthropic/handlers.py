@@ -1,0 +1,156 @@
+"""Handlers of messages, token counts and models.
+
+`/v1/messages`, and the count of the tokens of one.
+
+    create → read → asking.whole → Writer.whole
+                  → asking.answer → Writer.events
+    count  → read → Host.count_tokens
+
+Source: Claude API reference, "Create a Message", "Count tokens in a Message".
+
+The models that there are, as Anthropic's API lists them.
+
+Source: Claude API reference, "List Models".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api.http_routes import body_of, number_in
+from genai_host.errors import InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.server.anthropic.replies import NO_THREADS, Writer, problem_reply
+from genai_host.server.anthropic.requests import Wanted, read
+from genai_host.serving.completion import FEATURE, answer, streamed, whole
+from genai_host.serving.models import ServedModel, name_in, served_model, served_models
+
+
+def create(request: RouteRequest, host: Host) -> RouteReply:
+    """In pieces where `stream` says so."""
+    body = body_of(request)
+    if "thread" in body:
+        return problem_reply(NO_THREADS)
+    wanted = read(body, host)
+    asked = wanted.asked
+    if "max_tokens" not in asked.parameters:
+        raise InvalidData("it is needed", path="$.max_tokens")
+    writer = _writer(wanted)
+    if asked.in_pieces:
+        return streamed(answer(host, asked, request), writer.events)
+    return json_reply(writer.whole(whole(host, asked, request)))
+
+
+def count(request: RouteRequest, host: Host) -> RouteReply:
+    """As the service counts that would answer. Raises `NoRoute` where none does."""
+    asked = read(body_of(request), host).asked
+    if asked.model is not None and asked.model.startswith(FEATURE):
+        raise InvalidData(f"{asked.model} is no model: it counts no tokens", path="$.model")
+    found = host.count_tokens(
+        asked.messages,
+        model=asked.model,
+        parameters=asked.parameters,
+        tools=asked.tools,
+        schema=asked.schema,
+        limits=request.limits,
+    )
+    return json_reply({"input_tokens": found.tokens})
+
+
+def no_batches(request: RouteRequest, host: Host) -> RouteReply:
+    raise NotFound(
+        "there are no batches of messages here", hint="POST /v1/messages answers each at once"
+    )
+
+
+def _writer(wanted: Wanted) -> Writer:
+    stop = wanted.asked.parameters.get("stop", ())
+    return Writer(
+        wanted.asked.model or "",
+        shows_thoughts=wanted.shows_thoughts,
+        stop=stop[0] if len(stop) == 1 else None,
+    )
+
+
+_PAGE, _MOST = 20, 1000
+_UNKNOWN = "1970-01-01T00:00:00Z"  # when a model was made, no provider says
+_CAPABILITIES: Mapping[str, str] = {
+    "image_input": "images",
+    "pdf_input": "files",
+    "structured_outputs": "schema",
+}
+_NOT_HAD = ("batch", "citations", "code_execution")
+"""What this API has for no model."""
+
+
+def listed(request: RouteRequest, host: Host) -> RouteReply:
+    """A page of them: `limit`, and `after_id` or `before_id`."""
+    found = [each for each in served_models(host) if each.operation == "chat"]
+    names = [each.name for each in found]
+    limit = number_in(request.query, "limit", _PAGE, _MOST)
+    after, before = request.query.get("after_id"), request.query.get("before_id")
+    if after and before:
+        raise InvalidData("there is a before_id as well", path="?after_id")
+    for name in (after, before):
+        if name and name not in names:
+            place = "?after_id" if after else "?before_id"
+            raise InvalidData(f"there is no model {name!r}", path=place)
+    if before:
+        found = found[: names.index(before)]
+        page, has_more = found[-limit:], len(found) > limit
+    else:
+        found = found[names.index(after) + 1 :] if after else found
+        page, has_more = found[:limit], len(found) > limit
+    return json_reply(
+        {
+            "data": [_wire(each) for each in page],
+            "has_more": has_more,
+            "first_id": page[0].name if page else None,
+            "last_id": page[-1].name if page else None,
+        }
+    )
+
+
+def one(request: RouteRequest, host: Host) -> RouteReply:
+    """One, by its name. Raises `NotFound`."""
+    model = served_model(host, name_in(request.parameters))
+    if model.operation != "chat":
+        raise NotFound(f"{model.name} answers no messages")
+    return json_reply(_wire(model))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": model.name,
+        "display_name": model.name,
+        "created_at": _UNKNOWN,
+        "lifecycle": "active",
+        "max_input_tokens": model.window,
+        "max_tokens": None,
+        "capabilities": _capabilities(model.capabilities) if model.capabilities else None,
+    }
+
+
+def _capabilities(able: frozenset[str]) -> dict[str, Any]:
+    """Whether a model can be told how much to think is seen when it is told."""
+    thinks = "reasoning" in able
+    types = {"adaptive": thinks, "between_tools": False, "disabled": True, "enabled": thinks}
+    efforts = dict.fromkeys(("low", "medium", "high", "max"), _supported(thinks))
+    server_tools = dict.fromkeys(("code_execution", "web_search"), _supported(False))
+    return {
+        **{wire: _supported(name in able) for wire, name in _CAPABILITIES.items()},
+        **{wire: _supported(False) for wire in (*_NOT_HAD, "context_management")},
+        "effort": {**_supported(thinks), **efforts},
+        "server_tools": {**_supported(False), **server_tools},
+        "thinking": {
+            **_supported(thinks),
+            "types": {name: _supported(is_so) for name, is_so in types.items()},
+        },
+    }
+
+
+def _supported(is_so: bool) -> dict[str, Any]:
+    return {"supported": is_so}

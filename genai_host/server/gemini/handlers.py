@@ -1,0 +1,275 @@
+"""Handlers of generateContent, embedContent, countTokens and models.
+
+Names of models, as they stand in addresses.
+
+Texts to vectors: `embedContent` and `batchEmbedContents`.
+
+Source: Gemini API reference, "Embeddings".
+
+The models that there are, as the Gemini API lists them.
+
+Source: Gemini API reference, "Models".
+
+What is asked of a model: `/models/NAME:METHOD`.
+
+    call → _generate | _stream → asking.whole, asking.answer
+         → _count → Host.count_tokens
+         → embedding.one, embedding.several → Host.embed
+
+Source: Gemini API reference, "Generating content", "Counting tokens"; `alt` is one of the
+system parameters of Google's APIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+
+from attrs import frozen
+
+from genai_host.api import Operation, RouteReply, RouteRequest, Usage, json_reply
+from genai_host.api.http_routes import Given, body_of
+from genai_host.errors import InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.server.gemini.contents import messages_in, text_of
+from genai_host.server.gemini.replies import Writer
+from genai_host.server.gemini.requests import chosen, configured, safety, tools_in
+from genai_host.serving.completion import FEATURE, Asked, able, answer, streamed, whole
+from genai_host.serving.models import ServedModel, served_model, served_models
+
+PREFIX = "models/"
+
+
+def model_named(parameters: Mapping[str, str]) -> str:
+    """The name that the segments of an address add up to, without what all names of models
+    begin with in the Gemini API."""
+    order = ("provider", "owner", "call", "model")
+    name = "/".join(parameters[each] for each in order if each in parameters)
+    return name.removeprefix(PREFIX)
+
+
+_MOST = 100
+"""Texts at once, as many as the service of that API takes."""
+
+_TASKS = (
+    "TASK_TYPE_UNSPECIFIED", "RETRIEVAL_QUERY", "RETRIEVAL_DOCUMENT", "SEMANTIC_SIMILARITY",
+    "CLASSIFICATION", "CLUSTERING", "QUESTION_ANSWERING", "FACT_VERIFICATION",
+    "CODE_RETRIEVAL_QUERY",
+)  # fmt: skip
+_QUERIES = {"RETRIEVAL_QUERY", "QUESTION_ANSWERING", "FACT_VERIFICATION", "CODE_RETRIEVAL_QUERY"}
+
+
+class _Wanted(NamedTuple):
+    """
+    task        one of `_TASKS`
+    dimensions  None for as many as the model gives
+    """
+
+    text: str
+    task: str
+    dimensions: int | None
+
+
+def one(model: str, request: RouteRequest, host: Host) -> RouteReply:
+    vectors, usage = _embedded([_wanted(body_of(request, camel=True))], model, request, host)
+    return json_reply({"embedding": {"values": vectors[0]}, **_usage(usage)})
+
+
+def several(model: str, request: RouteRequest, host: Host) -> RouteReply:
+    body = body_of(request, camel=True)
+    wanted = [_wanted(each) for each in body.objects("requests")]
+    body.raw("model")
+    body.nothing_else()
+    if not 0 < len(wanted) <= _MOST:
+        raise InvalidData(f"there are {len(wanted)}, not 1 to {_MOST}", path=body.at("requests"))
+    vectors, usage = _embedded(wanted, model, request, host)
+    return json_reply({"embeddings": [{"values": each} for each in vectors], **_usage(usage)})
+
+
+def _wanted(given: Given) -> _Wanted:
+    content = given.object("content")
+    if content is None:
+        raise InvalidData("content is not specified", path=given.at("content"))
+    text = text_of(content)
+    if not text:
+        raise InvalidData("there is no text", path=content.path)
+    task = given.choice("taskType", _TASKS, _TASKS[0])
+    dimensions = given.whole("outputDimensionality")
+    given.refuse("title")
+    given.raw("model")
+    given.nothing_else()
+    return _Wanted(text, task, dimensions)
+
+
+def _embedded(
+    wanted: Sequence[_Wanted], model: str, request: RouteRequest, host: Host
+) -> tuple[list[Sequence[float]], Usage]:
+    """What follows each other and is wanted alike is asked for at once."""
+    taken = able(host, model, "embed").parameters
+    vectors: list[Sequence[float]] = []
+    usage = Usage()
+    for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):
+        purpose: Literal["query", "document"] = "query" if task in _QUERIES else "document"
+        found = host.embed(
+            [each.text for each in alike],
+            model=model,
+            parameters=_parameters(task, dimensions, taken),
+            purpose=purpose,
+            limits=request.limits,
+            owner=request.user,
+        )
+        vectors += found.vectors
+        usage += found.usage
+    return vectors, usage
+
+
+def _parameters(task: str, dimensions: int | None, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """A model that knows no tasks is told whether it is a query or a document."""
+    parameters: dict[str, Any] = {}
+    if dimensions is not None:
+        parameters["dimensions"] = dimensions
+    if task != _TASKS[0] and "task_type" in taken:
+        parameters["task_type"] = task
+    return parameters
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {"usageMetadata": {"promptTokenCount": usage.input}} if usage.input else {}
+
+
+_MODELS_METHODS: Mapping[Operation, list[str]] = {
+    "chat": ["generateContent", "streamGenerateContent", "countTokens"],
+    "embed": ["embedContent", "batchEmbedContents"],
+}
+_USUAL_SIZE, _MODELS_MOST = 50, 1000
+
+
+def listed(request: RouteRequest, host: Host) -> RouteReply:
+    """A page of them: `pageSize`, and `pageToken` for where it begins."""
+    size = min(_number(request, "pageSize") or _USUAL_SIZE, _MODELS_MOST)
+    at = _number(request, "pageToken")
+    found = [each for each in served_models(host) if each.operation in _MODELS_METHODS]
+    page: dict[str, Any] = {"models": [_wire(each) for each in found[at : at + size]]}
+    if at + size < len(found):
+        page["nextPageToken"] = str(at + size)
+    return json_reply(page)
+
+
+def models_one(request: RouteRequest, host: Host) -> RouteReply:
+    model = served_model(host, model_named(request.parameters))
+    if model.operation not in _MODELS_METHODS:
+        raise NotFound(f"{model.name} answers no method of this API")
+    return json_reply(_wire(model))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "name": f"{PREFIX}{model.name}",
+        "version": "1",
+        "displayName": model.name,
+        "description": model.help,
+        "supportedGenerationMethods": _MODELS_METHODS[model.operation],
+    }
+    if model.window is not None:
+        wire["inputTokenLimit"] = model.window
+    if "reasoning" in model.capabilities:
+        wire["thinking"] = True
+    return wire
+
+
+def _number(request: RouteRequest, name: str) -> int:
+    text = request.query.get(name, "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InvalidData(f"{name}: {text!r} is no number")
+    return int(text)
+
+
+_Method = Callable[[str, RouteRequest, Host], RouteReply]
+
+
+@frozen
+class _Read:
+    asked: Asked
+    thoughts: bool
+
+    @property
+    def writer(self) -> Writer:
+        return Writer(self.asked.model or "", self.thoughts)
+
+
+def call(request: RouteRequest, host: Host) -> RouteReply:
+    """The model's name ends at the last colon."""
+    name, _, method = request.parameters["call"].rpartition(":")
+    if method not in _METHODS or not name:
+        raise NotFound(
+            f"there is no method {method!r} of models", hint=f"there are {', '.join(_METHODS)}"
+        )
+    return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
+
+
+def _generate(model: str, request: RouteRequest, host: Host) -> RouteReply:
+    read = _read(body_of(request, camel=True), model, host, in_pieces=False)
+    return json_reply(read.writer.whole(whole(host, read.asked, request)))
+
+
+def _stream(model: str, request: RouteRequest, host: Host) -> RouteReply:
+    """Events if that is asked for, or else an array."""
+    form = request.query.get("alt") or request.query.get("$alt") or "json"
+    if form not in ("json", "sse"):
+        raise InvalidData(f"alt: {form!r} is neither json nor sse")
+    read = _read(body_of(request, camel=True), model, host, in_pieces=True)
+    answering = answer(host, read.asked, request)
+    if form == "sse":
+        return streamed(answering, read.writer.events)
+    return streamed(answering, read.writer.array, "application/json")
+
+
+def _count(model: str, request: RouteRequest, host: Host) -> RouteReply:
+    body = body_of(request, camel=True)
+    inner = body.object("generateContentRequest")
+    if inner is not None:
+        body.nothing_else()
+    asked = _read(inner or body, model, host, in_pieces=False).asked
+    if model.startswith(FEATURE):
+        raise InvalidData(f"{model} is no model: it counts no tokens")
+    count = host.count_tokens(
+        asked.messages,
+        model=model,
+        parameters=asked.parameters,
+        tools=asked.tools,
+        schema=asked.schema,
+        limits=request.limits,
+    )
+    return json_reply({"totalTokens": count.tokens})
+
+
+def _read(body: Given, model: str, host: Host, *, in_pieces: bool) -> _Read:
+    taken = able(host, model).parameters
+    config = configured(body.object("generationConfig"), taken)
+    tools, choice = chosen(body, tools_in(body))
+    asked = Asked(
+        model=model,
+        messages=messages_in(body),
+        tools=tools,
+        tool_choice=choice,
+        schema=config.schema,
+        parameters={**config.parameters, **safety(body, taken)},
+        in_pieces=in_pieces,
+    )
+    body.refuse("cachedContent")
+    for neutral in ("model", "labels", "store", "serviceTier"):
+        body.raw(neutral)
+    body.nothing_else()
+    return _Read(asked, config.thoughts)
+
+
+_METHODS: Mapping[str, _Method] = {
+    "generateContent": _generate,
+    "streamGenerateContent": _stream,
+    "countTokens": _count,
+    "embedContent": one,
+    "batchEmbedContents": several,
+}

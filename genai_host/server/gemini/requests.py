@@ -1,0 +1,316 @@
+"""Requests: generation settings, schemas, tools.
+
+Schemas in Gemini's form, a part of OpenAPI's, as JSON Schema.
+
+Source: Gemini API reference, "Schema": types are in capitals, null is `nullable`, counts are
+64-bit integers, which JSON has as texts, and values of an enum are texts whatever the type.
+
+How a model is to answer, from the generationConfig of a request.
+
+Source: Gemini API reference, "GenerationConfig", "ThinkingConfig".
+
+The functions that a client has, and which of them a model may call.
+
+Source: Gemini API reference, "Tool", "FunctionDeclaration", "FunctionCallingConfig".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from genai_host.api import ToolSchema
+from genai_host.api.http_routes import Given
+from genai_host.api.json_text import read_json
+from genai_host.errors import InvalidData
+from genai_host.serving.client_tools import check_schema, each_once, offered_tool, one_of
+from genai_host.util.text import shown
+
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
+_LEFT_OUT = frozenset({"nullable", "propertyOrdering", "example"})
+_OPEN_API_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
+_RENAMED: Mapping[str, str] = {"ref": "$ref", "defs": "$defs"}
+
+
+def json_schema(given: Given) -> dict[str, Any]:
+    """Raises `InvalidData` for what is no schema; what is none of Gemini's words is left as
+    it is, for it may be one of JSON Schema's."""
+    schema: dict[str, Any] = {}
+    for name, written in given.names():
+        if name in _LEFT_OUT:
+            continue
+        kept = _READ.get(name, _as_it_is)(given, name, written)
+        if kept is not None:
+            schema[_RENAMED.get(name, name)] = kept
+    if "enum" in schema and schema.get("type") in ("integer", "number"):
+        schema["enum"] = [_as_number(each) for each in schema["enum"]]
+    return _nullable(schema) if given.flag("nullable") else schema
+
+
+def _as_it_is(given: Given, name: str, written: str) -> Any:
+    return given.value[written]
+
+
+def _type(given: Given, name: str, written: str) -> Any:
+    value = given.value[written]
+    if not isinstance(value, str):
+        return value
+    if value == "TYPE_UNSPECIFIED":
+        return None
+    if value.lower() not in _TYPES:
+        raise InvalidData(f"there is no type {shown(value)}", path=f"{given.path}.{written}")
+    return value.lower()
+
+
+def _format(given: Given, name: str, written: str) -> Any:
+    value = given.value[written]
+    return None if isinstance(value, str) and value in _OPEN_API_FORMATS else value
+
+
+def _count(given: Given, name: str, written: str) -> Any:
+    return given.whole(name)
+
+
+def _inner(given: Given, name: str, written: str) -> Any:
+    value, path = given.value[written], f"{given.path}.{written}"
+    if isinstance(value, bool):
+        return value
+    return json_schema(Given(value, path, camel=True))
+
+
+def _inner_list(given: Given, name: str, written: str) -> Any:
+    return [json_schema(each) for each in given.objects(name)]
+
+
+def _inner_by_name(given: Given, name: str, written: str) -> Any:
+    value, path = given.value[written], f"{given.path}.{written}"
+    if not isinstance(value, dict):
+        raise InvalidData(f"{written} is no object", path=path)
+    return {
+        key: json_schema(Given(each, f"{path}.{key}", camel=True)) for key, each in value.items()
+    }
+
+
+def _enum(given: Given, name: str, written: str) -> Any:
+    return list(given.values(name))
+
+
+_READ: Mapping[str, Callable[[Given, str, str], Any]] = {
+    "type": _type,
+    "format": _format,
+    "enum": _enum,
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(("items", "additionalProperties"), _inner),
+    **dict.fromkeys(("anyOf", "prefixItems"), _inner_list),
+    **dict.fromkeys(("properties", "defs", "$defs"), _inner_by_name),
+}
+
+
+def _as_number(value: Any) -> Any:
+    try:
+        number = read_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+    return number if type(number) in (int, float) else value
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in schema:
+        schema["enum"] = [*schema["enum"], None]
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+    if "anyOf" in schema:
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    return schema
+
+
+_NUMBERS: Mapping[str, str] = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+_WHOLE_NUMBERS: Mapping[str, str] = {
+    "topK": "top_k",
+    "maxOutputTokens": "max_tokens",
+    "seed": "seed",
+}
+_LEVELS = ("MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH")
+_UNSAID = "THINKING_LEVEL_UNSPECIFIED"
+_NOT_DONE = (
+    "responseLogprobs", "logprobs", "speechConfig", "imageConfig", "videoConfig",
+    "mediaResolution", "enableEnhancedCivicAnswers", "responseFormat", "translationConfig",
+    "routingConfig", "modelSelectionConfig", "modelConfig", "audioTimestamp",
+    "enableAffectiveDialog",
+)  # fmt: skip
+_JSON = "application/json"
+_ANY_JSON: Mapping[str, Any] = {}
+
+
+@frozen
+class Configured:
+    """
+    parameters   by the host's names
+    schema       JSON Schema of the answer; None for free text
+    thoughts     whether what the model thinks is to be shown
+    """
+
+    parameters: Mapping[str, Any] = field(factory=dict)
+    schema: Mapping[str, Any] | None = None
+    thoughts: bool = False
+
+
+def configured(config: Given | None, taken: Mapping[str, Any]) -> Configured:
+    """
+    taken   the parameters that the model takes
+
+    Raises `InvalidData`.
+    """
+    if config is None:
+        return Configured()
+    if config.whole("candidateCount") not in (None, 1):
+        raise config.wrong("candidateCount", "more than one answer, which is not supported here")
+    if [each for each in config.values("responseModalities") if each not in ("TEXT", "text")]:
+        raise config.wrong("responseModalities", "not supported here: models answer in text")
+    parameters: dict[str, Any] = {}
+    for wire, name in _NUMBERS.items():
+        parameters[name] = config.number(wire)
+    for wire, name in _WHOLE_NUMBERS.items():
+        parameters[name] = config.whole(wire)
+    parameters["stop"] = list(config.texts("stopSequences")) or None
+    schema = _schema(config)
+    thinking = config.object("thinkingConfig")
+    thoughts = thinking is not None and bool(thinking.flag("includeThoughts"))
+    if thinking is not None:
+        parameters.update(_thinking(thinking, thoughts, taken))
+    config.refuse(*_NOT_DONE)
+    config.nothing_else()
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return Configured(given, schema, thoughts)
+
+
+def safety(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be blocked, for a model that has a choice: other services have rules of
+    their own, and no names for these."""
+    settings = {
+        each.text("category"): each.text("threshold") for each in body.objects("safetySettings")
+    }
+    return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
+
+
+def _schema(config: Given) -> Mapping[str, Any] | None:
+    kind = config.text("responseMimeType")
+    given = config.object("responseSchema")
+    schema = config.mapping("responseJsonSchema")
+    if kind not in ("", "text/plain", _JSON):
+        raise config.wrong("responseMimeType", f"neither text/plain nor {_JSON}")
+    if kind != _JSON:
+        if given is not None or schema is not None:
+            raise InvalidData(
+                f"a schema needs responseMimeType {_JSON}", path=config.at("responseMimeType")
+            )
+        return None
+    if given is not None and schema is not None:
+        raise InvalidData("there are two schemas", path=config.at("responseJsonSchema"))
+    if given is not None:
+        schema = json_schema(given)
+        check_schema(schema, given.path)
+    elif schema is not None:
+        check_schema(schema, config.at("responseJsonSchema"))
+    return _ANY_JSON if schema is None else schema
+
+
+def _thinking(given: Given, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Thoughts are shown or not by what is written here: a model is told as well, if it can
+    be. To think as it sees fit is what a model does that is told nothing."""
+    found: dict[str, Any] = {}
+    if thoughts and "include_thoughts" in taken:
+        found["include_thoughts"] = True
+    budget = given.whole("thinkingBudget")
+    if budget is not None and (budget != -1 or "thinking_budget" in taken):
+        found["thinking_budget"] = budget
+    level = given.text("thinkingLevel").upper()
+    if level not in ("", _UNSAID):
+        if level not in _LEVELS:
+            raise given.wrong("thinkingLevel", f"none of {', '.join(_LEVELS)}")
+        found["reasoning_effort"] = level.lower()
+    given.nothing_else()
+    return found
+
+
+_DECLARATIONS = "functionDeclarations"
+_MODES: Mapping[str, str | None] = {
+    "MODE_UNSPECIFIED": None,
+    "AUTO": "auto",
+    "ANY": "required",
+    "NONE": "none",
+    "VALIDATED": "auto",
+}
+
+
+def tools_in(body: Given) -> list[ToolSchema]:
+    """Raises `InvalidData`, also for tools that Google's services run themselves."""
+    return each_once(_declared(body), body.at("tools"))
+
+
+def _declared(body: Given) -> Iterator[ToolSchema]:
+    for tool in body.objects("tools"):
+        for name, _ in tool.names():
+            if name != _DECLARATIONS:
+                raise InvalidData(
+                    f"the tool {name} is not supported here: only {_DECLARATIONS} are",
+                    path=tool.at(name),
+                )
+        yield from map(_tool, tool.objects(_DECLARATIONS))
+
+
+def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:
+    """The tools that may be called, and the choice among them. Raises `InvalidData`."""
+    config = body.object("toolConfig")
+    if config is None:
+        return tools, None
+    config.refuse("retrievalConfig", "includeServerSideToolInvocations")
+    calling = config.object("functionCallingConfig")
+    config.nothing_else()
+    if calling is None:
+        return tools, None
+    choice = _MODES[calling.choice("mode", tuple(_MODES), "MODE_UNSPECIFIED")]
+    names = calling.texts("allowedFunctionNames")
+    calling.refuse("streamFunctionCallArguments")
+    calling.nothing_else()
+    wanted, there = frozenset(names), {tool.name for tool in tools}
+    allowed = [tool for tool in tools if tool.name in wanted] if names else tools
+    for number, name in enumerate(names):
+        if name not in there:
+            path = f"{calling.at('allowedFunctionNames')}[{number}]"
+            raise InvalidData(f"there is no function {name}", path=path)
+    if choice == "required" and not tools:
+        raise InvalidData("there is no function to call", path=calling.at("mode"))
+    if choice == "required" and len(allowed) == 1:
+        return one_of(allowed, allowed[0].name)
+    return allowed, choice if tools else None
+
+
+def _tool(given: Given) -> ToolSchema:
+    name, description = given.text("name"), given.text("description")
+    schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
+    if schema is not None and parameters is not None:
+        raise InvalidData("there are two schemas", path=given.at("parametersJsonSchema"))
+    given.raw("response")  # says nothing to a model that is not told it
+    given.raw("responseJsonSchema")
+    given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))
+    given.nothing_else()
+    if parameters is not None:
+        schema = json_schema(parameters)
+        path = parameters.path
+    else:
+        path = given.at("parametersJsonSchema") if schema is not None else given.path
+    return offered_tool(name, description, _of_object(schema), path)
+
+
+def _of_object(schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A function without parameters may have a schema of no type."""
+    return schema if schema else None

@@ -1,0 +1,167 @@
+"""Instances of providers: made, set, switched on and off, removed. Changes are written to the
+configuration file, and hold at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import RouteReply, RouteRequest, Secret, json_reply
+from genai_host.api.http_routes import body_of
+from genai_host.api.json_text import write_json
+from genai_host.api.settings import describe
+from genai_host.config import edit_config, must_be_writable, read_config
+from genai_host.errors import ConfigurationError, Conflict, Forbidden, InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.providers.config_edits import (
+    add_instance,
+    enable_instance,
+    remove_instance,
+    set_keys,
+    type_named,
+    unset_keys,
+)
+from genai_host.providers.instance import Instance
+from genai_host.serializers.listings import absent_row, provider_row
+from genai_host.util.names import PLAIN_NAME
+
+
+def listed(request: RouteRequest, host: Host) -> RouteReply:
+    rows = [_row(host, each) for each in host.instances]
+    rows += [_absent(name, reason) for name, reason in host.instances.unknown.items()]
+    return json_reply({"data": rows})
+
+
+def show(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply(_named(host, request.parameters["name"]))
+
+
+def create(request: RouteRequest, host: Host) -> RouteReply:
+    _must_be_allowed(request, host)
+    body = body_of(request)
+    name, type = body.text("name"), body.text("type")
+    settings, enabled = body.mapping("settings") or {}, body.flag("enabled")
+    body.nothing_else()
+    if not re.fullmatch(PLAIN_NAME, name):
+        raise InvalidData(f"a name must match {PLAIN_NAME}", path=body.at("name"))
+    type_named(host.registry.providers, type)
+    plain, secrets = _sorted(host, type, settings)
+    with edit_config(_file(host)) as document:
+        if name in document.get("providers", {}):
+            raise Conflict(f"there is a provider {name!r} already")
+        add_instance(document, host.registry.providers, name, type, plain)
+        if enabled is False:
+            enable_instance(document, host.registry.providers, name, enabled=False)
+        _keep(host, name, secrets)
+    return json_reply(_applied(host, name), 201)
+
+
+def change(request: RouteRequest, host: Host) -> RouteReply:
+    """A setting that is null is taken out."""
+    _must_be_allowed(request, host)
+    name = request.parameters["name"]
+    body = body_of(request)
+    enabled, settings = body.flag("enabled"), body.mapping("settings") or {}
+    body.nothing_else()
+    type = _instance(host, name).type.name
+    taken_out = [key for key, value in settings.items() if value is None]
+    plain, secrets = _sorted(host, type, {k: v for k, v in settings.items() if v is not None})
+    with edit_config(_file(host)) as document:
+        if enabled is not None:
+            enable_instance(document, host.registry.providers, name, enabled=enabled)
+        if plain:
+            values = {f"providers.{name}.{key}": value for key, value in plain.items()}
+            set_keys(document, host.registry.providers, values)
+        there = document.get("providers", {}).get(name, {})
+        unset_keys(document, [f"providers.{name}.{key}" for key in taken_out if key in there])
+        _keep(host, name, secrets)
+    return json_reply(_applied(host, name))
+
+
+def remove(request: RouteRequest, host: Host) -> RouteReply:
+    """Its keys are kept. One that is named like its type is then as it comes."""
+    _must_be_allowed(request, host)
+    name = request.parameters["name"]
+    _named(host, name)
+    with edit_config(_file(host)) as document:
+        remove_instance(document, name)
+    host.instances.unknown.pop(name, None)
+    host.instances.configure(name, None)
+    return RouteReply(status=204)
+
+
+def _file(host: Host) -> str | None:
+    return host.config.file or None
+
+
+def _must_be_allowed(request: RouteRequest, host: Host) -> None:
+    if request.user:
+        raise Forbidden("only who runs the server changes its configuration")
+    try:
+        must_be_writable(_file(host))
+    except ConfigurationError as error:
+        raise Forbidden(error.message, hint=error.hint) from error
+
+
+def _sorted(
+    host: Host, type: str, settings: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The settings as text, as the configuration takes them, and those that are secret.
+    Raises `InvalidData`."""
+    known = {each.name: each for each in describe(host.registry.providers[type].settings)}
+    plain, secrets = {}, {}
+    for name, value in settings.items():
+        if name not in known:
+            raise InvalidData(
+                f"there is no setting {name!r}: it has {', '.join(known) or 'none'}",
+                path=f"$.settings.{name}",
+            )
+        if not known[name].secret:
+            plain[name] = value if isinstance(value, str) else write_json(value).decode()
+        elif isinstance(value, str) and value.strip() and value.isprintable():
+            secrets[name] = value.strip()
+        else:
+            raise InvalidData("a secret is a text", path=f"$.settings.{name}")
+    return plain, secrets
+
+
+def _keep(host: Host, name: str, secrets: Mapping[str, str]) -> None:
+    """Where `genai-host keys set` puts them, and never into the configuration: that is written
+    only if they are kept."""
+    for setting, secret in secrets.items():
+        host.keys.set(name, setting, Secret(secret))
+
+
+def _applied(host: Host, name: str) -> dict[str, Any]:
+    host.instances.configure(name, read_config(_file(host)).providers.get(name))
+    return _named(host, name)
+
+
+def _named(host: Host, name: str) -> dict[str, Any]:
+    if name in host.instances.unknown:
+        return _absent(name, host.instances.unknown[name])
+    return _row(host, _instance(host, name))
+
+
+def _instance(host: Host, name: str) -> Instance:
+    if name not in host.instances:
+        raise NotFound(f"there is no provider {name!r}", hint="GET /api/v1/instances lists them")
+    return host.instances[name]
+
+
+def _row(host: Host, instance: Instance) -> dict[str, Any]:
+    """Of what is secret, whether it is there."""
+    given = instance.config.settings
+    settings = {
+        each.name: given[each.name]
+        for each in describe(instance.type.settings)
+        if not each.secret and each.name in given
+    }
+    row = provider_row(host, instance)
+    status = row["status"] if instance.config.enabled else "disabled"
+    return {**row, "enabled": instance.config.enabled, "settings": settings, "status": status}
+
+
+def _absent(name: str, reason: str) -> dict[str, Any]:
+    return {**absent_row(name, reason), "enabled": True, "settings": {}}

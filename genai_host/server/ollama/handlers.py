@@ -1,0 +1,252 @@
+"""Handlers of chat, generate, embeddings and models.
+
+Texts to vectors: `/api/embed`, and `/api/embeddings`, which came before it.
+
+Source: Ollama's `docs/api.md`, "Generate Embeddings", "Generate Embedding".
+
+The models that there are, as Ollama tells of them.
+
+Source: Ollama's `docs/api.md`, "List Local Models", "Show Model Information", "List Running
+Models", "Version"; `api/types.go`.
+
+`/api/chat`.
+
+Source: Ollama's `docs/api.md`, "Generate a chat completion".
+
+`/api/generate`: one prompt, one answer.
+
+Source: Ollama's `docs/api.md`, "Generate a completion".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from genai_host.api import Message, Problem, RouteReply, RouteRequest, Vectors, json_reply
+from genai_host.api.http_routes import Given, body_of
+from genai_host.errors import InvalidData, NotFound
+from genai_host.host import Host
+from genai_host.server.ollama.replies import (
+    Writer,
+    as_message,
+    as_response,
+    nanoseconds,
+    problem_reply,
+    reply,
+)
+from genai_host.server.ollama.requests import (
+    OF_THE_MACHINE,
+    images_in,
+    messages_in,
+    model_in,
+    parameters_in,
+    refuse_what_is_not_done,
+    schema_in,
+    thinking_in,
+    tools_in,
+)
+from genai_host.serving.completion import Asked, able
+from genai_host.serving.models import ServedModel, served_model, served_models
+
+_MOST = 2048
+"""Texts at once: services take about as many in one request."""
+
+
+def embed(request: RouteRequest, host: Host) -> RouteReply:
+    body = body_of(request)
+    sent, model = model_in(body)
+    given = body.raw("input")
+    texts = [given] if isinstance(given, str) else [*body.texts("input")]
+    if len(texts) > _MOST:
+        raise InvalidData(f"there are more than {_MOST} texts", path=body.at("input"))
+    found = _embedded(texts, body, model, request, host)
+    return json_reply(
+        {
+            "model": sent,
+            "embeddings": found.vectors,
+            "total_duration": nanoseconds(found.seconds),
+            "load_duration": 0,
+            "prompt_eval_count": found.usage.input,
+        }
+    )
+
+
+def embeddings(request: RouteRequest, host: Host) -> RouteReply:
+    body = body_of(request)
+    _, model = model_in(body)
+    prompt = body.text("prompt")
+    found = _embedded([prompt] if prompt else [], body, model, request, host)
+    return json_reply({"embedding": found.vectors[0] if found.vectors else []})
+
+
+def _embedded(
+    texts: list[str], body: Given, model: str, request: RouteRequest, host: Host
+) -> Vectors:
+    taken = able(host, model, "embed").parameters
+    parameters: dict[str, Any] = {}
+    options = body.object("options")
+    if options is not None:
+        names = [name for name in OF_THE_MACHINE if name in options and name in taken]
+        parameters = {name: options.raw(name) for name in names}
+    dimensions, truncate = body.whole("dimensions"), body.flag("truncate")
+    if dimensions:
+        parameters["dimensions"] = dimensions
+    if truncate is not None and "truncate" in taken:
+        parameters["truncate"] = truncate
+    if not texts:
+        return Vectors([])
+    limits, user = request.limits, request.user
+    return host.embed(texts, model=model, parameters=parameters, limits=limits, owner=user)
+
+
+VERSION = "0.13.5"
+"""Of the Ollama whose API this is: clients look there for what it can do."""
+
+_NO_TIME = "0001-01-01T00:00:00Z"  # as its own client has it
+_ARCHITECTURE = "genai-host"
+_ABLE: Mapping[str, str] = {"tools": "tools", "images": "vision", "reasoning": "thinking"}
+_OPERATIONS: Mapping[str, str] = {"chat": "completion", "embed": "embedding"}
+
+
+def tags(request: RouteRequest, host: Host) -> RouteReply:
+    """All of them."""
+    found = [each for each in served_models(host) if each.operation in _OPERATIONS]
+    return json_reply({"models": [_listed(each) for each in found]})
+
+
+def show(request: RouteRequest, host: Host) -> RouteReply:
+    """One of them."""
+    _, name = model_in(body_of(request))
+    model = served_model(host, name)
+    if model.operation not in _OPERATIONS:
+        raise NotFound(f"{model.name} answers nothing of this API")
+    info: dict[str, Any] = {
+        "general.architecture": _ARCHITECTURE,
+        "general.basename": model.name,
+    }
+    if model.window is not None:
+        info[f"{_ARCHITECTURE}.context_length"] = model.window
+    return json_reply(
+        {
+            "modelfile": f"# {model.name}, at {model.owner}\n",
+            "parameters": "",
+            "template": "",
+            "details": _details(model),
+            "model_info": info,
+            "capabilities": _capabilities(model),
+            "modified_at": _NO_TIME,
+        }
+    )
+
+
+def running(request: RouteRequest, host: Host) -> RouteReply:
+    """None: where models run, and whether they are loaded there, is their provider's."""
+    return json_reply({"models": []})
+
+
+def version(request: RouteRequest, host: Host) -> RouteReply:
+    return json_reply({"version": VERSION})
+
+
+def elsewhere(request: RouteRequest, host: Host) -> RouteReply:
+    """The reply to who wants to get, make or remove models."""
+    message = "models are not managed here, but where they run"
+    problem = Problem(
+        405, "method_not_allowed", message, "genai-host models lists them", headers={"allow": ""}
+    )
+    return problem_reply(problem)
+
+
+def _listed(model: ServedModel) -> dict[str, Any]:
+    details = _details(model)
+    if model.window is not None:
+        details["context_length"] = model.window
+    return {
+        "name": model.name,
+        "model": model.name,
+        "modified_at": _NO_TIME,
+        "size": 0,
+        "digest": hashlib.sha256(model.name.encode(errors="surrogatepass")).hexdigest(),
+        "details": details,
+        "capabilities": _capabilities(model),
+    }
+
+
+def _details(model: ServedModel) -> dict[str, Any]:
+    return {
+        "parent_model": "",
+        "format": "",
+        "family": model.owner,
+        "families": [model.owner],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+
+
+def _capabilities(model: ServedModel) -> list[str]:
+    able = [word for name, word in _ABLE.items() if name in model.capabilities]
+    return [_OPERATIONS[model.operation], *able]
+
+
+def chat(request: RouteRequest, host: Host) -> RouteReply:
+    """In pieces unless told otherwise."""
+    body = body_of(request)
+    sent, model = model_in(body)
+    can = able(host, model)
+    schema = schema_in(body)
+    in_pieces = body.flag("stream") is not False
+    thoughts, thinking = thinking_in(body, can)
+    refuse_what_is_not_done(body)
+    messages = messages_in(body)
+    tools = tools_in(body)
+    parameters = {**parameters_in(body, can.parameters), **thinking}
+    writer = Writer(sent, thoughts, as_message, host.clock)
+    if not messages:
+        return json_reply(writer.nothing(what_is_wanted(body)))
+    asked = Asked(
+        model=model,
+        messages=messages,
+        tools=tools,
+        schema=schema,
+        parameters=parameters,
+        in_pieces=in_pieces,
+    )
+    return reply(writer, host, asked, request)
+
+
+def what_is_wanted(body: Given) -> str:
+    """By who says nothing to the model: models are loaded when they are asked, and unloaded
+    as their provider sees fit."""
+    return "unload" if body.raw("keep_alive") in (0, "0", "0s") else "load"
+
+
+def generate(request: RouteRequest, host: Host) -> RouteReply:
+    """In pieces unless told otherwise."""
+    body = body_of(request)
+    sent, model = model_in(body)
+    can = able(host, model)
+    schema = schema_in(body)
+    in_pieces = body.flag("stream") is not False
+    thoughts, thinking = thinking_in(body, can)
+    refuse_what_is_not_done(
+        body, "suffix", "template", "raw", "context", "width", "height", "steps"
+    )
+    system, prompt = body.text("system"), body.text("prompt")
+    images = images_in(body)
+    parameters = {**parameters_in(body, can.parameters), **thinking}
+    writer = Writer(sent, thoughts, as_response, host.clock)
+    if not (prompt or images):
+        return json_reply(writer.nothing(what_is_wanted(body)))
+    asked = Asked(
+        model=model,
+        messages=[
+            *([Message("system", system)] if system else []),
+            Message("user", [*([prompt] if prompt else []), *images]),
+        ],
+        schema=schema,
+        parameters=parameters,
+        in_pieces=in_pieces,
+    )
+    return reply(writer, host, asked, request)

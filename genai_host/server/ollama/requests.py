@@ -1,0 +1,215 @@
+"""Requests: messages, options and names.
+
+Names of models: one without a tag is that of `latest`.
+
+What was said, from the messages of a request.
+
+Source: Ollama's `docs/api.md`, "Generate a chat completion"; `api/types.go`, which has ids of
+calls, as newer clients send them; `ollama` 0.6, which sends none: then results belong to calls
+by the names of their tools and by their order.
+
+How a model is to answer: `options`, `think`, `format`.
+
+Source: Ollama's `docs/modelfile.mdx`, "Valid Parameters and Values", `docs/api.md`, and
+`api/types.go`, which has further ones. Options that nobody knows are ignored there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, ToolSchema
+from genai_host.api.http_routes import Given, bytes_of
+from genai_host.errors import InvalidData
+from genai_host.prompts.attachments import part_of
+from genai_host.serving.client_tools import Pairing, check_schema, each_once, offered_tool, together
+from genai_host.serving.completion import Able
+
+_USUAL_TAG = ":latest"
+
+
+def model_in(body: Given) -> tuple[str, str]:
+    """The name as it was sent, and the name of the model. Raises `InvalidData`."""
+    sent = body.text("model") or body.text("name")
+    name = sent.removesuffix(_USUAL_TAG)
+    if not name:
+        raise InvalidData("model is required", path=body.at("model"))
+    return sent, name
+
+
+_ROLES = ("system", "user", "assistant", "tool")
+
+
+def messages_in(body: Given) -> list[Message]:
+    """Oldest first; results that follow each other are one message. Raises `InvalidData`."""
+    pairing = Pairing()
+    said = [_message(given, pairing) for given in body.objects("messages")]
+    return together((message for message in said if message.content), "tool")
+
+
+def images_in(given: Given) -> list[Image]:
+    """Pictures in base64. Raises `InvalidData`."""
+    found = []
+    for number, text in enumerate(given.texts("images")):
+        path = f"{given.at('images')}[{number}]"
+        part = part_of(bytes_of(text, path))
+        if not isinstance(part, Image):
+            raise InvalidData("this is no picture of a kind that is known here", path=path)
+        found.append(part)
+    return found
+
+
+def tools_in(body: Given) -> list[ToolSchema]:
+    """Raises `InvalidData`."""
+    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
+
+
+def _message(given: Given, pairing: Pairing) -> Message:
+    role = given.choice("role", _ROLES)
+    text = given.text("content")
+    images = images_in(given)
+    calls = list(_calls(given, pairing))
+    thinking = given.text("thinking")
+    if calls and role != "assistant":
+        raise InvalidData("only the assistant calls tools", path=given.at("tool_calls"))
+    if role == "tool":
+        name = given.text("tool_name") or given.text("name")
+        id, name = pairing.result(given.text("tool_call_id"), name, given.path)
+        return Message("tool", [ToolResult(id, name, [Text(text), *images])])
+    if role == "assistant":
+        thoughts = [Reasoning(thinking)] if thinking else []
+        return Message("assistant", [*thoughts, *_texts(text), *images, *calls])
+    if role == "system" and images:
+        raise InvalidData("the system shows no pictures", path=given.at("images"))
+    if role == "user":
+        return Message("user", [*_texts(text), *images] or [Text("")])
+    if role == "system":
+        return Message("system", _texts(text))
+    raise InvalidData("a message has a role", path=given.at("role"))
+
+
+def _texts(text: str) -> list[Part]:
+    return [Text(text)] if text else []
+
+
+def _calls(given: Given, pairing: Pairing) -> Iterator[ToolCall]:
+    for call in given.objects("tool_calls"):
+        function = call.object("function")
+        name = "" if function is None else function.text("name")
+        if function is None or not name:
+            raise InvalidData("a call has a function with a name", path=call.path)
+        arguments = function.mapping("arguments") or {}
+        yield ToolCall(pairing.call(call.text("id"), name), name, arguments)
+
+
+def _tool(given: Given) -> ToolSchema:
+    given.choice("type", ("function",))
+    function = given.object("function")
+    if function is None:
+        raise InvalidData("a tool is a function", path=given.path)
+    return offered_tool(
+        function.text("name"),
+        function.text("description"),
+        function.mapping("parameters"),
+        function.at("parameters"),
+    )
+
+
+_NUMBERS: Mapping[str, Any] = {
+    "temperature": None,
+    "top_p": 1,
+    "min_p": 0,
+    "typical_p": 1,
+    "repeat_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "tfs_z": 1,
+}
+"""What guides the choice of tokens, with the value at which it does not."""
+_WHOLE_NUMBERS: Mapping[str, Any] = {
+    "top_k": 0,
+    "seed": None,
+    "repeat_last_n": 0,
+    "mirostat": 0,
+}
+OF_THE_MACHINE = frozenset(
+    {
+        "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap",
+        "draft_num_predict",
+    }
+)  # fmt: skip
+"""How a model is run: for one that runs elsewhere, nothing is to be done about it."""
+_LEVELS = ("low", "medium", "high", "max")
+
+
+def parameters_in(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
+    """The model parameters of a request, by the host's names.
+
+    taken   the parameters that the model takes
+
+    Raises `InvalidData`.
+    """
+    options = body.object("options")
+    if options is None:
+        return {}
+    found: dict[str, Any] = {name: options.number(name) for name in _NUMBERS}
+    found.update({name: options.whole(name) for name in _WHOLE_NUMBERS})
+    usual = {**_NUMBERS, **_WHOLE_NUMBERS}
+    given = {
+        name: value
+        for name, value in found.items()
+        if value is not None and (name in taken or value != usual[name])
+    }
+    if given.get("top_k") == 0:  # which is no number of tokens to choose among
+        del given["top_k"]
+    most = options.whole("num_predict")
+    if most is not None and most >= 0:  # below, there is no limit
+        given["max_tokens"] = most
+    stop = options.texts("stop")
+    if stop:
+        given["stop"] = list(stop)
+    given.update(
+        {name: options.raw(name) for name in OF_THE_MACHINE if name in options and name in taken}
+    )
+    return given
+
+
+def thinking_in(body: Given, can: Able) -> tuple[bool, dict[str, Any]]:
+    """Whether what the model thinks is to be shown, and the parameters that tell it to think.
+    Raises `InvalidData`, also if it does not think."""
+    think = body.raw("think")
+    if think is None:
+        return True, {}
+    if not isinstance(think, bool) and think not in _LEVELS:
+        raise body.wrong("think", f"neither true nor false nor one of {', '.join(_LEVELS)}")
+    if think and "reasoning" not in can.capabilities:
+        raise InvalidData("this model does not support thinking", path=body.at("think"))
+    taken = can.parameters
+    if "think" in taken:
+        return think is not False, {"think": think}
+    found: dict[str, Any] = {}
+    if think and "include_thoughts" in taken:
+        found["include_thoughts"] = True
+    if isinstance(think, str):
+        found["reasoning_effort"] = think
+    return think is not False, found
+
+
+def schema_in(body: Given) -> Mapping[str, Any] | None:
+    """JSON Schema of the answer; None for free text. Raises `InvalidData`."""
+    form = body.raw("format")
+    if form in (None, ""):
+        return None
+    if form == "json":
+        return {"type": "object"}
+    if not isinstance(form, dict):
+        raise InvalidData("format is neither json nor a JSON Schema", path=body.at("format"))
+    check_schema(form, body.at("format"))
+    return form
+
+
+def refuse_what_is_not_done(body: Given, *names: str) -> None:
+    """Raises `InvalidData`; see `Given.refuse`. What is about how a model is kept is read and
+    left at that."""
+    body.refuse("logprobs", "top_logprobs", *names)

@@ -1,0 +1,281 @@
+"""Handlers of chat completions, embeddings, moderations and models.
+
+`/v1/chat/completions`.
+
+Source: OpenAI API reference, "Create chat completion".
+
+`/v1/embeddings`.
+
+Source: OpenAI API reference, "Create embeddings".
+
+`/v1/moderations`.
+
+Source: OpenAI API reference, "Create moderation".
+
+The models that there are, as OpenAI's API lists them.
+
+Source: OpenAI API reference, "List models".
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from genai_host.api import RouteReply, RouteRequest, Verdict, json_reply
+from genai_host.api.http_routes import Given, body_of
+from genai_host.errors import InvalidData
+from genai_host.host import Host
+from genai_host.server.openai.replies import Writer
+from genai_host.server.openai.requests import chosen, messages_in, tools_in
+from genai_host.serving.client_tools import check_schema
+from genai_host.serving.completion import Asked, able, answer, streamed, whole
+from genai_host.serving.models import ServedModel, name_in, served_model, served_models
+
+_NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+_NEUTRAL = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+"""What changes nothing of an answer."""
+
+_REFUSED = (
+    "audio",
+    "function_call",
+    "functions",
+    "logit_bias",
+    "logprobs",
+    "prediction",
+    "top_logprobs",
+    "web_search_options",
+)
+
+
+def complete(request: RouteRequest, host: Host) -> RouteReply:
+    """In pieces where `stream` says so."""
+    body = body_of(request)
+    model = body.text("model")
+    if not model:
+        raise InvalidData("there is no model", path="$.model")
+    tools, choice = chosen(body, tools_in(body))
+    in_pieces = bool(body.flag("stream"))
+    options = body.object("stream_options")
+    with_usage = bool(options.flag("include_usage")) if options is not None else False
+    asked = Asked(
+        model=model,
+        messages=messages_in(body),
+        tools=tools,
+        tool_choice=choice,
+        schema=schema_in(body),
+        parameters=parameters_in(body, host, model),
+        in_pieces=in_pieces,
+    )
+    writer = Writer(model, host.clock.now(), with_usage=with_usage)
+    if in_pieces:
+        return streamed(answer(host, asked, request), writer.events)
+    return json_reply(writer.whole(whole(host, asked, request)))
+
+
+def schema_in(body: Given) -> Mapping[str, Any] | None:
+    """The JSON Schema that the answer is to satisfy. Raises `InvalidData`."""
+    form = body.object("response_format")
+    if form is None:
+        return None
+    kind = form.choice("type", ("text", "json_object", "json_schema"))
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind != "json_schema":
+        return None
+    inner = form.object("json_schema")
+    schema = None if inner is None else inner.mapping("schema")
+    if inner is None or schema is None:
+        raise InvalidData("there is no schema", path=form.at("json_schema"))
+    check_schema(schema, inner.at("schema"))
+    return schema
+
+
+def parameters_in(body: Given, host: Host, model: str) -> dict[str, Any]:
+    """The model parameters, by the host's names: those of the format, and others that the
+    model has. Raises `InvalidData`."""
+    found: dict[str, Any] = {}
+    for name in _NUMBERS:
+        found[name] = body.number(name)
+    most = body.whole("max_completion_tokens")
+    found["max_tokens"] = body.whole("max_tokens") if most is None else most
+    body.raw("max_tokens")
+    found["seed"] = body.whole("seed")
+    stop = body.raw("stop")
+    if stop is not None:
+        found["stop"] = [stop] if isinstance(stop, str) else list(body.texts("stop"))
+    found["reasoning_effort"] = body.raw("reasoning_effort")
+    body.refuse(*_REFUSED)
+    if body.whole("n") not in (None, 1):
+        raise InvalidData("there is one answer to a request", path=body.at("n"))
+    if body.raw("modalities") not in (None, ["text"]):
+        raise InvalidData("answers are texts here", path=body.at("modalities"))
+    others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
+    at_once = body.flag("parallel_tool_calls")
+    if others or at_once is not None:
+        taken = able(host, model).parameters
+        # a wish that many clients always send, also of models that cannot be told
+        if "parallel_tool_calls" in taken:
+            found["parallel_tool_calls"] = at_once
+        for name in set(others) - {"parallel_tool_calls"}:
+            if name not in taken:
+                raise InvalidData(f"there is no field {name!r} here", path=body.at(name))
+            found[name] = body.raw(name)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+_MOST = 2048  # texts in one request
+_IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
+
+
+def embed(request: RouteRequest, host: Host) -> RouteReply:
+    """One vector for each text."""
+    body = body_of(request)
+    model = body.text("model")
+    if not model:
+        raise InvalidData("there is no model", path="$.model")
+    texts = _texts(body)
+    form = body.choice("encoding_format", ("float", "base64"), "float")
+    size = body.whole("dimensions")
+    body.text("user")
+    body.nothing_else()
+    vectors = host.embed(
+        texts,
+        model=model,
+        parameters={} if size is None else {"dimensions": size},
+        limits=request.limits,
+        owner=request.user,
+    )
+    write = _as_base64 if form == "base64" else list
+    return json_reply(
+        {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": number, "embedding": write(vector)}
+                for number, vector in enumerate(vectors.vectors)
+            ],
+            "model": model,
+            "usage": {
+                "prompt_tokens": vectors.usage.input,
+                "total_tokens": vectors.usage.total,
+            },
+        }
+    )
+
+
+def _texts(body: Given) -> Sequence[str]:
+    given = body.raw("input")
+    texts = [given] if isinstance(given, str) else body.values("input")
+    if not 0 < len(texts) <= _MOST:
+        raise InvalidData(f"there are 1 to {_MOST} texts", path=body.at("input"))
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidData("texts are taken here, and not tokens", path=body.at("input"))
+        if not text:
+            raise InvalidData("a text is empty", path=body.at("input"))
+    return texts
+
+
+def _as_base64(vector: Sequence[float]) -> Any:
+    """Numbers of 32 bits, the least significant byte first."""
+    numbers = array("f", vector)
+    if _IS_BIG_ENDIAN:
+        numbers.byteswap()
+    return base64.b64encode(numbers.tobytes()).decode()
+
+
+_CATEGORIES = (
+    "hate",
+    "hate/threatening",
+    "harassment",
+    "harassment/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm",
+    "self-harm/intent",
+    "self-harm/instructions",
+    "sexual",
+    "sexual/minors",
+    "violence",
+    "violence/graphic",
+)
+"""What the format has a place for; others that a service tells of stand beside these."""
+
+_LIKELY = 0.5
+_MODERATIONS_MOST = 32  # texts in one request: each is a call
+
+
+def moderate(request: RouteRequest, host: Host) -> RouteReply:
+    """A judgement of each text, in order."""
+    body = body_of(request)
+    model = body.text("model") or None
+    texts = _moderations_texts(body)
+    body.nothing_else()
+    limits, user = request.limits, request.user
+    verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
+    return json_reply(
+        {
+            "id": f"modr-{os.urandom(12).hex()}",
+            "model": model or verdicts[0].model,
+            "results": [_result(verdict) for verdict in verdicts],
+        }
+    )
+
+
+def _moderations_texts(body: Given) -> Sequence[str]:
+    given = body.raw("input")
+    if isinstance(given, str):
+        return [given]
+    values = body.values("input")
+    if not 0 < len(values) <= _MODERATIONS_MOST:
+        raise InvalidData(f"there are 1 to {_MODERATIONS_MOST} texts", path=body.at("input"))
+    if all(isinstance(each, str) for each in values):
+        return values
+    parts = body.objects("input")
+    for part in parts:
+        if part.text("type") != "text":
+            raise InvalidData("texts are judged here, and nothing else", path=part.at("type"))
+    return ["\n".join(part.text("text") for part in parts)]  # they are judged together
+
+
+def _result(verdict: Verdict) -> dict[str, Any]:
+    scores = {**dict.fromkeys(_CATEGORIES, 0.0), **verdict.categories}
+    surest = max(scores.values())
+    broken = {
+        name: verdict.flagged and score > 0 and (score >= _LIKELY or score == surest)
+        for name, score in scores.items()
+    }
+    return {
+        "flagged": verdict.flagged,
+        "categories": broken,
+        "category_scores": scores,
+        "category_applied_input_types": {name: ["text"] for name in scores},
+    }
+
+
+def listed(request: RouteRequest, host: Host) -> RouteReply:
+    """All of them."""
+    return json_reply({"object": "list", "data": [_wire(each) for each in served_models(host)]})
+
+
+def one(request: RouteRequest, host: Host) -> RouteReply:
+    """One, by its name. Raises `NotFound`."""
+    return json_reply(_wire(served_model(host, name_in(request.parameters))))
+
+
+def _wire(model: ServedModel) -> dict[str, Any]:
+    # when it came, no provider says
+    return {"id": model.name, "object": "model", "created": 0, "owned_by": model.owner}

@@ -1,0 +1,205 @@
+"""Requests: messages, contents and tools.
+
+The parts of a message: texts, pictures, documents.
+
+Source: OpenAI API reference, "ChatCompletionRequestUserMessageContentPart".
+
+What was said, from the messages of a request.
+
+Source: OpenAI API reference, "ChatCompletionRequestMessage"; `reasoning_content` as servers
+have it whose models think.
+
+The tools of a request, and which of them is to be taken.
+
+Source: OpenAI API reference, "ChatCompletionTool", "ChatCompletionToolChoiceOption".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from genai_host.api import (
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+)
+from genai_host.api.http_routes import Given, bytes_of
+from genai_host.api.json_text import read_json
+from genai_host.errors import InvalidData
+from genai_host.serving.client_tools import CHOICES, each_once, offered_tool, one_of, together
+
+_DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
+
+
+def parts_in(given: Given, name: str = "content") -> list[Part]:
+    """What a message holds: a text, or a list of parts. Raises `InvalidData`."""
+    content = given.raw(name)
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    return [_part(each) for each in given.objects(name)]
+
+
+def texts_in(given: Given, name: str = "content") -> list[Text]:
+    """The same where there may be texts alone."""
+    found = []
+    for part in parts_in(given, name):
+        if not isinstance(part, Text):
+            raise InvalidData("there may be texts alone here", path=given.at(name))
+        found.append(part)
+    return found
+
+
+def _part(given: Given) -> Part:
+    kind = given.text("type")
+    if kind == "text":
+        return Text(given.text("text"))
+    if kind == "refusal":
+        return Text(given.text("refusal"))
+    if kind == "image_url":
+        inner = given.object("image_url")
+        if inner is None:
+            raise InvalidData("there is no image_url", path=given.path)
+        return image_at(inner.text("url"), inner.at("url"))
+    if kind == "file":
+        inner = given.object("file")
+        if inner is None:
+            raise InvalidData("there is no file", path=given.path)
+        inner.refuse("file_id")
+        return file_of(inner.text("file_data"), inner.text("filename"), inner.at("file_data"))
+    raise InvalidData(f"{kind or 'this'} is no kind of part that is taken here", path=given.path)
+
+
+def image_at(url: str, path: str) -> Image:
+    """A picture by its address, or the data in it. Raises `InvalidData`."""
+    if url.startswith(("https://", "http://")):
+        return Image(url=url)
+    kind, data = _data(url, path)
+    if not kind.startswith("image/"):
+        raise InvalidData("this is no picture", path=path)
+    return Image(data, kind)
+
+
+def file_of(data: str, name: str, path: str) -> File:
+    """A document, from its data as an address or in base64 alone. Raises `InvalidData`."""
+    kind, content = _data(data, path) if data.startswith("data:") else ("", bytes_of(data, path))
+    if not content:
+        raise InvalidData("there is nothing in it", path=path)
+    return File(content, kind or "application/pdf", name)
+
+
+def _data(url: str, path: str) -> tuple[str, bytes]:
+    found = _DATA.match(url)
+    if found is None:
+        raise InvalidData("this is neither an http(s) address nor data in base64", path=path)
+    content = bytes_of(url[found.end() :], path)
+    if not content:
+        raise InvalidData("there is nothing in it", path=path)
+    return found[1].lower(), content
+
+
+_ROLES = ("assistant", "developer", "system", "tool", "user")
+
+
+def messages_in(body: Given) -> list[Message]:
+    """Oldest first; results of tools that follow each other are one message. Raises
+    `InvalidData`."""
+    given = body.objects("messages")
+    if not given:
+        raise InvalidData("there are no messages", path=body.at("messages"))
+    names: dict[str, str] = {}
+    return together((_message(each, names) for each in given), "tool")
+
+
+def _message(given: Given, names: dict[str, str]) -> Message:
+    """
+    names   of the tools that were called so far, by the ids of the calls
+    """
+    role = given.choice("role", _ROLES)
+    if role == "user":
+        return Message("user", parts_in(given) or [Text("")])
+    if role in ("system", "developer"):
+        return Message("system", texts_in(given) or [Text("")])
+    if role == "assistant":
+        return Message("assistant", list(_said(given, names)))
+    if role == "tool":
+        id = given.text("tool_call_id")
+        if id not in names:
+            raise InvalidData("no tool was called by this id", path=given.at("tool_call_id"))
+        return Message("tool", [ToolResult(id, names[id], texts_in(given))])
+    raise InvalidData("a message has a role", path=given.at("role"))
+
+
+def _said(given: Given, names: dict[str, str]) -> Iterator[Part]:
+    given.refuse("audio", "function_call")
+    thought = given.text("reasoning_content") or given.text("reasoning")
+    if thought:
+        yield Reasoning(thought)
+    yield from texts_in(given)
+    if given.text("refusal"):
+        yield Text(given.text("refusal"))
+    for each in given.objects("tool_calls"):
+        call = _call(each)
+        names[call.id] = call.name
+        yield call
+
+
+def _call(given: Given) -> ToolCall:
+    given.choice("type", ("function",))
+    function = given.object("function")
+    id, name = given.text("id"), "" if function is None else function.text("name")
+    if function is None or not id or not name:
+        raise InvalidData("a call has an id, and a function with a name", path=given.path)
+    text = function.text("arguments")
+    try:
+        arguments = read_json(text) if text.strip() else {}
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):  # as a model wrote it: it is to see that again
+        return ToolCall(id, name, {}, malformed=text)
+    return ToolCall(id, name, arguments)
+
+
+def tools_in(body: Given) -> list[ToolSchema]:
+    """Raises `InvalidData`."""
+    return each_once(map(_tool, body.objects("tools")), body.at("tools"))
+
+
+def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:
+    """The tools that may be taken, and the choice among them. Raises `InvalidData`."""
+    choice = body.raw("tool_choice")
+    if choice is None:
+        return tools, None
+    if isinstance(choice, str):
+        return tools, body.choice("tool_choice", CHOICES)
+    given = body.object("tool_choice")
+    function = None if given is None else given.object("function")
+    name = "" if function is None else function.text("name")
+    if name not in {tool.name for tool in tools}:
+        raise InvalidData("no tool of the request is chosen here", path=body.at("tool_choice"))
+    return one_of(tools, name)
+
+
+def _tool(given: Given) -> ToolSchema:
+    if given.text("type") != "function":
+        raise InvalidData(
+            f"tools of type {given.text('type') or '(none)'} are not run here: only function is",
+            path=given.at("type"),
+        )
+    function = given.object("function")
+    if function is None:
+        raise InvalidData("a tool has a function", path=given.path)
+    return offered_tool(
+        function.text("name"),
+        function.text("description"),
+        function.mapping("parameters"),
+        function.at("parameters"),
+    )

@@ -1,0 +1,320 @@
+"""The response object, and its stream of events.
+
+A response, with all of its fields.
+
+A response in events, as its answer comes.
+
+    write → _piece → _begin, _add, _close (an item at a time) → _end
+
+An item is done when the next begins. Where what was thought is to be shown sealed, items are
+done in order at the end, as it is only known then: clients keep items as they get done.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from genai_host.api import Completion, Delta, Finish, Problem, Usage
+from genai_host.api.json_text import write_json
+from genai_host.errors import GenaiError
+from genai_host.server.responses.items import Item
+from genai_host.server.responses.messages import (
+    call_item,
+    joined,
+    message_item,
+    reasoning_item,
+    summary_part,
+    text_part,
+)
+from genai_host.server.responses.request import Request
+from genai_host.serving.completion import Answering
+
+_STATUS: Mapping[Finish, tuple[str, Any]] = {
+    "stop": ("completed", None),
+    "tool_calls": ("completed", None),
+    "length": ("incomplete", {"reason": "max_output_tokens"}),
+    "content_filter": ("incomplete", {"reason": "content_filter"}),
+    "other": ("incomplete", {}),  # the API has no word for it
+}
+_ERRORS = {"rate_limited": "rate_limit_exceeded", "budget_exceeded": "rate_limit_exceeded"}
+_HEX = 24  # bytes
+
+
+class Reply:
+    """What becomes of a request.
+
+    id    of the response; those of its items end in the same and a number, so that an item
+          is found by its id alone
+    """
+
+    def __init__(self, request: Request, created: int) -> None:
+        self.request = request
+        self.created = created
+        self._tail = secrets.token_hex(_HEX)
+        self._count = 0
+        self.id = f"resp_{self._tail}"
+
+    def new_id(self, prefix: str) -> str:
+        return f"{prefix}_{self.new_tail()}"
+
+    def new_tail(self) -> str:
+        """Of an id of an item."""
+        self._count += 1
+        return item_tail(self._tail, self._count)
+
+    def items(self, completion: Completion) -> list[Item]:
+        """Of an answer that comes whole."""
+        return joined(completion.message, (), self.new_id)[0]
+
+    def told(self, status: str = "in_progress", output: Sequence[Item] = ()) -> dict[str, Any]:
+        """It, as far as it is known before it is whole."""
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "completed_at": None,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.request.model or "default",
+            "output": [*output],
+            "service_tier": "default",
+            "store": self.request.store is not False,
+            "top_logprobs": 0,
+            "truncation": "disabled",
+            **self.request.told,
+        }
+
+    def finished(self, completion: Completion, output: Sequence[Item], now: int) -> dict[str, Any]:
+        """It, once the answer is whole. Its last item is incomplete where it is."""
+        status, why = _STATUS[completion.finish]
+        if status == "incomplete" and output and "status" in output[-1]:
+            output[-1]["status"] = status
+        return {
+            **self.told(status, output),
+            "completed_at": now if status == "completed" else None,
+            "incomplete_details": why,
+            "usage": _usage(completion.usage),
+            **self._model(completion),
+        }
+
+    def failed(self, problem: Problem, output: Sequence[Item]) -> dict[str, Any]:
+        """It, where the answer broke off."""
+        known = "server_error" if problem.status >= 500 else "invalid_prompt"
+        error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
+        return {**self.told("failed", output), "error": error}
+
+    def _model(self, completion: Completion) -> dict[str, str]:
+        """Which model it was, where the client named none."""
+        route = completion.route
+        if self.request.model is not None or route is None:
+            return {}
+        return {"model": f"{route.model}@{route.provider}"}
+
+
+def item_tail(tail: str, number: int) -> str:
+    """The end of the id of an item.
+
+    tail   that of the id of what it belongs to
+    """
+    return f"{tail}{number:04x}"
+
+
+def belongs_to(id: str) -> str:
+    """The tail of what an item belongs to, by its id; empty if that does not say."""
+    tail = id.rpartition("_")[2][: 2 * _HEX]
+    return tail if len(tail) == 2 * _HEX else ""
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_input,
+            "cache_write_tokens": usage.cache_written,
+        },
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.total,
+    }
+
+
+_EMPTY: Mapping[str, Mapping[str, Any]] = {
+    "message": {"content": []},
+    "reasoning": {"summary": []},
+    "function_call": {"arguments": ""},
+    "image_generation_call": {"result": None},
+}
+"""What an item begins with in place of its content."""
+
+_log = logging.getLogger(__name__)
+
+
+class Events:
+    """Of one response.
+
+    reply    the response
+    show     an item as the client sees it
+    finish   makes the whole response of a completion and its items, and keeps it; gives it
+             as the client sees it
+    hold     whether items are done at the end only
+    """
+
+    def __init__(
+        self,
+        reply: Reply,
+        show: Callable[[Item], Item],
+        finish: Callable[[Completion, list[Item]], dict[str, Any]],
+        *,
+        hold: bool,
+    ) -> None:
+        self._reply = reply
+        self._show = show
+        self._finish = finish
+        self._hold = hold
+        self._number = 0
+        self._items: list[Item] = []
+        self._indexes: dict[str, int] = {}
+        self._texts: list[str] = []  # of the one that is open
+        self._open: Item | None = None
+        self._done: set[str] = set()
+
+    def write(self, answering: Answering) -> Iterator[bytes]:
+        yield self._event("response.created", response=self._reply.told())
+        yield self._event("response.in_progress", response=self._reply.told())
+        try:
+            for piece in answering:
+                yield from self._piece(piece)
+            yield from self._end(answering.completion)
+        except GenaiError as error:
+            yield self._failed(Problem.of(error))
+        except Exception:  # noqa: BLE001 - the client must not wait for an end for ever
+            _log.exception("a response failed")
+            yield self._failed(Problem(500, "internal", "this failed; the server's log says why"))
+
+    def _piece(self, piece: Delta) -> Iterator[bytes]:
+        if piece.reasoning:
+            yield from self._add("reasoning", piece.reasoning)
+        if piece.text:
+            yield from self._add("message", piece.text)
+        if piece.tool_call is not None:
+            yield from self._close()
+            yield from self._whole(call_item(piece.tool_call, self._reply.new_id))
+
+    def _add(self, kind: str, text: str) -> Iterator[bytes]:
+        if self._open is None or self._open["type"] != kind:
+            yield from self._close()
+            new_id = self._reply.new_id
+            begun = message_item("", new_id) if kind == "message" else reasoning_item([""], new_id)
+            yield from self._begin(begun)
+            self._open, self._texts = begun, []
+        self._texts.append(text)
+        yield self._text_event("delta", self._items[-1], delta=text)
+
+    def _begin(self, item: Item) -> Iterator[bytes]:
+        """What comes before the content of an item."""
+        self._indexes[item["id"]] = len(self._items)
+        self._items.append(item)
+        begun = {**self._show(item), **_EMPTY[item["type"]]}
+        begun.pop("encrypted_content", None)
+        if "status" in begun:
+            begun["status"] = "in_progress"
+        yield self._event("response.output_item.added", item=begun, **self._index(item))
+        for at in range(len(_parts_of(item))):
+            yield self._part_event("added", item, at, "")
+
+    def _close(self) -> Iterator[bytes]:
+        """End the item that is open, if one is."""
+        item, self._open = self._open, None
+        if item is None:
+            return
+        self._fill(item)
+        yield from self._ended(item)
+
+    def _fill(self, item: Item) -> None:
+        """Put the text so far into an item that is told piece by piece."""
+        _parts_of(item)[0]["text"] = "".join(self._texts)
+
+    def _ended(self, item: Item) -> Iterator[bytes]:
+        """What comes after the content of an item."""
+        if item["type"] == "function_call":
+            end = "response.function_call_arguments.done"
+            yield self._event(end, **self._of(item), name=item["name"], arguments=item["arguments"])
+        for at, part in enumerate(_parts_of(item)):
+            yield self._text_event("done", item, at, text=part["text"])
+            yield self._part_event("done", item, at, part["text"])
+        if not self._hold:
+            yield self._item_done(item)
+
+    def _whole(self, item: Item) -> Iterator[bytes]:
+        """An item whose content comes at once."""
+        yield from self._begin(item)
+        if item["type"] == "function_call":
+            name = "response.function_call_arguments.delta"
+            yield self._event(name, **self._of(item), delta=item["arguments"])
+        for at, part in enumerate(_parts_of(item)):
+            if part["text"]:
+                yield self._text_event("delta", item, at, delta=part["text"])
+        yield from self._ended(item)
+
+    def _item_done(self, item: Item) -> bytes:
+        self._done.add(item["id"])
+        name = "response.output_item.done"
+        return self._event(name, item=self._show(item), **self._index(item))
+
+    def _end(self, completion: Completion) -> Iterator[bytes]:
+        output, late = joined(completion.message, self._items, self._reply.new_id)
+        if self._open is not None:
+            self._fill(self._open)
+        response = self._finish(completion, output)
+        yield from self._close()
+        for item in late:
+            yield from self._whole(item)
+        for item in output:
+            if item["id"] not in self._done:
+                yield self._item_done(item)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def _failed(self, problem: Problem) -> bytes:
+        """With what had been said by then."""
+        if self._open is not None:
+            self._fill(self._open)
+            if "status" in self._open:
+                self._open["status"] = "incomplete"
+        output = [self._show(item) for item in self._items]
+        return self._event("response.failed", response=self._reply.failed(problem, output))
+
+    def _index(self, item: Item) -> dict[str, int]:
+        return {"output_index": self._indexes[item["id"]]}
+
+    def _of(self, item: Item) -> dict[str, Any]:
+        return {"item_id": item["id"], **self._index(item)}
+
+    def _text_event(self, what: str, item: Item, at: int = 0, **fields: str) -> bytes:
+        if item["type"] == "message":
+            name, more = f"response.output_text.{what}", {"content_index": at, "logprobs": []}
+        else:
+            name, more = f"response.reasoning_summary_text.{what}", {"summary_index": at}
+        return self._event(name, **self._of(item), **more, **fields)
+
+    def _part_event(self, what: str, item: Item, at: int, text: str) -> bytes:
+        if item["type"] == "message":
+            name = f"response.content_part.{what}"
+            return self._event(name, **self._of(item), content_index=at, part=text_part(text))
+        name = f"response.reasoning_summary_part.{what}"
+        return self._event(name, **self._of(item), summary_index=at, part=summary_part(text))
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        data = write_json({"type": kind, "sequence_number": self._number, **fields})
+        self._number += 1
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+
+
+def _parts_of(item: Item) -> list[Item]:
+    """What it is made of; nothing for a call."""
+    parts: list[Item] = item.get("content") or item.get("summary") or []
+    return parts

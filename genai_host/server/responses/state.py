@@ -1,0 +1,326 @@
+"""Responses and conversations that are stored between requests.
+
+Responses and conversations between requests.
+
+They are documents of the host's store where they are to last, or there are several processes,
+and otherwise in the memory of this one, as much as fits: those that were not used for longest
+go first.
+
+Conversations: items that are added to, by clients and by responses.
+
+What was said before a request, and what its references stand for.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from genai_host.conversations.record import warn_unrecorded
+from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.host import Host
+from genai_host.server.memory import Found, Memory, Shelf
+from genai_host.server.responses.items import (
+    ConversationNotFound,
+    Fields,
+    Item,
+    ItemNotFound,
+    MissingParameter,
+    PreviousNotFound,
+    ResponseNotFound,
+    Unseal,
+    is_id,
+    read_items,
+    with_id,
+)
+from genai_host.server.responses.replies import belongs_to, item_tail
+from genai_host.server.responses.request import Request, read_metadata
+
+RESPONSES = "responses"
+CONVERSATIONS = "response_conversations"
+
+_MISSING = {RESPONSES: ResponseNotFound, CONVERSATIONS: ConversationNotFound}
+_MEMORY = 8 * 2**20
+_LIFE = 30 * 24 * 3600  # seconds, as OpenAI keeps responses
+_TRIES = 20
+_SWEPT = 10
+
+T = TypeVar("T")
+
+
+class Kept:
+    """Of one host, for all users of it; each sees their own only."""
+
+    def __init__(self, host: Host, size: int = _MEMORY) -> None:
+        self._host = host
+        self._memory = Memory(size)
+        # what is gone on from may be asked of another of them
+        self._keeps_all = host.config.record_served or host.config.server.workers > 1
+
+    def now(self) -> int:
+        return int(self._host.clock.now().timestamp())
+
+    def keep_response(self, user: str, id: str, value: Mapping[str, Any], asked: bool) -> None:
+        """A store that fails keeps nobody from an answer.
+
+        asked   whether the client said that it is to be kept
+        """
+        value = {**value, "until": self.now() + _LIFE}
+        if self._host.store is not None and (asked or self._keeps_all):
+            try:
+                documents = self._host.kept(user).documents(RESPONSES)
+                documents.put(id, value)
+                for _ in range(_SWEPT):  # of those that are too old, some more than are put in
+                    oldest = documents.list(limit=1, newest_first=False)[0]
+                    if oldest.value["until"] >= self.now():
+                        break
+                    documents.delete(oldest.id)
+                return
+            except StoreError as error:
+                warn_unrecorded(error)
+        self._memory.shelf(user, RESPONSES).put(id, value)
+
+    def keep_conversation(self, user: str, id: str, value: Mapping[str, Any]) -> None:
+        """In the store, if there is one: whoever makes a conversation wants it to last.
+        Raises `LimitExceeded` if it is too large for the memory of this process."""
+        if self._host.store is None:
+            self._memory.shelf(user, CONVERSATIONS).put(id, value, expect=0)
+        else:
+            self._host.kept(user).documents(CONVERSATIONS).put(id, value, expect=0)
+
+    def find(self, user: str, collection: str, id: str) -> Mapping[str, Any]:
+        """Raises `NotFound`, also for what is another's, and for what is too old."""
+        return self._found(user, collection, id)[1].value
+
+    def change(
+        self,
+        user: str,
+        collection: str,
+        id: str,
+        make: Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], T]],
+    ) -> T:
+        """Put another value in its place, made of the one that is there, again if somebody
+        else has changed it meanwhile. What else `make` gives is given back."""
+        for last in reversed(range(_TRIES)):
+            shelf, found = self._found(user, collection, id)
+            value, result = make(found.value)
+            try:
+                shelf.put(id, value, expect=found.version)
+                break
+            except Conflict:
+                if not last:
+                    raise
+        return result
+
+    def delete(self, user: str, collection: str, id: str) -> None:
+        """Raises `NotFound`."""
+        shelf, _ = self._found(user, collection, id)
+        shelf.delete(id)
+
+    def _found(self, user: str, collection: str, id: str) -> tuple[Shelf, Found]:
+        if is_id(id):
+            for shelf in self._shelves(user, collection):
+                try:
+                    found = shelf.get(id)
+                except NotFound:
+                    continue
+                if found.value.get("until", self.now()) < self.now():
+                    shelf.delete(id)
+                    continue
+                return shelf, found
+        raise _MISSING[collection](f"there is no {id!r} here")
+
+    def _shelves(self, user: str, collection: str) -> list[Shelf]:
+        shelves: list[Shelf] = [self._memory.shelf(user, collection)]
+        if self._host.store is not None:
+            shelves.append(self._host.kept(user).documents(collection))
+        return shelves
+
+
+_MOST = 20  # items that a client may add at once
+
+Value = Mapping[str, Any]
+
+
+def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
+    """What a client adds. Raises `InvalidData`."""
+    path = given.at("items")
+    values = given.list("items") or []
+    if len(values) > _MOST:
+        raise InvalidData(f"at most {_MOST} items may be added at once", path=path)
+    items = read_items(values, path, unseal)
+    for at, item in enumerate(items):
+        if item["type"] == "item_reference":
+            raise InvalidData("give the item itself", path=f"{path}[{at}]")
+    return items
+
+
+class Conversations:
+    """Of the users of one host."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+
+    def create(self, user: str, given: Fields, unseal: Unseal) -> dict[str, Any]:
+        tail = secrets.token_hex(24)
+        value: dict[str, Any] = {
+            "id": f"conv_{tail}",
+            "created_at": self._kept.now(),
+            "metadata": read_metadata(given),
+            "items": [],
+            "count": 0,
+        }
+        value, _ = _added(value, read_new_items(given, unseal))
+        self._kept.keep_conversation(user, value["id"], value)
+        return _shown(value)
+
+    def show(self, user: str, id: str) -> dict[str, Any]:
+        return _shown(self._kept.find(user, CONVERSATIONS, id))
+
+    def update(self, user: str, id: str, given: Fields) -> dict[str, Any]:
+        metadata = read_metadata(given)
+        return self._change(user, id, lambda value: ({**value, "metadata": metadata}, None))
+
+    def delete(self, user: str, id: str) -> dict[str, Any]:
+        """With its items."""
+        self._kept.delete(user, CONVERSATIONS, id)
+        return {"id": id, "object": "conversation.deleted", "deleted": True}
+
+    def items(self, user: str, id: str) -> list[Item]:
+        """Oldest first."""
+        items: list[Item] = self._kept.find(user, CONVERSATIONS, id)["items"]
+        return items
+
+    def item(self, user: str, id: str, item: str) -> Item:
+        return _one(self.items(user, id), item)
+
+    def add(self, user: str, id: str, items: Sequence[Item]) -> list[Item]:
+        """Add items, all or none; gives them with their ids."""
+        return self._kept.change(user, CONVERSATIONS, id, lambda value: _added(value, items))
+
+    def delete_item(self, user: str, id: str, item: str) -> dict[str, Any]:
+        def without(value: Value) -> tuple[Value, None]:
+            _one(value["items"], item)
+            return {**value, "items": [one for one in value["items"] if one["id"] != item]}, None
+
+        return self._change(user, id, without)
+
+    def _change(
+        self, user: str, id: str, make: Callable[[Value], tuple[Value, None]]
+    ) -> dict[str, Any]:
+        def changed(value: Value) -> tuple[Value, Value]:
+            now, _ = make(value)
+            return now, now
+
+        return _shown(self._kept.change(user, CONVERSATIONS, id, changed))
+
+
+def _shown(value: Value) -> dict[str, Any]:
+    return {
+        "id": value["id"],
+        "object": "conversation",
+        "created_at": value["created_at"],
+        "metadata": value["metadata"],
+    }
+
+
+def _one(items: Iterable[Item], id: str) -> Item:
+    for item in items:
+        if item["id"] == id:
+            return item
+    raise ItemNotFound(f"there is no item {id!r} in this conversation")
+
+
+def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[Item]]:
+    """With further items: each has an id that no other has."""
+    taken = {item["id"] for item in value["items"]}
+    tail = value["id"].rpartition("_")[2]
+    added = []
+    for number, item in enumerate(items, value["count"] + 1):
+        if item.get("id") in taken:
+            item = {name: field for name, field in item.items() if name != "id"}
+        added.append(with_id(item, item_tail(tail, number)))
+        taken.add(added[-1]["id"])
+    count = value["count"] + len(items)
+    return {**value, "items": [*value["items"], *added], "count": count}, added
+
+
+def must_have(given: Fields, name: str) -> None:
+    """Raises `InvalidData` for what is not said at all."""
+    if name not in given.value:
+        raise MissingParameter(f"{name} is missing", path=given.at(name))
+
+
+class Context:
+    """Of the users of one host."""
+
+    def __init__(self, kept: Kept, conversations: Conversations) -> None:
+        self._kept = kept
+        self._conversations = conversations
+
+    def before(self, user: str, request: Request) -> list[Item]:
+        """What was said in its conversation, or in the responses that it goes on from,
+        without their instructions. Raises `NotFound`."""
+        if request.conversation is not None:
+            return self._conversations.items(user, request.conversation)
+        turns: list[list[Item]] = []
+        previous = request.previous
+        while previous is not None:
+            try:
+                kept = self._kept.find(user, RESPONSES, previous)
+            except NotFound:
+                raise PreviousNotFound(
+                    f"there is no response {previous!r} to go on from, or no longer"
+                ) from None
+            response = kept["response"]
+            if response["conversation"] is not None:
+                raise InvalidData(
+                    f"{previous} belongs to a conversation: give "
+                    f"conversation: {response['conversation']['id']!r} instead",
+                    path="$.previous_response_id",
+                )
+            turns.append([*kept["input"], *response["output"]])
+            previous = response["previous_response_id"]
+        return [item for turn in reversed(turns) for item in turn]
+
+    def input(
+        self,
+        user: str,
+        items: Sequence[Item],
+        before: Iterable[Item],
+        new_tail: Callable[[], str],
+    ) -> list[Item]:
+        """The items of a request, each with an id, and what is meant in place of each
+        reference. Raises `NotFound`."""
+        known: dict[str, Item] = {}
+        if any(item["type"] == "item_reference" for item in items):
+            known = {item["id"]: item for item in before}
+        return [
+            self._meant(user, item["id"], known)
+            if item["type"] == "item_reference"
+            else with_id(item, new_tail())
+            for item in items
+        ]
+
+    def _meant(self, user: str, id: str, known: dict[str, Item]) -> Item:
+        if id not in known:
+            tail = belongs_to(id)
+            known.update((item["id"], item) for item in self._items_of(user, tail))
+        if id not in known:
+            raise ItemNotFound(
+                f"there is no item {id!r}", hint="those of what is not stored cannot be referred to"
+            )
+        return known[id]
+
+    def _items_of(self, user: str, tail: str) -> Sequence[Item]:
+        """Of the response, or the conversation, whose id ends so."""
+        try:
+            kept = self._kept.find(user, RESPONSES, f"resp_{tail}")
+            return [*kept["input"], *kept["response"]["output"]]
+        except NotFound:
+            pass
+        try:
+            return self._conversations.items(user, f"conv_{tail}")
+        except NotFound:
+            return ()

@@ -1,0 +1,164 @@
+"""State that all requests share, and the health that is reported.
+
+Whether the server lives, and whether it can be sent requests: for who looks after it.
+
+What all requests to a server share: who is let in, what there is room for, the routes, and
+the threads that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from genai_host.api import Problem, RouteReply, RouteRequest, json_reply
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import GenaiError
+from genai_host.host import Host
+from genai_host.plugins.observers import Watching
+from genai_host.server.access import Admission, Allowance, Guard, Room
+from genai_host.server.heads import Head, Refused
+from genai_host.server.response_buffer import Errands
+from genai_host.server.settings import Answered, ServerSettings
+from genai_host.serving.errors import form
+from genai_host.serving.router import Found, HttpRoutes
+from genai_host.serving.workers import Workers
+
+_KNOWN = 1.0  # seconds for which what was seen of the store is taken for true
+
+_log = logging.getLogger(__name__)
+
+
+class Health:
+    """Of one host, and one loop. It says nothing that is not for everybody."""
+
+    def __init__(self, host: Host, workers: Workers) -> None:
+        self._host = host
+        self._workers = workers
+        self._looking: Future[bool] | None = None
+        self._seen = 0.0
+
+    async def reply(self, head: Head, lack: str) -> RouteReply | None:
+        """None for a request of something else.
+
+        lack   why the server can answer nothing now; empty if it can
+        """
+        if head.path not in ("/health", "/ready") or head.method not in ("GET", "HEAD"):
+            return None
+        if head.path == "/health":
+            return json_reply({"status": "ok"})
+        if not lack and not await self._has_store():
+            lack = "no store"
+        return json_reply({"status": lack or "ready"}, 503 if lack else 200)
+
+    async def _has_store(self) -> bool:
+        """Looked at in a thread, once for all who ask at the same time."""
+        is_old = time.monotonic() - self._seen > _KNOWN
+        if self._looking is None or (self._looking.done() and is_old):
+            looking: Future[bool] = Future()
+            self._workers.submit(lambda: looking.set_result(self._look()))
+            self._looking, self._seen = looking, time.monotonic()
+        # who goes must not end it for the others
+        return await asyncio.shield(asyncio.wrap_future(self._looking))
+
+    def _look(self) -> bool:
+        try:
+            if self._host.store is not None:
+                self._host.store.check()
+        except GenaiError:
+            return False
+        except BaseException:  # noqa: BLE001 - those who wait are told, whatever it is
+            _log.exception("the store cannot be looked at")
+            return False
+        return True
+
+
+class Shared:
+    """Of one host, and one loop: `start` it there.
+
+    make_routes   called in a thread: it loads the plugins
+    is_draining   whether the server is to end, and waits for what is under way
+    """
+
+    def __init__(
+        self, host: Host, settings: ServerSettings, make_routes: Callable[[], HttpRoutes]
+    ) -> None:
+        self.settings = settings
+        self._host = host
+        self.guard = Guard(settings)
+        self.workers = Workers("genai-host-server")
+        self.health = Health(host, self.workers)
+        self.bodies = Room(settings.bodies)
+        self.is_draining = False
+        self._make_routes = make_routes
+        self._asking = Admission(settings.at_once, settings.most_waiting)
+        self._looking = Admission(settings.at_once, settings.most_waiting)
+        self._allowance = Allowance(settings.rate)
+
+    def start(self) -> asyncio.Future[HttpRoutes]:
+        """Load the host, in a thread; requests that come before wait for it."""
+        self.loop = asyncio.get_running_loop()
+        self.errands = Errands(self.loop)
+        self._loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
+        self.workers.submit(self._load)
+        return self._loaded
+
+    def _load(self) -> None:
+        try:
+            routes = self._make_routes()
+        except BaseException as error:  # noqa: BLE001 - whoever serves is told
+            self.errands.put(self._loaded.set_exception, error)
+        else:
+            self.errands.put(self._loaded.set_result, routes)
+
+    @property
+    def lack(self) -> str:
+        """Why nothing can be answered now; empty if it can."""
+        if self.is_draining:
+            return "stopping"
+        is_loaded = self._loaded.done() and self._loaded.exception() is None
+        return "" if is_loaded else "starting"
+
+    async def routes(self) -> HttpRoutes:
+        if not self._loaded.done():
+            await asyncio.wait([self._loaded])
+        if self._loaded.exception() is not None:
+            raise Refused(Problem(503, "stopping", "the server could not start"))
+        return self._loaded.result()
+
+    def count(self, user: str, client: str) -> None:
+        """Raises `Refused` for one who has sent more than they may."""
+        who = f"user {user}" if self.settings.tokens else client
+        self._allowance.take(who, time.monotonic())
+
+    def place_for(self, head: Head) -> Admission:
+        """What is only looked at does not wait for those who are answered at length."""
+        return self._looking if head.is_reading or head.method == "DELETE" else self._asking
+
+    def cancel(self, limits: Cancellation, error: GenaiError | None = None) -> None:
+        """End what is done for a request: what that wakes may block."""
+        with contextlib.suppress(RuntimeError):  # all has ended already
+            self.workers.submit(partial(limits.cancel, error))
+
+    def answer(self, request: RouteRequest, found: Found | Problem) -> RouteReply:
+        """In a thread: the reply, whatever the function of the route does."""
+        try:
+            return self._loaded.result().answer(request, found)
+        except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
+            _log.exception("%s %s failed", request.method, request.path)
+            problem = Problem(500, "internal", "this failed; the log of the server says why")
+            return form(request.path, request.headers, problem)
+
+    def watching(self, request: RouteRequest, found: Found | Problem) -> Watching:
+        """In that thread, around all of it: observers are told."""
+        route = "" if isinstance(found, Problem) else found[0].path
+        return self._host.observers.request(request, route, self._host.clock)
+
+    def log(self, answered: Callable[[], Answered]) -> None:
+        if self.settings.log is not None:
+            self.settings.log(answered())

@@ -1,0 +1,1 @@
+"""What API surfaces over HTTP are made of; independent of the server."""

@@ -1,0 +1,129 @@
+"""Tools that clients of an API define, and the pairing of their calls and results.
+
+Tools that a client offers to a model, and runs itself.
+
+Calls of tools and their results, in formats where calls need not have ids.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count, groupby
+from typing import Any
+
+from genai_host.api import Checker, Message, ToolSchema
+from genai_host.errors import InvalidData
+
+
+def offered_tool(
+    name: str, description: str, parameters: Mapping[str, Any] | None, path: str
+) -> ToolSchema:
+    """A tool, if its parameters are a JSON Schema of an object: services take that on trust,
+    or refuse it in words of their own.
+
+    path   where it stands in the request
+
+    Raises `InvalidData`.
+    """
+    if not name:
+        raise InvalidData("a tool has no name", path=path)
+    parameters = parameters or {}
+    if parameters.get("type", "object") != "object":
+        raise InvalidData(f"the parameters of {name} are no object", path=path)
+    check_schema(parameters, path)
+    return ToolSchema(name, description, parameters)
+
+
+def check_schema(schema: Mapping[str, Any], path: str) -> None:
+    """Raises `InvalidData` if it is no JSON Schema."""
+    try:
+        Checker(schema)
+    except InvalidData as error:
+        raise InvalidData(error.message, path=path + error.path.removeprefix("$")) from error
+
+
+CHOICES = ("auto", "none", "required")
+"""What may be said of all tools."""
+
+
+def one_of(tools: Sequence[ToolSchema], name: str) -> tuple[Sequence[ToolSchema], str]:
+    """The tools and the choice, where that of a name is to be taken. One that is called as a
+    choice is offered alone, which says the same."""
+    if name not in CHOICES:
+        return tools, name
+    return [tool for tool in tools if tool.name == name], "required"
+
+
+_MOST = 512
+"""Tools of one request: checking each takes its time."""
+
+
+def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
+    """Raises `InvalidData` if two have one name, or there are too many."""
+    by_name: dict[str, ToolSchema] = {}
+    for tool in tools:
+        if len(by_name) == _MOST:
+            raise InvalidData(f"there are more than {_MOST} tools", path=path)
+        if tool.name in by_name:
+            raise InvalidData(f"two tools are called {tool.name}", path=path)
+        by_name[tool.name] = tool
+    return list(by_name.values())
+
+
+class Pairing:
+    """Of one conversation, read from its beginning on."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._numbers = count(1)
+        # names of tools, by id; a dict would look for its first among all that left it
+        self._waiting: OrderedDict[str, str] = OrderedDict()
+        self._by_given: defaultdict[str, deque[str]] = defaultdict(deque)
+        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
+
+    def call(self, given: str, name: str) -> str:
+        """The id of a call: the one that it came with, or one that is made for it.
+
+        given   may be empty, or that of an earlier call as well
+        """
+        id = given
+        while not id or id in self._ids:
+            id = f"call_{next(self._numbers)}"
+        self._ids.add(id)
+        self._waiting[id] = name
+        self._by_given[given].append(id)
+        self._by_name[name].append(id)
+        return id
+
+    def result(self, given: str, name: str, path: str) -> tuple[str, str]:
+        """The id and the name of the call that a result answers: the one of that id, or the
+        earliest of that name, or of any if it has none, that no result has answered.
+
+        Raises `InvalidData` if there is none.
+        """
+        id = self._first(self._by_given[given]) if given else None
+        if id is None:
+            id = self._first(self._by_name[name]) if name else next(iter(self._waiting), None)
+        if id is None:
+            raise InvalidData(f"no call of {name or 'a tool'} waits for this result", path=path)
+        return id, self._waiting.pop(id)
+
+    def _first(self, ids: deque[str]) -> str | None:
+        """Of those that wait."""
+        while ids and ids[0] not in self._waiting:
+            ids.popleft()
+        return ids[0] if ids else None
+
+
+def together(messages: Iterable[Message], *roles: str) -> list[Message]:
+    """With those that follow each other of one of these roles as one: the results of calls
+    that were made at once, or what a client has kept piece by piece."""
+    found: list[Message] = []
+    for role, alike in groupby(messages, key=lambda message: message.role):
+        if role in roles:
+            parts = chain.from_iterable(message.content for message in alike)
+            found.append(Message(role, parts))
+        else:
+            found += alike
+    return found

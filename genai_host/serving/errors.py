@@ -1,0 +1,61 @@
+"""Errors in the form of the API that a request is for.
+
+The status of the reply to a problem, in the APIs of others.
+
+Problems in the form of the API that a request is for, as its clients know them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import cast
+
+from genai_host.api import Problem, RouteReply
+from genai_host.serving import router
+
+_CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
+"""What a service refuses is no gateway's failure: the request has to be another one."""
+
+
+def status_of(problem: Problem) -> int:
+    return 400 if problem.code in _CLIENTS_FAULT else problem.status
+
+
+# what stands after a colon may be part of a model's name, as `llama3:latest`
+_OF_GEMINI = re.compile(r"/v1beta(/.*)?|/v1/[^/]+/[^/]+:[a-z]+[A-Z][A-Za-z]*|/v1/tunedModels/.*")
+_GOOGLE = ("x-goog-api-key", "x-goog-api-client")
+_OF_ANTHROPIC = re.compile(r"/v1/(messages|complete)(/.*)?")
+_OF_OLLAMA = re.compile(
+    r"/api/(chat|tags|generate|show|ps|embed|embeddings|version|pull|push|create|copy|delete)"
+)
+_OF_OPENAI = re.compile(r"/v1(/.*)?")
+
+
+def form(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
+    """The reply to a request that has a problem."""
+    api = _api(path, headers)
+    if not api:
+        return router.problem_reply(path, headers, problem)
+    return _reply_of(api)(problem)
+
+
+def _api(path: str, headers: Mapping[str, str]) -> str:
+    """The package of the API; empty where there is no other form than the host's own."""
+    if _OF_GEMINI.fullmatch(path):
+        return "gemini"
+    if _OF_ANTHROPIC.fullmatch(path):
+        return "anthropic"
+    if _OF_OPENAI.fullmatch(path):
+        if any(name in headers for name in _GOOGLE):
+            return "gemini"
+        return "anthropic" if "anthropic-version" in headers else "openai"
+    return "ollama" if _OF_OLLAMA.fullmatch(path) else ""
+
+
+@cache
+def _reply_of(api: str) -> Callable[[Problem], RouteReply]:
+    module = importlib.import_module(f"genai_host.server.{api}.replies")
+    return cast(Callable[[Problem], RouteReply], module.problem_reply)

@@ -1,0 +1,125 @@
+"""The list of models, in the form of the API that a client speaks.
+
+What may stand as `model` in a request to the APIs of others.
+
+`GET /v1/models`, which several APIs have: answered in the form of the client that asks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+
+from attrs import frozen
+
+from genai_host.api import HttpRoute, Operation, RouteReply, RouteRequest
+from genai_host.errors import GenaiError, NotFound
+from genai_host.host import Host
+from genai_host.serving.completion import FEATURE
+
+
+@frozen
+class ServedModel:
+    """
+    name         `model@provider`, `provider/id`, an alias, or `feature:NAME`
+    owner        the provider instance; `genai-host` for a feature
+    operation    what it is for
+    window       tokens that prompt and answer share; None if unknown
+    capabilities as `CAPABILITIES` names them
+    help         one line; may be empty
+    """
+
+    name: str
+    owner: str
+    operation: Operation = "chat"
+    window: int | None = None
+    capabilities: frozenset[str] = frozenset()
+    help: str = ""
+
+
+def served_models(host: Host) -> list[ServedModel]:
+    """Every route that runs, the first of each name; the aliases of those; the features."""
+    found: dict[str, ServedModel] = {}
+    for route in host.catalog.matrix():
+        if route.runs:
+            found.setdefault(
+                route.name,
+                ServedModel(
+                    route.name,
+                    route.provider,
+                    route.operation,
+                    route.window,
+                    route.capabilities,
+                ),
+            )
+    for alias in host.config.aliases:
+        try:
+            best = host.catalog.resolve(alias)[0]
+        except GenaiError:
+            continue  # it stands for nothing that runs
+        found.setdefault(
+            alias,
+            ServedModel(alias, best.provider, best.operation, best.window, best.capabilities),
+        )
+    for feature in host.registry.features.values():
+        name = f"{FEATURE}{feature.name}"
+        found[name] = ServedModel(name, "genai-host", help=feature.help)
+    return list(found.values())
+
+
+def name_in(parameters: Mapping[str, str]) -> str:
+    """The name of a model in a path, which may have slashes in it."""
+    return "/".join(
+        parameters[each] for each in ("provider", "owner", "model") if each in parameters
+    )
+
+
+def served_model(host: Host, name: str) -> ServedModel:
+    """The one of a name; also of one that resolves and is not listed, as `smollm2`. Raises
+    `NotFound`."""
+    for each in served_models(host):
+        if each.name == name:
+            return each
+    for operation in ("chat", "embed", "moderate"):
+        try:
+            best = host.catalog.resolve(name, None, operation)[0]
+        except GenaiError:
+            continue
+        return ServedModel(name, best.provider, operation, best.window, best.capabilities)
+    raise NotFound(f"there is no model {name!r}", hint="GET /v1/models lists them")
+
+
+_BY_HEADER = {
+    "anthropic-version": "genai_host.server.anthropic.handlers",
+    "x-goog-api-key": "genai_host.server.gemini.handlers",
+}
+"""What the clients of an API send, and those of others do not."""
+
+_USUAL = "genai_host.server.openai.handlers"
+_HERE = "genai_host.serving.models"
+
+ROUTES: tuple[HttpRoute, ...] = (
+    HttpRoute("GET", "/v1/models", f"{_HERE}:listed"),
+    *(
+        HttpRoute("GET", f"/v1/models/{named}", f"{_HERE}:one")
+        for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
+    ),
+)
+
+
+def listed(request: RouteRequest, host: Host) -> RouteReply:
+    """The models that there are."""
+    reply: RouteReply = _form_of(request).listed(request, host)
+    return reply
+
+
+def one(request: RouteRequest, host: Host) -> RouteReply:
+    """One of them. A name may have slashes in it."""
+    reply: RouteReply = _form_of(request).one(request, host)
+    return reply
+
+
+def _form_of(request: RouteRequest) -> ModuleType:
+    found = (module for header, module in _BY_HEADER.items() if header in request.headers)
+    return importlib.import_module(next(found, _USUAL))

@@ -1,0 +1,90 @@
+"""The tools of all plugins, as a user has configured them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any, cast
+
+from genai_host.api import Approval, Clock, Codec, Tool, ToolSet, ToolSource
+from genai_host.api.cancellation import Cancellation
+from genai_host.config import Config, SetConfig
+from genai_host.config.schema import hint_for
+from genai_host.errors import ConfigurationError
+from genai_host.plugins.observers import Observers
+from genai_host.plugins.registry import Registry
+from genai_host.secrets.keys import Keys
+from genai_host.tools.sources import BETWEEN, OpenedSet, fits, may_have, warn_unknown
+from genai_host.tools.toolbox import Toolbox
+from genai_host.util.text import nearest, said
+
+
+class PluginTools:
+    """
+    toolbox   calls them, each with the approval that the user wants for it
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        config: Config,
+        keys: Keys,
+        clock: Clock,
+        codec: Codec,
+        observers: Observers,
+    ) -> None:
+        self._registry = registry
+        self._config = config
+        self._keys = keys
+        warn_unknown(config, registry.tool_sets)
+        self.toolbox = Toolbox(
+            registry.tools,
+            clock,
+            codec,
+            [self._source(each) for each in registry.tool_sources.values()],
+            {name: cast(Approval, approval) for name, approval in config.approvals.items()},
+            registry.reactions,
+            observers,
+        )
+
+    def named(self, name: str, until: Cancellation) -> Tool:
+        """One of them. Raises `ConfigurationError` if there is none, and what it was
+        cancelled with."""
+        tools = self.toolbox.tools(until)
+        if name in tools:
+            return tools[name]
+        fault = self.toolbox.fault(name)
+        if isinstance(fault, ConfigurationError):  # it knows where that stands
+            error = copy.copy(fault)
+            error.args = (f"there is no tool {name!r}: {fault}",)
+            raise error from fault
+        if fault is not None:
+            raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}") from fault
+        near = nearest(name, tools)
+        known = f"there are: {', '.join(tools) or 'none'}"
+        raise ConfigurationError(
+            f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
+        )
+
+    def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:
+        """What a conversation may be limited to: names, and beginnings of names as `git__*`.
+
+        Raises `ConfigurationError` for what can be the name of no tool. Whether a source
+        has it is not asked.
+        """
+        if given is None:
+            return None
+        names = (given,) if isinstance(given, str) else tuple(given)
+        declared, sources = self._registry.tools, self._registry.tool_sources
+        for name in names:
+            is_there = any(fits(each, (name,)) for each in declared)
+            if not is_there and not any(may_have(each, (name,)) for each in sources):
+                known = [*declared, *(f"{each}{BETWEEN}*" for each in sources)]
+                raise ConfigurationError(f"there is no tool {name!r}", hint=hint_for(name, known))
+        return names
+
+    def _source(self, declared: ToolSource | ToolSet[Any]) -> ToolSource:
+        if isinstance(declared, ToolSource):
+            return declared
+        config = self._config.tools.get(declared.name, SetConfig())
+        return OpenedSet(declared, config, self._keys, self._config.file)

@@ -1,0 +1,135 @@
+"""Reactions as people see them, by what their types say of them: text, and pictures.
+
+Both are made of what tools gave, and the text by code of plugins. Whatever that does, nothing
+is raised, and what comes of it is bounded; it may hold anything that a text can.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import importlib
+import itertools
+import logging
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from genai_host.api import Clock, Image, ReactionType
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import LimitExceeded
+from genai_host.tools.threads import apart
+
+MOST_LINES = 1000
+"""Of the text of one reaction; what is beyond is left out, and said."""
+
+MOST_LETTERS = 10
+"""Of a line, for each column that there is: those that stand above others take none."""
+
+_SECONDS = 5.0  # that a view may take
+_NO_PICTURE = (ValueError, binascii.Error)
+
+_log = logging.getLogger(__name__)
+
+
+class ReactionViews:
+    """
+    kinds     types of reactions, by name
+    seconds   how long one view may take
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, ReactionType], clock: Clock, seconds: float = _SECONDS
+    ) -> None:
+        self._kinds = kinds
+        self._clock = clock
+        self._seconds = seconds
+
+    def lines(self, reaction: Mapping[str, Any], width: int) -> list[str] | None:
+        """A reaction as text, none of whose lines has a line break; None where its type
+        has no view, or one that fails, which is logged.
+
+        width   columns that there are; lines that take more are not cut here
+        """
+        kind = self._kinds.get(reaction["type"])
+        if kind is None or not kind.text_view:
+            return None
+
+        def view() -> list[str] | None:
+            return _viewed(kind.text_view, copy.deepcopy(dict(reaction)), width)
+
+        def failed(error: BaseException) -> None:
+            _log.warning("a reaction %s could not be shown", kind.name, exc_info=error)
+
+        with Cancellation() as scope:
+            slow = LimitExceeded(f"it took longer than {self._seconds:g} s", limit="seconds")
+            alarm = self._clock.call_later(self._seconds, lambda: scope.cancel(slow))
+            try:
+                return apart(kind.name, view, failed, scope)
+            except LimitExceeded as error:
+                failed(error)
+                return None
+            finally:
+                alarm.release()
+
+    def pictures(self, reaction: Mapping[str, Any]) -> list[Image]:
+        """What there is in the fields that its type says have pictures. What is none is
+        left out."""
+        kind = self._kinds.get(reaction["type"])
+        fields = () if kind is None else kind.pictures
+        found = (_picture(reaction.get(field), reaction) for field in fields)
+        return [each for each in found if each is not None]
+
+
+def _viewed(address: str, reaction: dict[str, Any], width: int) -> list[str]:
+    module, _, name = address.partition(":")
+    view: Any = importlib.import_module(module)
+    for part in name.split("."):
+        view = getattr(view, part)
+    given = view(reaction, width)
+    lines = _lines([given] if type(given) is str else given, MOST_LETTERS * width)
+    kept = list(itertools.islice(lines, MOST_LINES + 1))
+    return kept if len(kept) <= MOST_LINES else [*kept[:MOST_LINES], "(there is more)"]
+
+
+def _lines(given: Any, most: int) -> Iterator[str]:
+    for each in given:
+        if type(each) is not str:  # a class of its own may do anything
+            raise TypeError(f"a view gives lines, not one of {type(each).__name__}")
+        for line in each.split("\n"):
+            yield line[:most]
+
+
+def _picture(value: Any, reaction: Mapping[str, Any]) -> Image | None:
+    try:
+        if isinstance(value, Mapping):
+            return _encoded(value.get("data"), value.get("media_type"))
+        if not isinstance(value, str):
+            return None
+        if value.startswith(("https://", "http://")):
+            return Image(url=value)
+        if value.startswith("data:"):
+            return _of_data_url(value)
+        return _encoded(value, reaction.get("media_type"))
+    except _NO_PICTURE:
+        return None
+
+
+def _of_data_url(url: str) -> Image | None:
+    """RFC 2397."""
+    head, comma, body = url[len("data:") :].partition(",")
+    media_type, *parameters = head.lower().split(";")
+    if not comma or not media_type.startswith("image/"):
+        return None
+    data = urllib.parse.unquote_to_bytes(body)
+    if parameters and parameters[-1].strip() == "base64":
+        data = base64.b64decode(data, validate=True)
+    return Image(data, media_type) if data else None
+
+
+def _encoded(data: Any, media_type: Any) -> Image | None:
+    if not isinstance(data, str) or not isinstance(media_type, str):
+        return None
+    decoded = base64.b64decode(data, validate=True)
+    return Image(decoded, media_type) if decoded and media_type.startswith("image/") else None

@@ -1,0 +1,239 @@
+"""Sources of tools: bounded calls of them, and configured sets of tools.
+
+The sources of tools, asked for what they have: one that hangs or fails has none for now.
+
+The sets of tools that have settings: each opened with its table when it is first asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import evolve
+
+from genai_host.api import Clock, Limits, Secret, Tool, ToolSet, ToolSource
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.settings import Setting, read_settings
+from genai_host.config import Config, SetConfig
+from genai_host.config.loading import place_of, placed
+from genai_host.errors import ConfigurationError, LimitExceeded, Unavailable
+from genai_host.secrets.keys import FoundKey, Keys
+from genai_host.tools.threads import apart
+from genai_host.util.text import shown, told_with_hint
+
+MOST = 1000
+"""Tools of one source."""
+
+BETWEEN = "__"
+"""What stands between the name of a source and that of its tool."""
+
+_SECONDS = 30.0  # that a source may take: a server may have to be started
+_PAUSE = 60.0  # seconds that one that failed is left alone
+
+_log = logging.getLogger(__name__)
+
+
+class ToolSources:
+    """May be used from many threads.
+
+    seen     what each source had when it last said so, by full name
+    faults   why a source has none for now, by its name
+    """
+
+    def __init__(self, sources: Iterable[ToolSource], clock: Clock) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._asked_again: dict[str, float] = {}
+        self.seen: dict[str, Tool] = {}
+        self.faults: dict[str, BaseException] = {}
+
+    def tools(self, until: Cancellation, only: Sequence[str] | None = None) -> Mapping[str, Tool]:
+        """What all of them have now, by full name. Raises what it was cancelled with.
+
+        only   names and beginnings of names: who can have none of these is not asked
+        """
+        return {
+            name: tool
+            for source in self._sources.values()
+            if may_have(source.name, only)
+            for name, tool in self._tools(source, until).items()
+        }
+
+    def tool(self, name: str, until: Cancellation) -> Tool | None:
+        """The tool of that full name; None if there is none. One that was seen is not looked
+        for again: that was when it was offered."""
+        source = self._sources.get(of_source(name))
+        seen = self.seen.get(name)
+        return seen if seen or source is None else self._tools(source, until).get(name)
+
+    def close(self) -> None:
+        for source in self._sources.values():
+            try:
+                source.close()
+            except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
+                _log.warning("the tools of %s failed to close", source.name, exc_info=True)
+
+    def _tools(self, source: ToolSource, until: Cancellation) -> dict[str, Tool]:
+        with self._lock:
+            if self._clock.monotonic() < self._asked_again.get(source.name, 0.0):
+                return {}
+        found = self._asked(source, until)
+        with self._lock:
+            if found is None:
+                self._asked_again[source.name] = self._clock.monotonic() + _PAUSE
+                return {}
+            others = {name: self.seen[name] for name in self.seen if of_source(name) != source.name}
+            self.seen = {**others, **found}
+            self.faults.pop(source.name, None)
+            return found
+
+    def _asked(self, source: ToolSource, until: Cancellation) -> dict[str, Tool] | None:
+        """None if it did not answer, or not with tools."""
+
+        def failed(error: BaseException) -> None:
+            self.faults[source.name] = error
+            what = "the tools of %s are not there for now: %s"
+            _log.warning(what, source.name, told_with_hint(error))
+
+        def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
+            return lambda: _named(source, source.tools(scope))
+
+        with Cancellation(until) as scope:
+            up = LimitExceeded(f"{source.name} took longer than {_SECONDS:g} s", limit="seconds")
+            with self._clock.call_later(_SECONDS, lambda: scope.cancel(up)):
+                try:
+                    return apart(source.name, look(scope), failed, scope)
+                except LimitExceeded as error:
+                    until.check()
+                    failed(error)
+                    return None
+
+
+def of_source(name: str) -> str:
+    """The source whose tool has that full name."""
+    return name.partition(BETWEEN)[0]
+
+
+def may_have(source: str, only: Sequence[str] | None) -> bool:
+    """Whether a source can have one of some tools: names, and beginnings of names as `git__*`;
+    None for any."""
+    own = source + BETWEEN
+    for name in only or ():
+        if name.endswith("*"):
+            if own.startswith(name[:-1]) or name.startswith(own):
+                return True
+        elif of_source(name) == source:
+            return True
+    return only is None
+
+
+def fits(name: str, only: Sequence[str] | None) -> bool:
+    """Whether a tool is one of them."""
+    return only is None or any(
+        name.startswith(each[:-1]) if each.endswith("*") else name == each for each in only
+    )
+
+
+def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
+    """By full name, those left out that cannot have one. Raises `TypeError` for what is no
+    tool."""
+    found: dict[str, Tool] = {}
+    for tool in islice(tools, MOST):
+        if not isinstance(tool, Tool):
+            raise TypeError(f"it gives {shown(tool)}, which is no Tool")
+        name = f"{source.name}{BETWEEN}{tool.name}"
+        try:
+            found[name] = evolve(tool, name=name)
+        except TypeError:
+            _log.warning("the tool %s is left out: its name is too long", name)
+    return found
+
+
+class OpenedSet(ToolSource):
+    """A set as a source of its tools. May be used from many threads.
+
+    config   what is configured for it
+    file     where that stands, for errors; empty if in no file
+    """
+
+    def __init__(self, declared: ToolSet[Any], config: SetConfig, keys: Keys, file: str) -> None:
+        self.name = declared.name
+        self._declared = declared
+        self._config = config
+        self._keys = keys
+        self._file = file
+        self._lock = threading.Lock()
+        self._opened: tuple[Tool, ...] | ToolSource | None = None
+        self._closed = False
+
+    def tools(self, limits: Limits) -> Iterable[Tool]:
+        """Raises `ConfigurationError` for settings that are wrong, and whatever `open` and
+        the source that it makes raise."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            opened = self._opened
+        if self._closed:
+            self.close()
+            raise Unavailable(f"{self.name} is closed")
+        return opened.tools(limits) if isinstance(opened, ToolSource) else opened
+
+    @property
+    def holds_a_source(self) -> bool:
+        """Whether it was opened as a source, which can be closed, and not as a list."""
+        return isinstance(self._opened, ToolSource)
+
+    def close(self) -> None:
+        self._closed = True  # not under the lock: somebody may wait under it
+        if isinstance(self._opened, ToolSource):
+            self._opened.close()
+
+    def _open(self) -> tuple[Tool, ...] | ToolSource:
+        owner = f"tools.{self.name}"
+        try:
+            settings = read_settings(
+                self._declared.settings,
+                self._config.settings,
+                owner=owner,
+                overrides=self._config.overrides,
+                secrets=self._secret,
+            )
+            opened = self._declared.open(settings)
+        except ConfigurationError as error:
+            if owner not in str(error):
+                error.args = (f"{owner}: {error}",)
+            given = self._config.settings.keys() - self._config.overrides.keys()
+            if error.setting in given:
+                placed(error, self._file, "tools", self.name, error.setting)
+            raise
+        return opened if isinstance(opened, ToolSource) else tuple(islice(opened, MOST))
+
+    def _secret(self, setting: Setting, given: Any) -> Secret | None:
+        found = find_key(self._keys, self.name, self._config, setting)
+        return None if found is None else found.secret
+
+
+def find_key(keys: Keys, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
+    """A secret of a set of tools, and where it is; None if there is none.
+
+    Raises `ConfigurationError` if what says so is not in order.
+    """
+    given = config.settings.get(setting.name)
+    return keys.find(name, setting, kind=name, given=given, table="tools")
+
+
+def warn_unknown(config: Config, known: Mapping[str, ToolSet[Any]]) -> None:
+    """Of tables that no set of tools has: its plugin may be missing."""
+    there = ", ".join(known) or "none"
+    for name, each in config.tools.items():
+        if name not in known:
+            where = place_of(config.file, "tools", name)[0] if each.settings else ""
+            where = where or ", ".join(each.overrides.values()) or "the configuration"
+            _log.warning(
+                "%s: no plugin has tools %r with settings; there are: %s", where, name, there
+            )

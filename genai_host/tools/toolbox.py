@@ -1,0 +1,409 @@
+"""The tools of all plugins: which of them can be offered, and one call of one of them.
+
+    Toolbox.call → _refusal (unknown, denied, not approved, of no use here)
+                 → apart → Checker.check → Tool.run → _kept (capped, as it will be on record)
+
+Whatever goes wrong becomes an output that tells the model of it. Nothing is raised but
+what ends the turn.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import evolve, frozen
+
+from genai_host.api import (
+    Approval,
+    Checker,
+    Clock,
+    Codec,
+    Image,
+    Limits,
+    OfferedTool,
+    ReactionType,
+    Text,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolSchema,
+    ToolSource,
+)
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.codec import plain
+from genai_host.api.json_text import write_json
+from genai_host.api.tools import always, output_of
+from genai_host.errors import GenaiError, InvalidData, LimitExceeded
+from genai_host.plugins.observers import Observers
+from genai_host.tools.sources import ToolSources, fits, of_source
+from genai_host.tools.threads import apart
+from genai_host.util.text import one_line, said, shown, told
+
+T = TypeVar("T")
+
+MOST_TEXT = 100_000
+"""Characters of all texts of an output; what is beyond is cut off."""
+
+MOST_IMAGES = 20 * 2**20
+"""Bytes of all its pictures; those beyond are left out."""
+
+MOST_PARTS = 1000
+"""Texts and pictures; those beyond are left out."""
+
+MOST_DATA = 2**20
+"""Bytes of its reactions and its context, as JSON; more is an error."""
+
+_LOOK = 5.0  # seconds that a tool may take to say what it is, and whether it applies
+
+_HALVES = re.compile("[\ud800-\udfff]")
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class _Known:
+    """A tool as it is called: described once, and its schema compiled once."""
+
+    schema: ToolSchema
+    checker: Checker
+
+
+@frozen
+class _Run:
+    """What a tool gets beside its arguments."""
+
+    context: Mapping[str, Any]
+    limits: Limits
+
+
+class Toolbox:
+    """May be used from many threads.
+
+    tools       by name
+    sources     of further ones
+    approvals   what the user says of some, by name or by what names begin with (`git__*`)
+    reactions   types of reactions, by name; those of other types pass
+    observers   are told of what runs
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        clock: Clock,
+        codec: Codec,
+        sources: Collection[ToolSource] = (),
+        approvals: Mapping[str, Approval] | None = None,
+        reactions: Mapping[str, ReactionType] | None = None,
+        observers: Observers | None = None,
+    ) -> None:
+        self._observers = observers or Observers()
+        self._approvals = dict(approvals or {})
+        self._only: Sequence[str] | None = None
+        self._tools = {name: self._approved(tool) for name, tool in tools.items()}
+        self._sources = ToolSources(sources, clock)
+        self._reactions = dict(reactions or {})
+        self._forms: dict[str, Checker] = {}
+        self._clock = clock
+        self._codec = codec
+        names = {source.name for source in sources}
+        for name in self._approvals:
+            if not name.endswith("*") and name not in tools and of_source(name) not in names:
+                _log.warning("approvals: there is no tool %r", name)
+        self._known: dict[str, tuple[Tool, _Known | InvalidData]] = {}
+
+    def only(self, names: Sequence[str] | None) -> Toolbox:
+        """The same with no more than some tools.
+
+        names   names, and beginnings of names as `git__*`; None for all
+        """
+        limited = copy.copy(self)  # what it holds is shared
+        limited._only = names
+        return limited
+
+    def tools(self, until: Cancellation) -> dict[str, Tool]:
+        """All that there are now, by name, with the approval that the user wants for each.
+
+        Raises what it was cancelled with.
+        """
+        sourced = self._sources.tools(until, self._only)
+        further = {name: self._approved(tool) for name, tool in sourced.items()}
+        return self._fitting({**further, **self._tools})
+
+    def fault(self, name: str) -> BaseException | None:
+        """Why the source of a tool has none for now; None if nothing is wrong with it."""
+        return self._sources.faults.get(of_source(name))
+
+    def close(self) -> None:
+        self._sources.close()
+
+    def schema(self, tool: Tool) -> ToolSchema:
+        """A tool as the model sees it. Raises `InvalidData` if it cannot be described."""
+        return self._know(tool).schema
+
+    def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[OfferedTool, ...]:
+        """The tools that apply in a context and are not denied, by name. One that cannot
+        be described, or cannot say whether it applies, does not.
+
+        Raises what it was cancelled with.
+        """
+        return tuple(
+            OfferedTool(self.schema(tool), tool.approval)
+            for tool in self.tools(until).values()
+            if not self.why_not(tool, context, until)
+        )
+
+    def why_not(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+        """Why a tool is not offered in a context; empty if it is.
+
+        Raises what it was cancelled with.
+        """
+        if tool.approval == "deny":
+            return "it is denied"
+        return self._absence(tool, context, until)
+
+    def call(
+        self,
+        call: ToolCall,
+        context: Mapping[str, Any],
+        until: Cancellation,
+        *,
+        approved: bool = False,
+        parent: str = "",
+    ) -> ToolOutput:
+        """Call a tool, and wait for its output, or for one that tells the model what is
+        wrong.
+
+        approved   whether a human has said that it may run
+        parent     the id of the turn that it is for, as observers are told it
+
+        Raises what it was cancelled with, and nothing else.
+        """
+        tool = self._tool(call.name, until)
+        refusal = self._refusal(tool, call, context, until, approved)
+        if tool is None or refusal:
+            return _failed(refusal)
+        with self._observers.tool(parent, call, self._clock) as watched:
+            watched.output = output = self._run(tool, call, context, until)
+        return output
+
+    def _run(
+        self, tool: Tool, call: ToolCall, context: Mapping[str, Any], until: Cancellation
+    ) -> ToolOutput:
+        try:
+            return self._within(tool.seconds, tool.name, until, self._work(tool, call, context))
+        except LimitExceeded:
+            until.check()
+            _log.warning("the tool %s took longer than %g seconds", tool.name, tool.seconds)
+            return _failed(
+                f"{tool.name} took longer than {tool.seconds:g} seconds: it was given up, and "
+                "may have been done"
+            )
+
+    def interrupted(self, call: ToolCall) -> ToolOutput | None:
+        """The output of a call whose end nobody knows; None if it may run again."""
+        tool = self._tools.get(call.name) or self._sources.seen.get(call.name)
+        if tool is not None and tool.repeatable:
+            return None
+        return _failed(f"{shown(call.name)} was interrupted, and may have been done")
+
+    def _fitting(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        return {name: tools[name] for name in sorted(tools) if fits(name, self._only)}
+
+    def _tool(self, name: str, until: Cancellation) -> Tool | None:
+        if not fits(name, self._only):
+            return None
+        if name in self._tools:
+            return self._tools[name]
+        found = self._sources.tool(name, until)
+        return None if found is None else self._approved(found)
+
+    def _approved(self, tool: Tool) -> Tool:
+        """A tool with the approval that the user wants for it: what is said of its name
+        comes before what is said of names that begin so, and there the longest beginning
+        counts, wherever it stands."""
+        said = [tool.name] if tool.name in self._approvals else []
+        said = said or [
+            each
+            for each in self._approvals
+            if each.endswith("*") and tool.name.startswith(each[:-1])
+        ]
+        return evolve(tool, approval=self._approvals[max(said, key=len)]) if said else tool
+
+    def _refusal(
+        self,
+        tool: Tool | None,
+        call: ToolCall,
+        context: Mapping[str, Any],
+        until: Cancellation,
+        approved: bool,
+    ) -> str:
+        """Why a call is not made; empty if it is."""
+        if tool is None:
+            known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
+            return one_line(f"there is no tool {shown(call.name)}; there are: {known}")
+        if tool.approval == "deny":
+            return f"{tool.name} may not be used"
+        absence = self._absence(tool, context, until)
+        if absence:
+            return f"{tool.name} cannot be used here: {absence}"
+        if call.malformed:
+            return f"the arguments of {tool.name} are no JSON object: {shown(call.malformed)}"
+        if tool.approval == "ask" and not approved:
+            return f"{tool.name} runs only if a human approves of it, and nobody has"
+        return ""
+
+    def _absence(self, tool: Tool, context: Mapping[str, Any], until: Cancellation) -> str:
+        """Why a tool cannot be used in a context; empty if it can."""
+        before, known = self._known.get(tool.name, (None, None))
+        if before == tool and known is not None and tool.applies is always:
+            return said(known) if isinstance(known, InvalidData) else ""
+
+        def look() -> str:
+            self._know(tool)
+            applies = tool.applies(self._copy(context))
+            if not isinstance(applies, bool):
+                raise TypeError(f"applies gives {shown(applies)}, neither True nor False")
+            return "" if applies else "it does not apply"
+
+        def failed(error: BaseException) -> str:
+            _log.warning("the tool %s cannot be offered", tool.name, exc_info=error)
+            return said(error) if isinstance(error, GenaiError) else told(error)
+
+        try:
+            return self._within(
+                _LOOK, tool.name, until, lambda scope: apart(tool.name, look, failed, scope)
+            )
+        except LimitExceeded:
+            until.check()
+            _log.warning("the tool %s does not say whether it applies", tool.name)
+            return "it does not say whether it applies"
+
+    def _know(self, tool: Tool) -> _Known:
+        """Raises `InvalidData` if the tool cannot be described."""
+        before, known = self._known.get(tool.name, (None, None))
+        if before != tool or known is None:  # several threads may make it: they are alike
+            known = self._described(tool)
+            self._known[tool.name] = tool, known
+        if isinstance(known, InvalidData):
+            raise known
+        return known
+
+    def _described(self, tool: Tool) -> _Known | InvalidData:
+        try:
+            schema = tool.schema
+            if schema.parameters["type"] != "object":
+                raise InvalidData("its parameters are no object")
+            schema = evolve(schema, parameters=plain(schema.parameters, self._codec))
+            return _Known(schema, Checker(schema.parameters))
+        except InvalidData as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - any code may make the parameters
+            return InvalidData(f"it cannot be described: {told(error)}")
+
+    def _work(
+        self, tool: Tool, call: ToolCall, context: Mapping[str, Any]
+    ) -> Callable[[Cancellation], ToolOutput]:
+        def run(limits: Cancellation) -> ToolOutput:
+            arguments = self._copy(call.arguments)
+            try:
+                self._know(tool).checker.check(arguments)
+            except InvalidData as error:
+                return _failed(f"the arguments of {tool.name} do not fit: {said(error)}")
+            given = tool.run(arguments, _Run(self._copy(context), limits))
+            try:
+                return self._kept(output_of(given))
+            except (InvalidData, TypeError) as error:
+                raise TypeError(f"it gave what is no output: {said(error)}") from error
+
+        def failed(error: BaseException) -> ToolOutput:
+            if isinstance(error, GenaiError):  # which tools raise on purpose
+                return _failed(f"{tool.name} failed: {said(error)}")
+            _log.warning("the tool %s failed", tool.name, exc_info=error)
+            return _failed(f"{tool.name} failed: {told(error)}")
+
+        return lambda scope: apart(tool.name, lambda: run(scope), failed, scope)
+
+    def _within(
+        self, seconds: float, name: str, until: Cancellation, work: Callable[[Cancellation], T]
+    ) -> T:
+        """Do it under a cancellation of its own, which ends after some time.
+
+        Raises `LimitExceeded` then, or what the outer one was cancelled with.
+        """
+        with Cancellation(until) as scope:
+            up = LimitExceeded(f"{name} took longer than {seconds:g} seconds", limit="seconds")
+            alarm = self._clock.call_later(seconds, lambda: scope.cancel(up))
+            try:
+                return work(scope)
+            except BaseException:
+                scope.cancel()  # who has given up waiting has given up on it
+                raise
+            finally:
+                alarm.release()
+
+    def _copy(self, value: Mapping[str, Any]) -> Any:
+        """A tool may change what it gets."""
+        return plain(value, self._codec)
+
+    def _kept(self, output: ToolOutput) -> ToolOutput:
+        """An output as it will be on record, and no larger than it may be."""
+        output = evolve(output, content=tuple(_capped(output)))
+        form = plain(output, self._codec)
+        size = len(write_json([form.get("reactions"), form.get("context")]))
+        if size > MOST_DATA:
+            raise InvalidData(f"its reactions and its context have {size} bytes")
+        kept: ToolOutput = self._codec.from_json(form, ToolOutput)
+        ends = [self._ends(reaction) for reaction in kept.reactions]
+        return evolve(kept, ends=True) if any(ends) else kept
+
+    def _ends(self, reaction: Mapping[str, Any]) -> bool:
+        """Whether a reaction ends the turn. Raises `InvalidData` for one that does not have
+        the form of its type."""
+        kind = self._reactions.get(reaction["type"])
+        if kind is None:
+            return False
+        try:
+            checker = self._forms.get(kind.name)
+            if checker is None:  # each of several threads may make it: they are alike
+                checker = self._forms.setdefault(kind.name, Checker({**kind.schema}))
+            checker.check({name: value for name, value in reaction.items() if name != "type"})
+        except InvalidData as error:
+            raise InvalidData(f"its reaction {kind.name}: {said(error)}") from error
+        return kind.ends
+
+
+def _capped(output: ToolOutput) -> Iterator[Text | Image]:
+    """Its content, cut where it is too much; what is missing is said."""
+    text, images = MOST_TEXT, MOST_IMAGES
+    for number, part in enumerate(output.content):
+        if number == MOST_PARTS:
+            yield Text(f"({len(output.content) - number} more parts were left out)")
+            return
+        if isinstance(part, Text):
+            part = _sendable(part)
+            if len(part.text) <= text:
+                yield part
+            else:
+                rest = len(part.text) - text
+                yield Text(f"{part.text[:text]}\n(cut here: {rest} more characters)")
+            text = max(0, text - len(part.text))
+        elif len(part.data) <= images:
+            images -= len(part.data)
+            yield part
+        else:
+            yield Text(f"(a picture of {len(part.data)} bytes was left out)")
+
+
+def _sendable(text: Text) -> Text:
+    """A text without halves of surrogate pairs: services refuse whatever has one, and the
+    turn would fail."""
+    found = _HALVES.search(text.text)
+    return text if found is None else Text(_HALVES.sub("\ufffd", text.text))
+
+
+def _failed(why: str) -> ToolOutput:
+    return ToolOutput(_sendable(Text(why)), error=True)

@@ -1,0 +1,1 @@
+"""What calls cost: recorded, aggregated, and limited by budgets."""

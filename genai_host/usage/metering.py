@@ -1,0 +1,240 @@
+"""Usage of calls: recorded per call, aggregated with latency histograms.
+
+What calls of models come to, summed up by day, user, feature, model, provider and outcome.
+
+How long a call took is kept as one of four buckets for each doubling, so that percentiles
+can be told of any sum of days: they are right to a tenth.
+
+Counts calls of models that are on no record, for the statistics of the store.
+
+They are written together, some seconds after the first of them: a process that is killed
+loses those alone, and no call waits for the store.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from attrs import define, frozen
+
+from genai_host.api import Clock
+from genai_host.calls.retry import Try, called
+from genai_host.calls.route import Route
+from genai_host.errors import GenaiError, StoreError
+from genai_host.plugins.observers import CallReport
+
+DOUBLING = 4  # buckets
+SHORTEST = 0.001  # seconds: what takes less is in the first bucket
+_DAY = 86400  # seconds
+
+
+class Key(NamedTuple):
+    """What calls that are summed up have in common.
+
+    day       in UTC, as `2030-01-31`
+    feature   for which they were; empty for none
+    code      of their error; empty if they succeeded
+    bucket    of how long they took
+    """
+
+    day: str
+    owner: str
+    feature: str
+    provider: str
+    model: str
+    code: str
+    bucket: int
+
+
+@define
+class Sum:
+    """
+    dollars   of the calls whose cost is known
+    unknown   how many calls there were whose cost is not
+    seconds   that they took, and of the slowest of them
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    dollars: float = 0.0
+    unknown: int = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+
+
+class Tally:
+    """Sums on their way to the store. Threads that share one take turns."""
+
+    def __init__(self) -> None:
+        self._sums: dict[Key, Sum] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sums)
+
+    @property
+    def calls(self) -> int:
+        return sum(each.calls for each in self._sums.values())
+
+    def count(self, user: str, feature: str, call: Try) -> None:
+        """A call that has just ended."""
+        route, usage = call.route, call.usage
+        day, bucket = day_of(call.started), bucket_of(call.seconds)
+        key = Key(day, user, feature, route.provider, route.model, call.code, bucket)
+        sums = self._of(key, call.seconds, call.cost)
+        sums.input_tokens += usage.input
+        sums.output_tokens += usage.output
+        sums.cached_tokens += usage.cached_input
+        sums.reasoning_tokens += usage.reasoning
+
+    def add(self, user: str, feature: str, call: Mapping[str, Any]) -> None:
+        """A call that is on record, which may say anything.
+
+        call   as `store.tables.tries` has it
+        """
+        seconds = _amount(call["seconds"])
+        day, bucket = day_of(_amount(call["started"])), bucket_of(seconds)
+        code = call["code"] or ""
+        key = Key(day, user, feature, call["provider"], call["model"], code, bucket)
+        sums = self._of(key, seconds, call["cost"])
+        sums.input_tokens += call["input_tokens"] or 0
+        sums.output_tokens += call["output_tokens"] or 0
+        sums.cached_tokens += call["cached_tokens"] or 0
+        sums.reasoning_tokens += call["reasoning_tokens"] or 0
+
+    def __iter__(self) -> Iterator[tuple[Key, Sum]]:
+        """In the order of their keys, so that of two who write none waits for the other."""
+        return iter(sorted(self._sums.items(), key=lambda each: each[0]))
+
+    def _of(self, key: Key, seconds: float, cost: float | None) -> Sum:
+        """The sum that a call belongs to, with its time and cost."""
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = Sum()
+        sums.calls += 1
+        sums.seconds += seconds
+        if seconds > sums.slowest:
+            sums.slowest = seconds
+        if cost is None:
+            sums.unknown += 1
+        else:
+            sums.dollars += cost
+        return sums
+
+
+def day_of(moment: float) -> str:
+    """The day in UTC, as `2030-01-31`.
+
+    moment   seconds since 1970
+    """
+    try:
+        return _day(int(moment // _DAY))
+    except (OverflowError, ValueError, OSError):  # a record from elsewhere may say anything
+        return "1970-01-01"
+
+
+@functools.lru_cache(maxsize=64)
+def _day(number: int) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(number * _DAY))
+
+
+def bucket_of(seconds: float) -> int:
+    """Bucket n has what took longer than n - 1 quarters of a doubling from a millisecond on,
+    and at most n."""
+    if seconds <= SHORTEST:
+        return 0
+    return math.ceil(DOUBLING * math.log2(seconds / SHORTEST))
+
+
+def middle_of(bucket: int) -> float:
+    """Seconds."""
+    return SHORTEST * float(2.0 ** ((bucket - 0.5) / DOUBLING)) if bucket else SHORTEST
+
+
+def _amount(value: Any) -> float:
+    """A number as it is on record, which may come from elsewhere; 0 for what is none."""
+    is_amount = type(value) in (int, float) and 0 <= value <= 1e12
+    return float(value) if is_amount else 0.0
+
+
+_log = logging.getLogger(__name__)
+_PAUSE = 2.0  # seconds
+
+
+class Meter:
+    """Of one host.
+
+    write   adds them to the statistics; may raise `StoreError`
+    """
+
+    def __init__(self, write: Callable[[Tally], None], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tally = Tally()
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+
+    def toll(self, user: str, feature: str = "") -> MeterToll:
+        """What counts the calls of a user."""
+        return MeterToll(self, user, feature)
+
+    def count(
+        self, user: str, feature: str, route: Route, error: GenaiError | None, report: CallReport
+    ) -> None:
+        call = called(route.info, self._clock, error, report)
+        if call is None:
+            return
+        with self._lock:
+            self._tally.count(user, feature, call)
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        with self._lock:
+            tally, self._tally = self._tally, Tally()
+        if not tally:
+            return
+        try:
+            self._write(tally)
+        except StoreError as error:
+            _log.warning("%d calls are not in the statistics: %s", tally.calls, error)
+
+    def close(self) -> None:
+        self._closing.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self.flush()
+
+    def _run(self) -> None:
+        self._closing.wait(_PAUSE)
+        with self._lock:
+            self._thread = None
+        self.flush()
+
+
+@frozen
+class MeterToll:
+    """The `Toll` of a user's calls."""
+
+    _meter: Meter
+    _user: str
+    _feature: str
+
+    def enter(self, route: Route) -> None:
+        pass
+
+    def leave(self, route: Route, error: GenaiError | None, report: CallReport) -> None:
+        self._meter.count(self._user, self._feature, route, error, report)

@@ -1,0 +1,96 @@
+"""Names that must be the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+APP = "genai-host"
+"""The distribution, the command, and the folders of a user."""
+
+GROUP = "genai_host"
+"""The group of entry points that plugins stand in; the prefix of their hooks' project."""
+
+API_VERSION = 1
+"""The version of the interface between host and plugins."""
+
+PLAIN_NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+"""What provider types, instances, features, dialects and commands may be called."""
+
+ALIAS = r"[A-Za-z0-9][A-Za-z0-9._:-]*"
+"""What a user's own name for a model may be: no part of it says where and how to run it."""
+
+SERVER_SECRET = "GENAI_HOST_SERVER_TOKEN"  # noqa: S105 - the name of it
+"""The environment variable with the token of whoever runs the server."""
+
+VARIABLES = ("GENAI_HOST_HOME", "GENAI_HOST_CONFIG", SERVER_SECRET)
+"""Environment variables of the host that stand for no key of its configuration."""
+
+HTTP_PATHS = (
+    "/api/chat",
+    "/api/embed",
+    "/api/embeddings",
+    "/api/generate",
+    "/api/ps",
+    "/api/show",
+    "/api/tags",
+    "/api/v1",
+    "/api/version",
+    "/health",
+    "/page",
+    "/ready",
+    "/v1/chat",
+    "/v1/completions",
+    "/v1/conversations",
+    "/v1/embeddings",
+    "/v1/messages",
+    "/v1/models",
+    "/v1/moderations",
+    "/v1/responses",
+    "/v1beta",
+)
+"""What the host answers over HTTP itself, with all that is below: no plugin may. What else
+there is under `/v1` of the services whose APIs it speaks is for whoever brings it."""
+
+COMMANDS = {
+    "ask": "Ask one question and print the answer.",
+    "batch": "Ask thousands of prompts of a file.",
+    "budgets": "Show what may be spent, and what was.",
+    "chat": "Converse, turn by turn.",
+    "completion": "Print the completion script of a shell.",
+    "conversations": "List, show, search, go on with and delete what was said.",
+    "config": "Show and change what is configured, with its providers.",
+    "count": "Count the tokens that a question would take.",
+    "doctor": "Check that everything is in order, and say what is not.",
+    "features": "List what can be conversed with.",
+    "install": "Install plugins where the host runs.",
+    "keys": "Keep the keys of providers.",
+    "models": "List the models, and where they run.",
+    "plugins": "List, check, enable, disable and write plugins.",
+    "providers": "List the providers and their settings.",
+    "routes": "Show which model runs on which provider, and why not.",
+    "serve": "Serve it all over HTTP, for programs and for browsers.",
+    "stats": "Show what calls of models came to.",
+    "templates": "List, show and remove your templates.",
+    "tools": "List the tools that models may ask for, and call them.",
+    "uninstall": "Uninstall plugins.",
+    "upgrade": "Upgrade plugins.",
+}
+"""The host's own subcommands, which no plugin may take, and their help."""
+
+
+def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
+    """The command that installs a plugin for a provider or a feature that is not here, by
+    the names that plugins have; empty for what cannot be the name of one."""
+    return f"{APP} install genai-{kind}-{name}" if re.fullmatch(PLAIN_NAME, name) else ""
+
+
+def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Iterable[str]) -> str:
+    """A hint where a provider or a feature is not here: which are, and what may bring it."""
+    there = f"there are: {', '.join(known) or 'none'}"
+    line = plugin_line(kind, wanted)
+    return f"{there}; a plugin may bring it: {line}" if line else there
+
+
+__version__ = "0.1.0"
