@@ -31,7 +31,7 @@ from assistants_api import CONFIG, Api
 from genai_feature_assistants.service.passages import Passages, nearest, unit_rows
 
 import genai_host.dialects
-from genai_host import Given, Host
+from genai_host import Host, StaticPlugins
 from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel
@@ -56,7 +56,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Store(Path(folder) / "store.db") as store,
-        Host(config=CONFIG, discovery=Given(plugins), store=store) as host,
+        Host(config=CONFIG, discovery=StaticPlugins(plugins), store=store) as host,
         Server(host, port=0, drain=0.0) as server,
     ):
         api = Api(server.url, fake)

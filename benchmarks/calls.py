@@ -321,15 +321,15 @@ def _plugins(url: str) -> Any:
     import genai_feature_chat
 
     import genai_host.dialects
-    from genai_host import Given
-    from genai_host.api import Feature, Model, NoSettings, Serve, hookimpl, http_provider
+    from genai_host import StaticPlugins
+    from genai_host.api import DialectEndpoint, Feature, Model, NoSettings, hookimpl, http_provider
 
     os.environ["SERVICE_KEY"] = _KEY
 
     class Vendor:
         @hookimpl
         def genai_providers(self) -> Any:
-            serves = {"openai-chat": Serve()}
+            serves = {"openai-chat": DialectEndpoint()}
             yield http_provider("service", f"{url}/v1", serves, key="SERVICE_KEY")
 
         @hookimpl
@@ -349,7 +349,7 @@ def _plugins(url: str) -> Any:
         def genai_features(self) -> Any:
             yield Feature(f"more-{self._number}", NoSettings, _nothing)
 
-    return Given(
+    return StaticPlugins(
         {
             "dialects": genai_host.dialects,
             "chat": genai_feature_chat,

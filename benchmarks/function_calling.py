@@ -28,7 +28,7 @@ import genai_vendor_local
 from genai_vendor_local.weights import DEFAULT, pull
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.config import InstanceConfig
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +86,7 @@ def _host(case: Case, threads: int) -> Iterator[Host]:
         "case": case.plugin(),
     }
     config = Config(providers={"local": InstanceConfig("local", settings=settings)})
-    with Host(config=config, discovery=Given(plugins)) as host:
+    with Host(config=config, discovery=StaticPlugins(plugins)) as host:
         yield host
 
 

@@ -21,10 +21,10 @@ import genai_vendor_mock
 from attrs import field, frozen
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
-from genai_host.api import Answer, Feature, Now, Prompt, Story, Turn, about
+from genai_host import Config, Host, StaticPlugins
+from genai_host.api import Answer, Feature, FeatureSteps, Now, Prompt, Turn, about
 from genai_host.store import Store
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 _SIZES = (100, 1_000, 10_000)
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
@@ -50,9 +50,9 @@ def _host(store: Store) -> Host:
     plugins = {
         "dialects": genai_host.dialects,
         "mock": genai_vendor_mock,
-        "clerk": MadePlugin(features=[Feature("clerk", Settings, _respond)]),
+        "clerk": InlinePlugin(features=[Feature("clerk", Settings, _respond)]),
     }
-    return Host(config=Config(), discovery=Given(plugins), store=store)
+    return Host(config=Config(), discovery=StaticPlugins(plugins), store=store)
 
 
 @frozen
@@ -60,7 +60,7 @@ class Settings:
     ask: bool = field(default=False, metadata=about("whether to ask a model, and show it all"))
 
 
-def _respond(turn: Turn[Settings]) -> Story:
+def _respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answers at once, with a step on record, or asks."""
     if turn.settings.ask:
         completion = yield from Prompt([*turn.history, turn.message])

@@ -28,7 +28,7 @@ import genai_vendor_mock
 from research_engine import Scene
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 
 _ROWS = (100, 1000, 10_000, 100_000)
 _SAID = "where do rivers run to"
@@ -43,7 +43,7 @@ def main() -> None:
 
     def make_host(**given: Any) -> Host:
         usual = {"dialects": genai_host.dialects, "mock": genai_vendor_mock}
-        hosts.append(Host(config=Config(), discovery=Given({**usual, **given})))
+        hosts.append(Host(config=Config(), discovery=StaticPlugins({**usual, **given})))
         return hosts[-1]
 
     assistant = Scene(make_host).assistant(models={"embed": f"words-{options.size}"})

@@ -23,7 +23,7 @@ import genai_feature_chat
 import genai_vendor_mock
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 
 _TEXT = "The quick brown fox jumps over the lazy dog while the host routes one more turn."
 _TURNS = 200
@@ -98,7 +98,7 @@ def _turns(
 
         telemetry.add(Gathered())
     further = {"otel": OtelPlugin(telemetry)} if watched else {}
-    with Host(config=Config(), discovery=Given({**plugins, **further})) as host:
+    with Host(config=Config(), discovery=StaticPlugins({**plugins, **further})) as host:
         conversation = host.open("chat", "mock")
 
         def turns() -> None:

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from genai_host.api.features import Answer, Detail, Event
     from genai_host.api.messages import File, Image, Message, Text, Usage
     from genai_host.api.tools import ToolOutput
-    from genai_host.calls.retry import Patience
+    from genai_host.calls.retry import RetryPolicy
     from genai_host.config import Config
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import Caps
-    from genai_host.conversations.record import Record
+    from genai_host.conversations.driver import TurnLimits
+    from genai_host.conversations.record import InMemoryRecord
     from genai_host.errors import GenaiError
     from genai_host.host import Host
-    from genai_host.plugins.discovery import EntryPoints, Given
+    from genai_host.plugins.discovery import InstalledPlugins, StaticPlugins
     from genai_host.prompts.attachments import attachment
-    from genai_host.secrets.keys import Keys
+    from genai_host.secrets.keys import SecretStore
     from genai_host.util import paths
 
 
@@ -52,22 +52,22 @@ _HOMES = {
     "Answer": "api.features",
     "AsyncConversation": "aio",
     "AsyncHost": "aio",
-    "Caps": "conversations.driver",
+    "TurnLimits": "conversations.driver",
     "Config": "config",
     "Conversation": "conversations.conversation",
     "Cost": "api.calls",
     "Detail": "api.features",
-    "EntryPoints": "plugins.discovery",
+    "InstalledPlugins": "plugins.discovery",
     "Event": "api.features",
     "File": "api.messages",
     "GenaiError": "errors",
-    "Given": "plugins.discovery",
+    "StaticPlugins": "plugins.discovery",
     "Host": "host",
     "Image": "api.messages",
-    "Keys": "secrets.keys",
+    "SecretStore": "secrets.keys",
     "Message": "api.messages",
-    "Patience": "calls.retry",
-    "Record": "conversations.record",
+    "RetryPolicy": "calls.retry",
+    "InMemoryRecord": "conversations.record",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
     "Usage": "api.messages",
@@ -80,24 +80,24 @@ __all__ = [
     "Answer",
     "AsyncConversation",
     "AsyncHost",
-    "Caps",
     "Config",
     "Conversation",
     "Cost",
     "Detail",
-    "EntryPoints",
     "Event",
     "File",
     "GenaiError",
-    "Given",
     "Host",
     "Image",
-    "Keys",
+    "InMemoryRecord",
+    "InstalledPlugins",
     "Message",
-    "Patience",
-    "Record",
+    "RetryPolicy",
+    "SecretStore",
+    "StaticPlugins",
     "Text",
     "ToolOutput",
+    "TurnLimits",
     "Usage",
     "__version__",
     "attachment",

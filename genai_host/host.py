@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import evolve
 
 from genai_host.api import (
+    AvailableTool,
+    CancelToken,
     Clock,
     Codec,
     Completion,
     CountTokens,
     Delta,
     Embed,
+    Embeddings,
     Feature,
-    Limits,
     Message,
     Moderate,
-    OfferedTool,
+    ModerationResult,
     Operation,
     Prompt,
     TokenCount,
@@ -33,44 +35,42 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     ToolSchema,
-    Vectors,
-    Verdict,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.api.codec import usual_codec
 from genai_host.api.messages import PARTS
 from genai_host.calls.agent import Agent
-from genai_host.calls.middleware import Toll
-from genai_host.calls.retry import Patience, Retry
+from genai_host.calls.middleware import CallMiddleware
+from genai_host.calls.retry import Retry, RetryPolicy
 from genai_host.calls.router import Routing
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, read_config
 from genai_host.conversations.conversation import Conversation, MakeRecord
-from genai_host.conversations.driver import Caps
+from genai_host.conversations.driver import TurnLimits
 from genai_host.conversations.record import (
     Changed,
+    InMemoryRecord,
     Opened,
-    Record,
     Recorder,
     new_tag,
     warn_unrecorded,
 )
-from genai_host.conversations.replay import Retold, retell
+from genai_host.conversations.replay import ConversationState, replay
 from genai_host.errors import ConfigurationError, ConversationClosed, StoreError
-from genai_host.plugins.discovery import Discovery, EntryPoints, Plugins
+from genai_host.plugins.discovery import Discovery, InstalledPlugins, Plugins
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
-from genai_host.providers.instances import Instances
-from genai_host.providers.limits import Rates
-from genai_host.secrets.keys import Keys
+from genai_host.providers.instances import ProviderInstances
+from genai_host.providers.limits import RateLimiter
+from genai_host.secrets.keys import SecretStore
 from genai_host.tools.plugin_tools import PluginTools
 from genai_host.tools.toolbox import Toolbox
 from genai_host.usage.budgets import Budgets, user_of
-from genai_host.usage.metering import Meter
+from genai_host.usage.metering import UsageRecorder
 from genai_host.util.clock import SystemClock
-from genai_host.util.lazy_property import once
+from genai_host.util.lazy_property import lazy_property
 from genai_host.util.names import what_there_is
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
@@ -104,18 +104,18 @@ class Host:
         config: Config | None = None,
         discovery: Discovery | None = None,
         clock: Clock | None = None,
-        patience: Patience | None = None,
-        keys: Keys | None = None,
+        patience: RetryPolicy | None = None,
+        keys: SecretStore | None = None,
         store: Store | None = None,
         prices: Prices | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
-        self.keys = keys or Keys()
-        self._discovery = discovery or EntryPoints()
+        self.keys = keys or SecretStore()
+        self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None
         self.clock: Clock = clock or self._own_clock or SystemClock()
         self._retry = Retry(self.clock, patience)
-        self._rates = Rates(self.clock)
+        self._rates = RateLimiter(self.clock)
         self.store = store
         self._prices = prices
         self._lock = threading.RLock()
@@ -135,7 +135,7 @@ class Host:
         history: Iterable[Message] = (),
         state: Any = None,
         record: Recorder | bool = True,
-        caps: Caps | None = None,
+        caps: TurnLimits | None = None,
         returns: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
@@ -181,7 +181,7 @@ class Host:
         )
         return self._converse(
             chosen,
-            retell([opened]),
+            replay([opened]),
             lambda: self._recorder(record, opened, owner),
             caps,
             returns=returns,
@@ -189,14 +189,14 @@ class Host:
         )
 
     def reopen(
-        self, record: Record, *, caps: Caps | None = None, returns: Any = None
+        self, record: InMemoryRecord, *, caps: TurnLimits | None = None, returns: Any = None
     ) -> Conversation:
         """The conversation that a record tells of, as its last entry left it.
 
         A turn that had not ended is then `pending`: `Conversation.resume` goes on
         with it. Raises `ReplayError` if it is no whole record.
         """
-        began = retell(record.entries)
+        began = replay(record.entries)
         return self._converse(
             self.feature(began.opened.feature),
             began,
@@ -216,7 +216,7 @@ class Host:
         parameters: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         record: bool = True,
-        caps: Caps | None = None,
+        caps: TurnLimits | None = None,
         returns: Any = None,
         tools: Iterable[str] | None = None,
         owner: str | None = None,
@@ -234,7 +234,7 @@ class Host:
         is no store; and what `open` does.
         """
         kept, entries = self.kept(owner).record(id, self.codec)
-        began = retell(entries)
+        began = replay(entries)
         feature, now = self.feature(began.opened.feature), began.opened
         changed = None
         if model or provider or models or parameters or settings or tools is not None:
@@ -245,7 +245,7 @@ class Host:
                 {**now.settings, **(settings or {})},
                 now.tools if tools is None else self._tools.names(tools),
             )
-        recorder: Recorder = kept if record else Record(entries)
+        recorder: Recorder = kept if record else InMemoryRecord(entries)
         tolls = self._tolls(owner, feature.name, is_kept=record)
         return self._converse(
             feature, began, lambda: (recorder, None), caps, changed, returns, tolls
@@ -265,7 +265,7 @@ class Host:
             )
         return self.store if owner is None else self.store.of(owner)
 
-    @once
+    @lazy_property
     def plugins(self) -> Plugins:
         """The plugins, loaded now if they were not.
 
@@ -278,13 +278,13 @@ class Host:
         """What the plugins declared."""
         return self.plugins.registry
 
-    @once
+    @lazy_property
     def codec(self) -> Codec:
         """Objects to JSON and back, with the message parts of all plugins."""
         parts = tuple(self.registry.parts)
         return usual_codec() if parts == PARTS else Codec(parts)
 
-    @once
+    @lazy_property
     def _tools(self) -> PluginTools:
         return PluginTools(
             self.registry, self.config, self.keys, self.clock, self.codec, self.observers
@@ -300,7 +300,7 @@ class Host:
         wants for it. Sources of tools are asked for theirs, which may take its time."""
         return self.toolbox.tools(self._closing)
 
-    def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[OfferedTool, ...]:
+    def offered_tools(self, context: Mapping[str, Any] | None = None) -> tuple[AvailableTool, ...]:
         """Those of them that a model is offered: each as it is described to it, if it
         applies in a context and is not denied."""
         return self.toolbox.offered(context or {}, self._closing)
@@ -316,7 +316,7 @@ class Host:
         *,
         context: Mapping[str, Any] | None = None,
         approved: bool = False,
-        limits: Limits | None = None,
+        limits: CancelToken | None = None,
     ) -> ToolOutput:
         """Call a tool as a feature would for a model, and wait for its output.
 
@@ -332,10 +332,10 @@ class Host:
         with self._until(limits) as until:
             return self.toolbox.call(call, context or {}, until, approved=approved)
 
-    @once
-    def instances(self) -> Instances:
+    @lazy_property
+    def instances(self) -> ProviderInstances:
         """The provider instances: add, remove, enable and disable them here."""
-        return Instances(
+        return ProviderInstances(
             self.registry.providers,
             self.config.providers,
             self.clock,
@@ -373,7 +373,7 @@ class Host:
         parameters: Mapping[str, Any] | None = None,
         tools: Sequence[ToolSchema] = (),
         schema: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
+        limits: CancelToken | None = None,
     ) -> TokenCount:
         """How many tokens a model would be given, by the service that runs it; nobody
         answers.
@@ -400,7 +400,7 @@ class Host:
         model: str | None = None,
         provider: str | None = None,
         in_pieces: bool = True,
-        limits: Limits | None = None,
+        limits: CancelToken | None = None,
         owner: str | None = None,
         is_kept: bool = False,
     ) -> Generator[Delta, None, Completion]:
@@ -428,14 +428,14 @@ class Host:
         provider: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         purpose: Literal["query", "document"] = "document",
-        limits: Limits | None = None,
+        limits: CancelToken | None = None,
         owner: str | None = None,
-    ) -> Vectors:
+    ) -> Embeddings:
         """Turn texts into vectors, one each, in order; see `prompt`."""
         tolls = self._tolls(owner)
         agent = self._agent("embed", "embed", model, parameters or {}, provider, tolls)
         with self._until(limits) as until:
-            vectors: Vectors = agent.ask(Embed(texts, purpose=purpose), until)
+            vectors: Embeddings = agent.ask(Embed(texts, purpose=purpose), until)
             return vectors
 
     def moderate(
@@ -444,16 +444,16 @@ class Host:
         *,
         model: str | None = None,
         provider: str | None = None,
-        limits: Limits | None = None,
+        limits: CancelToken | None = None,
         owner: str | None = None,
-    ) -> Verdict:
+    ) -> ModerationResult:
         """Have a text judged by the rules of a service; see `prompt`."""
         agent = self._agent("moderate", "moderate", model, {}, provider, self._tolls(owner))
         with self._until(limits) as until:
-            verdict: Verdict = agent.ask(Moderate(text), until)
+            verdict: ModerationResult = agent.ask(Moderate(text), until)
             return verdict
 
-    @once
+    @lazy_property
     def budgets(self) -> Budgets:
         """What users may spend, and what they have."""
         return Budgets(
@@ -463,7 +463,7 @@ class Host:
         )
 
     @contextmanager
-    def _until(self, limits: Limits | None) -> Iterator[Cancellation]:
+    def _until(self, limits: CancelToken | None) -> Iterator[Cancellation]:
         """What ends when the host is closed, and when the caller's limits end."""
         with (
             Cancellation(self._closing) as until,
@@ -498,21 +498,21 @@ class Host:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    @once
+    @lazy_property
     def _routing(self) -> Routing:
         prices = installed_prices() if self._prices is None else self._prices
         return Routing(
             self.registry, self.instances, self.config, self.observers, self.clock, prices
         )
 
-    @once
+    @lazy_property
     def observers(self) -> Observers:
         """Who is told of what happens: the plugins that want to be."""
         return Observers(self.plugins.hooks)
 
-    @once
-    def _meter(self) -> Meter:
-        return Meter(lambda counted: self.kept().add_usage(counted), self.clock)
+    @lazy_property
+    def _meter(self) -> UsageRecorder:
+        return UsageRecorder(lambda counted: self.kept().add_usage(counted), self.clock)
 
     def feature(self, name: str) -> Feature[Any]:
         """A feature by its name. Raises `ConfigurationError` if there is none."""
@@ -536,20 +536,20 @@ class Host:
                 return self.kept(owner).create(opened, self.codec), None
             except StoreError as error:
                 warn_unrecorded(error)
-                return Record([opened]), error
-        recorder = Record() if wanted is True else wanted
+                return InMemoryRecord([opened]), error
+        recorder = InMemoryRecord() if wanted is True else wanted
         recorder.append(opened)
         return recorder, None
 
     def _converse(
         self,
         feature: Feature[Any],
-        began: Retold,
+        began: ConversationState,
         make_record: MakeRecord,
-        caps: Caps | None,
+        caps: TurnLimits | None,
         changed: Changed | None = None,
         returns: Any = None,
-        tolls: Sequence[Toll] = (),
+        tolls: Sequence[CallMiddleware] = (),
     ) -> Conversation:
         def make_agent(role: str, name: str, parameters: Mapping[str, Any]) -> Agent:
             return self._agent(role, feature.roles[role], name, parameters, tolls=tolls)
@@ -563,7 +563,7 @@ class Host:
             self.clock,
             self.codec,
             self.observers,
-            self._capped(caps or Caps()),
+            self._capped(caps or TurnLimits()),
             changed,
             returns,
         )
@@ -580,7 +580,7 @@ class Host:
         name: str | None,
         parameters: Mapping[str, Any],
         provider: str | None = None,
-        tolls: Sequence[Toll] = (),
+        tolls: Sequence[CallMiddleware] = (),
     ) -> Agent:
         return Agent(
             role,
@@ -592,7 +592,7 @@ class Host:
             tolls=tolls,
         )
 
-    def _capped(self, caps: Caps) -> Caps:
+    def _capped(self, caps: TurnLimits) -> TurnLimits:
         """With the budget of a turn, unless less is wanted."""
         budgets = self.config.budgets
         if budgets.run is None or (caps.cost is not None and caps.cost <= budgets.run):
@@ -601,13 +601,13 @@ class Host:
 
     def _tolls(
         self, owner: str | None, feature: str = "", *, is_kept: bool = False
-    ) -> Sequence[Toll]:
+    ) -> Sequence[CallMiddleware]:
         """What stands before and after calls of models; nothing, as a rule.
 
         owner     whose conversation it is, as the store has it
         is_kept   whether the store counts them anyway, as they are on its record
         """
-        tolls: list[Toll] = []
+        tolls: list[CallMiddleware] = []
         user = user_of(owner or "")
         budget = self.budgets.toll(user) if self.config.budgets.are_kept else None
         if budget is not None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from fixtures import MakeHost, host, make_host, weights
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Model, Offering
 from genai_host.config import InstanceConfig
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 __all__ = ["host", "make_host", "weights"]
 
@@ -29,7 +29,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 terminalreporter.write_line(f"SCORE {value}")
 
 
-IN_ONE_PIECE = MadePlugin(
+IN_ONE_PIECE = InlinePlugin(
     models=[Model("whole", dialects=["plain"], capabilities={"tools", "schema", "reasoning"})],
     offerings=[Offering("whole", "mock", "mock", lacks={"stream"})],
 )
@@ -125,7 +125,7 @@ def _real_host(
     own.parent.mkdir(parents=True, exist_ok=True)
     if not own.exists():
         own.symlink_to(DEFAULT.file(weights))
-    whole = MadePlugin(
+    whole = InlinePlugin(
         models=[
             Model(
                 "whole",
@@ -145,6 +145,6 @@ def _real_host(
     }
     return Host(
         config=Config(providers={"local": InstanceConfig("local", settings=settings)}),
-        discovery=Given({**usual, **(plugins or {})}),
+        discovery=StaticPlugins({**usual, **(plugins or {})}),
         store=store,
     )

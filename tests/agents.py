@@ -8,8 +8,8 @@ from typing import Any
 import genai_feature_agent
 
 from genai_host import Host
-from genai_host.api import Completion, Message, ReactionType, Tool, ToolCall, ToolRun
-from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.api import Completion, Message, ReactionType, Tool, ToolCall, ToolContext
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 MakeHost = Callable[..., Host]
@@ -25,7 +25,7 @@ class Counting:
         self.contexts: list[dict[str, Any]] = []
         self.tool = Tool(name, f"does {name}", self, **fields)
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> Any:
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> Any:
         self.calls.append(dict(arguments))
         self.contexts.append(dict(run.context))
         if isinstance(self.gives, Exception):
@@ -53,11 +53,11 @@ def agent_host(
     reactions: Sequence[ReactionType] = (),
     **given: Any,
 ) -> Host:
-    own = MadePlugin(tools=[each.tool for each in tools], reactions=reactions)
+    own = InlinePlugin(tools=[each.tool for each in tools], reactions=reactions)
     return make_host(agent=genai_feature_agent, tools=own, fake=model, **given)
 
 
-def since_user(heard: Heard) -> list[Message]:
+def since_user(heard: RecordedPrompt) -> list[Message]:
     """What was said since the user spoke last."""
     spoken = [number for number, each in enumerate(heard.messages) if each.role == "user"]
     return list(heard.messages[spoken[-1] + 1 :])

@@ -16,10 +16,10 @@ import requests
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Finish, Message, Text, ToolCall, ToolResult, Usage
-from genai_host.serving.errors import form
+from genai_host.api import Completion, FinishReason, Message, Text, ToolCall, ToolResult, Usage
+from genai_host.serving.errors import error_reply
 from genai_host.store import Store
-from genai_host.testing import FakeModel, Heard, RouteServer
+from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
 
 CONFIG = Config(models={"chat": "fake", "embed": "fake-embed"})
 ENDS = ("requires_action", "completed", "failed", "cancelled", "expired", "incomplete")
@@ -44,12 +44,12 @@ def calls(*wanted: tuple[str, str, Mapping[str, Any]], text: str = "") -> Comple
     )
 
 
-def says(text: str, finish: Finish = "stop") -> Completion:
+def says(text: str, finish: FinishReason = "stop") -> Completion:
     used = Usage(input=7, output=3)
     return Completion(Message("assistant", text), finish=finish, usage=used)
 
 
-def outputs_in(heard: Heard) -> list[str]:
+def outputs_in(heard: RecordedPrompt) -> list[str]:
     """What tools gave, as the model is told it."""
     last = heard.messages[-1]
     given = [part for part in last.content if isinstance(part, ToolResult)]
@@ -164,7 +164,7 @@ class Api:
 def api_of(
     make_host: MakeHost,
     store: Store,
-    answer: Callable[[Heard], Any] | None = None,
+    answer: Callable[[RecordedPrompt], Any] | None = None,
     *,
     user: str = "",
     **given: Any,
@@ -176,7 +176,7 @@ def api_of(
     fake = FakeModel(*([answer] if answer is not None else []))
     plugins = {"fake": fake, "assistants": genai_feature_assistants}
     host: Host = make_host(**{"store": store, "config": CONFIG, **plugins, **given})
-    with RouteServer(host, form=form, user=user) as server:
+    with RouteServer(host, form=error_reply, user=user) as server:
         api = Api(server.url, fake)
         try:
             yield api

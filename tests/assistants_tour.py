@@ -21,7 +21,7 @@ from genai_host.api import Completion, Message, Part, Text, ToolCall, ToolResult
 from genai_host.store import Store
 from genai_host.testing import FakeModel
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_model import Heard, Said
+from genai_host.testing.fake_model import RecordedPrompt, Said
 
 POLL = 10
 """Milliseconds between the questions of the SDK how far something is."""
@@ -150,11 +150,11 @@ def completion(*parts: Part | str, usage: Usage | None = None) -> Completion:
 
 
 def calling(
-    *calls: ToolCall, text: str = "", then: Callable[[Heard], Said] | None = None
-) -> Callable[[Heard], Said]:
+    *calls: ToolCall, text: str = "", then: Callable[[RecordedPrompt], Said] | None = None
+) -> Callable[[RecordedPrompt], Said]:
     """A model that asks for tools first, and tells then what they gave, or what `then` says."""
 
-    def answer(heard: Heard) -> Said:
+    def answer(heard: RecordedPrompt) -> Said:
         if heard.messages[-1].role == "tool":
             return then(heard) if then else completion(f"It gave {', '.join(results(heard))}.")
         return completion(*([Text(text)] if text else []), *calls)
@@ -162,7 +162,7 @@ def calling(
     return answer
 
 
-def results(heard: Heard) -> list[str]:
+def results(heard: RecordedPrompt) -> list[str]:
     """What the tools gave that were called last."""
     return [
         "".join(part.text for part in result.content if isinstance(part, Text))
@@ -171,7 +171,7 @@ def results(heard: Heard) -> list[str]:
     ]
 
 
-def cites(heard: Heard) -> Completion:
+def cites(heard: RecordedPrompt) -> Completion:
     """Tells of all passages that were found, each with its mark."""
     found = [mark for result in results(heard) for mark in _MARK.findall(result)]
     return completion(f"At nine{''.join(found)}.")
@@ -188,7 +188,7 @@ class Holding:
     asked: threading.Event = field(factory=threading.Event)
     may: threading.Event = field(factory=threading.Event)
 
-    def __call__(self, heard: Heard) -> str:
+    def __call__(self, heard: RecordedPrompt) -> str:
         self.asked.set()
         assert self.may.wait(30)
         return self.says

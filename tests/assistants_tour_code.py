@@ -29,8 +29,8 @@ from genai_host.api import (
     ToolSet,
     tool,
 )
-from genai_host.testing import MadePlugin
-from genai_host.testing.fake_model import Heard
+from genai_host.testing import InlinePlugin
+from genai_host.testing.fake_model import RecordedPrompt
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 CODE: Any = {"type": "code_interpreter"}
@@ -58,14 +58,14 @@ def run(
     )
 
 
-SANDBOX = MadePlugin(
+SANDBOX = InlinePlugin(
     tool_sources=[ToolSet("sandbox", NoSettings, lambda settings: [tool(run)])],
     reactions=[ReactionType("sandbox_files", {"type": "object"})],
 )
 """In place of a sandbox: it says what code gave that nobody ran."""
 
 
-def links(heard: Heard) -> Completion:
+def links(heard: RecordedPrompt) -> Completion:
     """Tells of the file that was made."""
     assert LINK in results(heard)[0]
     return completion(f"See [the table]({LINK}), please.")

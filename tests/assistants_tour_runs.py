@@ -21,7 +21,7 @@ from assistants_tour import (
 )
 
 from genai_host.api import Completion, Message, ToolCall, Usage
-from genai_host.errors import GenaiError, RateLimited, Unavailable
+from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import HANG
 
@@ -257,7 +257,7 @@ class RunsTour(Tour):
         ("fault", "code"),
         [
             (RateLimited("slowly", retry_after=7), "rate_limit_exceeded"),
-            (Unavailable("it is down"), "server_error"),
+            (ServiceUnavailable("it is down"), "server_error"),
         ],
     )
     def test_item_11_failed(self, side: Side, fault: GenaiError, code: str) -> None:
@@ -271,7 +271,7 @@ class RunsTour(Tour):
 
     def test_item_11_failed_after_a_call(self, side: Side) -> None:
         side.fake.answer = calling(CALL)
-        side.fake.faults[1] = Unavailable("it is down")
+        side.fake.faults[1] = ServiceUnavailable("it is down")
         run = side.ran(side.thread(), side.assistant(tools=[CLOCK]))
         run = side.runs.submit_tool_outputs_and_poll(
             run_id=run.id, thread_id=run.thread_id, tool_outputs=NOON, poll_interval_ms=POLL

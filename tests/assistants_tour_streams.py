@@ -8,7 +8,7 @@ import openai
 from assistants_tour import CALL, CLOCK, NOTE, SEARCH, Side, Tour, calling, cites, completion
 
 from genai_host.api import Completion, Message, ToolCall, Usage
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.testing.fake_service import HANG
 
 NOON: Any = [{"tool_call_id": "c1", "output": "noon"}]
@@ -248,7 +248,7 @@ class StreamsTour(Tour):
         assert side.said(run) == ["hi"]
 
     def test_item_11_failing_in_a_stream(self, side: Side) -> None:
-        side.fake.faults[0] = Unavailable("it is down")
+        side.fake.faults[0] = ServiceUnavailable("it is down")
         hooks = Hooks()
         with side.runs.stream(
             thread_id=side.thread(), assistant_id=side.assistant(), event_handler=hooks

@@ -189,8 +189,8 @@ BROKEN = (
     ),
     BrokenPlugin(
         "zz-serve-parameters",
-        "Serve: parameters must be a mapping",
-        _hooks("class Zz(Provider):\n    serves = {'plain': Serve(parameters=None)}\n"),
+        "DialectEndpoint: parameters must be a mapping",
+        _hooks("class Zz(Provider):\n    serves = {'plain': DialectEndpoint(parameters=None)}\n"),
     ),
     BrokenPlugin(
         "zz-dialect-capabilities",

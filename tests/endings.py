@@ -94,7 +94,7 @@ ENDINGS: Mapping[Says, Mapping[str, Reply]] = {
         "empty": _ollama("stop", ""),
     },
 }
-"""By how a way says things: a reply for each word of `Finish` that the service has, and one
+"""By how a way says things: a reply for each word of `FinishReason` that the service has, and one
 with nothing in it, `empty`."""
 
 _TOO_LONG = openai_service.failure(

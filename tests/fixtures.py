@@ -47,13 +47,13 @@ def weights(pytestconfig: pytest.Config) -> Path:
     """The folder with the embedded model's weights, fetched once for all test runs."""
     from genai_vendor_local.weights import DEFAULT, pull
 
-    from genai_host.errors import Unavailable
+    from genai_host.errors import ServiceUnavailable
 
     named = os.environ.get("GENAI_HOST_TEST_WEIGHTS")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / "weights"
     try:
         pull(DEFAULT, folder, quiet=True)
-    except Unavailable as error:
+    except ServiceUnavailable as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"the weights of the embedded model cannot be fetched: {error}")

@@ -17,9 +17,9 @@ from attrs import asdict, frozen
 from genai_feature_agent.loop import Added
 
 from genai_host import Host
-from genai_host.api import Checker, Message, Text, Tool, ToolCall, ToolResult, ToolRun
-from genai_host.errors import GenaiError, InvalidData
-from genai_host.testing import MadePlugin
+from genai_host.api import Message, SchemaValidator, Text, Tool, ToolCall, ToolContext, ToolResult
+from genai_host.errors import GenaiError, ValidationError
+from genai_host.testing import InlinePlugin
 
 CASES = Path(__file__).parent / "data" / "function_calling.jsonl"
 
@@ -54,9 +54,9 @@ class Case:
     name: str
     possible: Mapping[str, Sequence[Any]]
 
-    def plugin(self) -> MadePlugin:
+    def plugin(self) -> InlinePlugin:
         """One that has its functions as tools."""
-        return MadePlugin(
+        return InlinePlugin(
             tools=[
                 Tool(each["name"], each["description"], _run, each["parameters"])
                 for each in self.functions
@@ -68,8 +68,8 @@ class Case:
         for each in self.functions:
             if each["name"] == call.name and not call.malformed:
                 try:
-                    Checker(each["parameters"]).check(call.arguments)
-                except InvalidData:
+                    SchemaValidator(each["parameters"]).check(call.arguments)
+                except ValidationError:
                     return False
                 return True
         return False
@@ -113,7 +113,7 @@ def _as_json_schema(schema: Any) -> Any:
     return schema
 
 
-def _run(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _run(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return _GIVES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stores import CODEC
 
-from genai_host import Host, Message, Record
+from genai_host import Host, InMemoryRecord, Message
 from genai_host.conversations.record import Entry, StepStarted, TurnStarted
 from genai_host.store import Store
 from genai_host.store.records import Summary
@@ -40,7 +40,7 @@ def beginning(text: str) -> list[Entry]:
     """The entries of a turn of the last conversation, until its first step has begun."""
     with Store() as store, Host(store=store) as host:
         copy = host.conversation(store.conversations(limit=1)[0].id, record=False)
-        assert isinstance(copy.record, Record)
+        assert isinstance(copy.record, InMemoryRecord)
         before = len(copy.record.entries)
         copy.say(text)
         started, step = copy.record.entries[before : before + 2]

@@ -14,7 +14,7 @@ from genai_mcp.server.service import Service
 from genai_mcp.server.session import Session
 
 from genai_host import Host
-from genai_host.api import Tool, ToolRun
+from genai_host.api import Tool, ToolContext
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
@@ -74,7 +74,7 @@ def text(result: Any) -> str:
     return "\n".join(part["text"] for part in result["content"] if part["type"] == "text")
 
 
-def repeat(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def repeat(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return str(arguments.get("say", ""))
 
 

@@ -10,15 +10,15 @@ from typing import Any
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     Message,
     NoSettings,
     Prompt,
-    Story,
     ToolResult,
     ToolSchema,
     Turn,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import Reply, json_reply, sse_reply
 
 KEY = "sk-canary-1f9c"
@@ -102,7 +102,7 @@ LOOK = ToolSchema(
 )
 
 
-def _look(turn: Turn[NoSettings]) -> Story:
+def _look(turn: Turn[NoSettings]) -> FeatureSteps:
     assert turn.message is not None
     messages = [*turn.history, turn.message]
     completion = yield from Prompt(messages, tools=[LOOK], tool_choice="auto")
@@ -118,5 +118,5 @@ def _look(turn: Turn[NoSettings]) -> Story:
     return Answer(completion.text, adds=added)
 
 
-LOOKING = MadePlugin(features=[Feature("look", NoSettings, _look)])
+LOOKING = InlinePlugin(features=[Feature("look", NoSettings, _look)])
 """A feature that lets the model look at something."""

@@ -13,8 +13,10 @@ from genai_feature_research.assistant import Assistant
 
 from genai_host import Host
 from genai_host.api import (
+    CancelToken,
     Codec,
-    Limits,
+    DialectEndpoint,
+    Embeddings,
     Model,
     NoSettings,
     Provider,
@@ -22,15 +24,13 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     ReplyStream,
-    Serve,
     Tool,
     ToolSet,
-    Vectors,
     hookimpl,
     tool,
 )
-from genai_host.errors import GenaiError, Unavailable
-from genai_host.testing import FakeModel, Heard
+from genai_host.errors import GenaiError, ServiceUnavailable
+from genai_host.testing import FakeModel, RecordedPrompt
 
 Result = Mapping[str, str]
 
@@ -87,7 +87,7 @@ class Engine:
             """Read a page."""
             self.read.append(link)
             if link not in self.pages:
-                raise Unavailable(f"{link} is not there")
+                raise ServiceUnavailable(f"{link} is not there")
             return json.dumps(
                 {"title": "A page", "link": link, "text": self.pages[link], "kind": "html"}
             )
@@ -122,21 +122,21 @@ class Words:
 
 
 class _Counter(Provider):
-    serves = {"plain-embed": Serve()}
+    serves = {"plain-embed": DialectEndpoint()}
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         if self._words.fault is not None:
             raise self._words.fault
         texts = json.loads(request.data())["texts"]
         self._words.embedded.append(texts)
         size = int(request.model_id.split("-")[1])
-        vectors = Vectors([_counted(text, size) for text in texts])
+        vectors = Embeddings([_counted(text, size) for text in texts])
         return ProviderReply(json.dumps(Codec().to_json(vectors)).encode())
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         raise AssertionError("vectors are not streamed")
 
 
@@ -169,7 +169,7 @@ class Scene:
             **given,
         )
 
-    def _answer(self, heard: Heard) -> str:
+    def _answer(self, heard: RecordedPrompt) -> str:
         if "queries for a search engine" in heard.messages[0].text:
             return self.query
         return self.says

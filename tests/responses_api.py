@@ -14,13 +14,13 @@ from attrs import frozen
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Message, Opaque, Reasoning, RouteRequest, ToolCall
+from genai_host.api import Completion, Message, Reasoning, RouteRequest, ToolCall, VendorPart
 from genai_host.api.cancellation import Cancellation
 from genai_host.server.openai.replies import problem_reply
 from genai_host.server.responses.routes import ROUTES
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 CONFIG = Config(models={"chat": "fake"})
 CLOCK = {
@@ -33,10 +33,10 @@ PIXEL = "data:image/png;base64,iVBORw=="
 CALL = ToolCall("c1", "clock", {"zone": "CET"})
 
 
-def calls_the_clock(heard: Heard) -> str | Completion:
+def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
     if any(message.role == "tool" for message in heard.messages):
         return "It is noon."
-    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
     return Completion(Message("assistant", [*thought, CALL]), "tool_calls")
 
 

@@ -11,10 +11,10 @@ from genai_host.api import (
     Completion,
     Delta,
     Message,
-    Opaque,
     ProviderReply,
     StreamEvent,
     ToolCall,
+    VendorPart,
 )
 from genai_host.dialects.openai_responses import OpenAIResponses
 
@@ -29,7 +29,7 @@ THOUGHT = {
     "id": "rs_1", "type": "reasoning", "encrypted_content": "gAAA",
     "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}],
 }  # fmt: skip
-OPAQUE = Opaque("openai-responses", THOUGHT)
+OPAQUE = VendorPart("openai-responses", THOUGHT)
 
 
 REFUSAL = {"type": "refusal", "refusal": "no"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from genai_tools_sandbox.pyodide import KNOWN, pull, registry
 
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def pyodide(pytestconfig: pytest.Config) -> Path:
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / KNOWN.name
     try:
         return pull(KNOWN, folder, registry(os.environ, Path.home()), lambda size, whole: None)
-    except Unavailable as error:
+    except ServiceUnavailable as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"Pyodide cannot be fetched: {error}")

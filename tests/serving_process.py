@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from genai_host import Config, Given, Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest
+from genai_host import Config, Host, StaticPlugins
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse
 from genai_host.errors import Cancelled
 from genai_host.server.server import Server
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 
 @contextlib.contextmanager
@@ -36,8 +36,8 @@ def process(drain: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
                 started.kill()
 
 
-def stream(request: RouteRequest, host: Host) -> RouteReply:
-    return RouteReply(_pieces(request))
+def stream(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(_pieces(request))
 
 
 def _pieces(request: RouteRequest) -> Iterator[bytes]:
@@ -53,10 +53,10 @@ def _pieces(request: RouteRequest) -> Iterator[bytes]:
         yield error.code.encode()
 
 
-def deaf(request: RouteRequest, host: Host) -> RouteReply:
+def deaf(request: RouteRequest, host: Host) -> RouteResponse:
     """It heeds no limits."""
     time.sleep(3600)
-    return RouteReply()
+    return RouteResponse()
 
 
 def say(line: str) -> None:
@@ -70,8 +70,8 @@ if __name__ == "__main__":
         HttpRoute("GET", "/stream/{seconds}", f"{HERE}:stream"),
         HttpRoute("GET", "/deaf", f"{HERE}:deaf"),
     ]
-    plugin = MadePlugin(http_routes=routes)
-    with Host(config=Config(), discovery=Given({"mine": plugin})) as host:
+    plugin = InlinePlugin(http_routes=routes)
+    with Host(config=Config(), discovery=StaticPlugins({"mine": plugin})) as host:
         server = Server(host, port=0, drain=float(sys.argv[1]), at_once=1000)
         server.run(lambda: say(server.url))
     say("closed")

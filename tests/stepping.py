@@ -18,25 +18,25 @@ from typing import Any
 from unittest import mock
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
     Answer,
     CallFunction,
     CallTool,
     Feature,
+    FeatureSteps,
     NoSettings,
     Prompt,
-    Story,
     Tool,
     ToolCall,
-    ToolRun,
+    ToolContext,
     Turn,
 )
 from genai_host.conversations.record import Entry, StepEnded, StepStarted
 from genai_host.errors import GenaiError
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin
 
 STEPS = ("charge", "look", "ask", "find", "send")
 REPEATABLE = ("look", "ask", "find")
@@ -56,7 +56,7 @@ def effect(log: str, step: str) -> str:
     return step
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     log = turn.message.text
     charged = yield from CallFunction(effect, {"log": log, "step": "charge"}, str)
     looked = yield from CallFunction(effect, {"log": log, "step": "look"}, str, twice=True)
@@ -68,7 +68,7 @@ def respond(turn: Turn[NoSettings]) -> Story:
 
 
 def effect_tool(name: str) -> Tool:
-    def run(arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def run(arguments: Mapping[str, Any], run: ToolContext) -> str:
         return effect(arguments["log"], name)
 
     log = {"properties": {"log": {"type": "string"}}}
@@ -79,12 +79,12 @@ def host_of_steps(store: Store) -> Host:
     plugins = {
         "dialects": genai_host.dialects,
         "fake": FakeModel(lambda heard: effect(heard.text, "ask")),
-        "steps": MadePlugin(
+        "steps": InlinePlugin(
             features=[Feature("steps", NoSettings, respond)],
             tools=[effect_tool("find"), effect_tool("send")],
         ),
     }
-    return Host(config=Config(), discovery=Given(plugins), store=store)
+    return Host(config=Config(), discovery=StaticPlugins(plugins), store=store)
 
 
 def say(file: str, log: str) -> None:

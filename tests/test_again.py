@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from genai_host import Conversation, Host, Image, Message, Record
-from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, Wait
+from genai_host import Conversation, Host, Image, InMemoryRecord, Message
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Prompt, Turn
 from genai_host.conversations.record import Entry, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     GenaiError,
-    InvalidData,
     RateLimited,
-    TurnWaiting,
+    TurnPaused,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin, replay_everywhere
+from genai_host.testing import InlinePlugin, replay_from_every_entry
 
 LIMITED = {"status": 429}
 
@@ -41,15 +41,15 @@ def texts(conversation: Conversation) -> list[str]:
     return [message.text for message in conversation.history]
 
 
-def recorded(conversation: Conversation) -> Record:
-    assert isinstance(conversation.record, Record)
+def recorded(conversation: Conversation) -> InMemoryRecord:
+    assert isinstance(conversation.record, InMemoryRecord)
     return conversation.record
 
 
-def reopened(host: Host, record: Record) -> Conversation:
+def reopened(host: Host, record: InMemoryRecord) -> Conversation:
     """From its JSON, as another process would."""
     data = json.loads(json.dumps(record.to_json(host.codec)))
-    return host.reopen(Record.from_json(data, host.codec))
+    return host.reopen(InMemoryRecord.from_json(data, host.codec))
 
 
 def test_the_new_answer_takes_the_place_of_the_last(host: Host) -> None:
@@ -143,11 +143,11 @@ def test_it_is_said_as_it_was_with_all_its_parts(host: Host, keep_history: bool)
 
 
 def test_its_context_is_the_same_unless_another_is_given(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         return Answer(str(turn.context.get("page")))
 
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
     conversation.say("x", context={"page": 7})
     assert conversation.say(again=True).text == "7"
@@ -158,14 +158,14 @@ def test_its_context_is_the_same_unless_another_is_given(make_host: Callable[...
 def test_the_feature_sees_what_was_there_before_the_last_turn(
     make_host: Callable[..., Host],
 ) -> None:
-    def count(turn: Turn[NoSettings]) -> Story:
+    def count(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         number = (turn.state or 0) + 1
         if turn.message.text == "fail":
             raise GenaiError("failed")
         return Answer(f"{number} after {len(turn.history)}", state=number)
 
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, count, roles={})]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, count, roles={})]))
     conversation = host.open("f")
     conversation.say("a")
     assert conversation.say("b").text == "2 after 2"
@@ -180,9 +180,9 @@ def test_nothing_can_be_said_again_before_anything_was_said(host: Host) -> None:
     conversation = scripted(host, history=history)
     assert conversation.last_message is None
     for message in (None, "x"):
-        with pytest.raises(InvalidData, match="no turn that could be said again"):
+        with pytest.raises(ValidationError, match="no turn that could be said again"):
             conversation.say(message, again=True)
-    with pytest.raises(InvalidData, match="nothing is said"):
+    with pytest.raises(ValidationError, match="nothing is said"):
         conversation.say()
     assert len(recorded(conversation).entries) == 1
 
@@ -237,25 +237,25 @@ class TestReplaying:
         assert [each.again for each in started] == [False, False, True, True, True]
 
     def test_it_can_be_replayed_from_any_point(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             first = yield from Prompt([*turn.history, turn.message])
             second = yield from Prompt([*turn.history, turn.message, first.message])
             return Answer(f"{first.text} {second.text} {turn.state}", state=(turn.state or 0) + 1)
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
         conversation = host.open("f", "mock")
         conversation.say("one")
         conversation.say("two")
         conversation.say(again=True)
         conversation.say("three", again=True)
-        assert replay_everywhere(host, recorded(conversation)) >= 12
+        assert replay_from_every_entry(host, recorded(conversation)) >= 12
 
-    def cut(self, host: Host, conversation: Conversation) -> Record:
+    def cut(self, host: Host, conversation: Conversation) -> InMemoryRecord:
         """Up to where the last turn has begun its first step."""
         entries = list[Entry](recorded(conversation).entries)
         while not isinstance(entries[-1], StepStarted):
             entries.pop()
-        return Record(entries)
+        return InMemoryRecord(entries)
 
     def test_a_replacement_that_was_interrupted_can_be_gone_on_with(self, host: Host) -> None:
         conversation = self.talk(host)
@@ -276,16 +276,16 @@ class TestReplaying:
 
 
 def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
-        approved = yield from Wait("approval")
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        approved = yield from Pause("approval")
         return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
 
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("one")
     conversation.resume(1)
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("two", again=True)
     with pytest.raises(ConversationBusy):
         conversation.say(again=True)
@@ -302,21 +302,21 @@ def test_a_replacement_may_wait(make_host: Callable[..., Host]) -> None:
 def test_a_turn_that_has_not_ended_can_be_dropped_and_said_again(
     make_host: Callable[..., Host],
 ) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
-        approved = yield from Wait("approval")
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        approved = yield from Pause("approval")
         return Answer(f"{turn.message.text} {approved} {len(turn.history)}")
 
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
     conversation.drop()
     for words, again in (("one", False), ("two", True)):
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say(words, again=again)
         assert conversation.last_message == Message("user", words)
         elsewhere = reopened(host, recorded(conversation))
         elsewhere.drop()
         assert elsewhere.status == "idle"
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             elsewhere.say(again=True)
         assert elsewhere.resume(7).text == f"{words} 7 0"
         assert texts(elsewhere) == [words, f"{words} 7 0"]

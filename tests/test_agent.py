@@ -11,8 +11,10 @@ from genai_vendor_mock import MockProvider
 from genai_host import Config, Host, Image
 from genai_host.api import (
     Answer,
+    CancelToken,
+    DialectEndpoint,
     Feature,
-    Limits,
+    FeatureSteps,
     Message,
     Model,
     NoSettings,
@@ -22,17 +24,15 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ProviderType,
-    Serve,
     Services,
-    Story,
     ToolResult,
     ToolSchema,
     Turn,
 )
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
-from genai_host.errors import DeserializationError, NoRoute, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import NoRoute, OutputValidationError, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 TOOL = ToolSchema("look", "looks", {"type": "object"})
@@ -41,7 +41,7 @@ TOOL = ToolSchema("look", "looks", {"type": "object"})
 def asking(**fields: Any) -> Feature[NoSettings]:
     """A feature that passes the message on, with these fields of the prompt."""
 
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         completion = yield from Prompt([turn.message], **fields)
         return Answer(completion.text, data=completion.value)
 
@@ -54,7 +54,7 @@ def stage(make_host: Callable[..., Host]) -> Callable[..., Host]:
     named, and then `rich`."""
 
     def make(lacks: set[str], feature: Feature[NoSettings], *replies: Any) -> Host:
-        plugin = MadePlugin(
+        plugin = InlinePlugin(
             models=[Model("m", ["plain"], capabilities={"tools", "schema", "images"})],
             offerings=[Offering("m", "poor", "m", lacks=lacks), Offering("m", "rich", "m")],
             features=[feature],
@@ -103,7 +103,7 @@ def test_where_no_route_can_do_it_each_says_what_it_lacks(stage: Any) -> None:
 
 def test_a_route_held_to_the_schema_is_better_than_one_asked_in_words(stage: Any) -> None:
     host = stage({"schema"}, asking(schema=SCHEMA))
-    with pytest.raises(DeserializationError):
+    with pytest.raises(OutputValidationError):
         host.open("asking", "m").say("hi")
     assert sent(host, "rich")[0]["schema"] == SCHEMA
     assert not sent(host, "poor")
@@ -115,7 +115,7 @@ def test_a_route_held_to_the_schema_is_better_than_one_asked_in_words(stage: Any
 def test_without_a_mode_for_it_json_is_asked_for_in_words(
     make_host: Callable[..., Host], reply: str
 ) -> None:
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         models=[Model("m", ["plain"], at={"mock": "m"})], features=[asking(schema=SCHEMA)]
     )
     host = make_host(plugin=plugin)
@@ -134,7 +134,7 @@ def test_what_is_not_the_json_that_was_asked_for_is_an_error(stage: Any, reply: 
     host = stage({"schema"}, asking(schema=SCHEMA))
     host.instances.remove("poor")
     host.instances.add("other", "mock", {"replies": [reply]}, {"m": "m"})
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         host.open("asking", "m@other").say("hi")
     assert caught.value.detail == reply
 
@@ -143,7 +143,7 @@ def test_an_answer_that_was_cut_says_what_to_do(stage: Any) -> None:
     host = stage(set(), asking(schema=SCHEMA))
     cut = {"text": '{"n": ', "finish": "length"}
     host.instances.add("other", "mock", {"replies": [cut]}, {"m": "m"})
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         host.open("asking", "m@other").say("hi")
     assert "max_tokens" in caught.value.hint
     assert caught.value.reason == "length"
@@ -165,11 +165,13 @@ def test_parameters_of_a_prompt_are_laid_over_those_of_the_conversation(stage: A
 class _Strict(Provider):
     """Takes less of a parameter than others."""
 
-    serves = {"plain": Serve(parameters={"temperature": {"type": "number", "maximum": 1}})}
+    serves = {
+        "plain": DialectEndpoint(parameters={"temperature": {"type": "number", "maximum": 1}})
+    }
 
     def __init__(self, settings: NoSettings, services: Services) -> None: ...
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         return ProviderReply(b'{"message": {"role": "assistant", "content": "strict"}}')
 
     stream = send
@@ -180,7 +182,7 @@ def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
     make_host: Callable[..., Host], temperature: float, expected: str | None
 ) -> None:
     """The failure that is told is that of the route that was called."""
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         providers=[ProviderType("strict", NoSettings, _Strict)],
         models=[Model("m", ["plain"])],
         offerings=[Offering("m", "failing", "m"), Offering("m", "strict", "m")],
@@ -188,11 +190,11 @@ def test_a_route_that_refuses_the_value_of_a_parameter_is_no_other_way(
     )
     failing = InstanceConfig("mock", settings={"replies": [{"status": 503}], "repeat": True})
     config = Config(providers={"failing": failing}, prefer=("failing",))
-    host = make_host(config=config, plugin=plugin, patience=Patience(tries=1, calls=2))
+    host = make_host(config=config, plugin=plugin, patience=RetryPolicy(tries=1, calls=2))
     conversation = host.open("asking", "m", parameters={"temperature": temperature})
     if expected:
         assert conversation.say("hi").text == expected
     else:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(ServiceUnavailable) as caught:
             conversation.say("hi")
         assert caught.value.provider == "failing"

@@ -18,17 +18,17 @@ from genai_host.aio import AsyncConversation
 from genai_host.api import (
     Answer,
     CallFunction,
+    CancelToken,
+    DialectEndpoint,
     Feature,
-    Limits,
+    FeatureSteps,
     NoSettings,
+    Pause,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
-    Serve,
-    Story,
     Turn,
-    Wait,
 )
 from genai_host.errors import (
     Cancelled,
@@ -36,10 +36,10 @@ from genai_host.errors import (
     ConversationClosed,
     NotFound,
     RateLimited,
-    TurnWaiting,
+    TurnPaused,
 )
 from genai_host.store import Store
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 LONG = 30.0
 
@@ -173,12 +173,12 @@ def test_cancelling_the_task_cancels_the_turn(
 class Crowd(Provider):
     """Answers nobody until so many ask at once, or until they are cancelled."""
 
-    serves = {"plain": Serve(lacks={"stream"})}
+    serves = {"plain": DialectEndpoint(lacks={"stream"})}
 
     def __init__(self, size: int) -> None:
         self._barrier = threading.Barrier(size)
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         with limits.on_cancel(self._barrier.abort):
             self._barrier.wait(LONG)
         return ProviderReply(b'{"message": {"role": "assistant", "content": []}}')
@@ -197,9 +197,9 @@ class Stage:
         self.go_on = threading.Event()
         self._loop = asyncio.get_running_loop()
         self._missing = itertools.count(size - 1, -1)
-        self.plugin = MadePlugin(features=[Feature("stage", NoSettings, self._respond, roles={})])
+        self.plugin = InlinePlugin(features=[Feature("stage", NoSettings, self._respond, roles={})])
 
-    def _respond(self, turn: Turn[NoSettings]) -> Story:
+    def _respond(self, turn: Turn[NoSettings]) -> FeatureSteps:
         yield from CallFunction(self._stop)
         return Answer("done")
 
@@ -227,7 +227,7 @@ def test_any_number_of_turns_is_taken_at_once(make_host: Callable[..., Host]) ->
     crowd = ProviderType("crowd", NoSettings, lambda *_: Crowd(size))
 
     async def main() -> None:
-        plugin = MadePlugin(providers=[crowd])
+        plugin = InlinePlugin(providers=[crowd])
         async with AsyncHost(make_host(crowd=plugin)) as host, no_free_thread():
             conversations = [await host.open("chat", "crowd/x") for _ in range(size)]
             answers = await asyncio.gather(*(each.say("x") for each in conversations))
@@ -420,15 +420,15 @@ def test_closing_a_conversation_ends_a_stream_that_was_left(
 
 
 def test_a_turn_that_waits_can_be_resumed(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
-        given = yield from Wait("word")
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+        given = yield from Pause("word")
         return Answer(given)
 
     async def main() -> None:
         feature = Feature("f", NoSettings, respond, roles={})
-        async with AsyncHost(make_host(f=MadePlugin(features=[feature]))) as host:
+        async with AsyncHost(make_host(f=InlinePlugin(features=[feature]))) as host:
             conversation = await host.open("f")
-            with pytest.raises(TurnWaiting):
+            with pytest.raises(TurnPaused):
                 await conversation.say("x")
             assert (await conversation.resume("now")).text == "now"
 

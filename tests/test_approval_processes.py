@@ -30,7 +30,7 @@ import signal
 from genai_host.api import Completion, Message, Tool, ToolCall
 from genai_host.conversations.record import StepEnded, StepStarted
 from genai_host.store.store import StoredRecord
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin
 
 DIE = os.environ.get("DIE")
 
@@ -75,7 +75,7 @@ def append_or_die(record, entry):
 
 StoredRecord.append = append_or_die
 what = {"properties": {"what": {"type": "string"}}}
-tools = MadePlugin(
+tools = InlinePlugin(
     tools=[
         Tool("once", "is done", leaves_a_trace("once"), what, approval="ask"),
         Tool("twice", "is done", leaves_a_trace("twice"), what, approval="ask", repeatable=True),

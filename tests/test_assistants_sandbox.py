@@ -13,7 +13,7 @@ from genai_tools_sandbox.process import can_run
 from sandboxes import pyodide
 
 from genai_host.config import SetConfig
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 
 __all__ = ["make_api", "pyodide"]
 
@@ -41,7 +41,7 @@ socket.create_connection(("127.0.0.1", 80))
 
 
 def test_item_13_code_reads_files_prints_draws_and_writes(make_api: MakeApi, pyodide: Path) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         if outputs_in(heard):
             return says("It is in sandbox:/mnt/data/sum.txt.")
         code = {"add": PLOT, "again": AGAIN, "out": OUT}[heard.text]

@@ -19,7 +19,7 @@ import requests
 from attrs import define, field
 
 from genai_host.api import File, Image, Part, Text
-from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import MOST_BYTES, attachment, part_of
 from genai_host.testing.fake_service import HANG, FakeService, Reply
@@ -275,7 +275,7 @@ def test_a_redirect_is_followed(web: Web) -> None:
 @pytest.mark.parametrize("status", [404, 403, 500])
 def test_a_status_of_failure_is_told(web: Web, status: int) -> None:
     address = web.page("/a.txt", b"no", status)
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         attachment(address)
     assert caught.value.message.startswith(f"{address} cannot be read")
     assert caught.value.status == status
@@ -284,7 +284,7 @@ def test_a_status_of_failure_is_told(web: Web, status: int) -> None:
 
 def test_a_password_in_an_address_is_not_told(web: Web) -> None:
     address = web.page("/a.txt", b"no", 404).replace("//", "//user:canary@")
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         attachment(address)
     assert "canary" not in str(caught.value)
 
@@ -344,7 +344,9 @@ def test_a_redirect_may_not_lead_from_https_to_http() -> None:
         return made
 
     for target in ("http://example.org/b?sig=canary", "HTTP://example.org/b"):
-        with pytest.raises(Unavailable, match=r"https://example\.org/a cannot be read") as caught:
+        with pytest.raises(
+            ServiceUnavailable, match=r"https://example\.org/a cannot be read"
+        ) as caught:
             attachments._must_stay_encrypted(reply("https://example.org/a?sig=canary", target))
         assert "canary" not in str(caught.value)
     for target in ("/b", "https://example.com/", "//example.com/"):
@@ -358,7 +360,7 @@ def test_an_address_that_takes_too_long_is_given_up(
     """However it goes on: here it keeps sending, and never ends its headers."""
     monkeypatch.setattr(attachments, "_MOST_SECONDS", 0.2)
     service.replies.append(Reply([b"HTTP/1.1 200 OK\r\nX: ", HANG]))
-    with pytest.raises(Unavailable, match=r"/a cannot be read within 0\.2 s") as caught:
+    with pytest.raises(ServiceUnavailable, match=r"/a cannot be read within 0\.2 s") as caught:
         attachment(f"{service.url}/a?sig=canary")
     assert caught.value.retryable
     assert "canary" not in str(caught.value)
@@ -366,17 +368,17 @@ def test_an_address_that_takes_too_long_is_given_up(
 
 @pytest.mark.parametrize("target", ["/loop", "file:///etc/hostname", "ftp://127.0.0.1/x"])
 def test_a_redirect_may_not_lead_anywhere(web: Web, target: str) -> None:
-    with pytest.raises(Unavailable, match="cannot be read"):
+    with pytest.raises(ServiceUnavailable, match="cannot be read"):
         attachment(web.page("/loop", b"", 302, Location=target))
 
 
 def test_a_body_that_is_cut_is_none(web: Web) -> None:
-    with pytest.raises(Unavailable, match="cannot be read"):
+    with pytest.raises(ServiceUnavailable, match="cannot be read"):
         attachment(web.page("/a.txt", b"hi", Content_Length="100"))
 
 
 def test_a_body_that_is_not_compressed_as_it_says_is_none(web: Web) -> None:
-    with pytest.raises(Unavailable, match="cannot be read"):
+    with pytest.raises(ServiceUnavailable, match="cannot be read"):
         attachment(web.page("/a.txt", b"hi", Content_Encoding="gzip"))
 
 
@@ -408,14 +410,14 @@ def test_what_is_too_large_is_not_fetched_to_its_end(web: Web) -> None:
     ],
 )
 def test_an_address_that_is_none_cannot_be_read(address: str) -> None:
-    with pytest.raises((Unavailable, ConfigurationError), match="cannot be read"):
+    with pytest.raises((ServiceUnavailable, ConfigurationError), match="cannot be read"):
         attachment(address)
 
 
 def test_an_address_where_nobody_listens_cannot_be_read() -> None:
     with socket.socket() as bound:  # and does not listen
         bound.bind(("127.0.0.1", 0))
-        with pytest.raises(Unavailable, match="/a cannot be read: ") as caught:
+        with pytest.raises(ServiceUnavailable, match="/a cannot be read: ") as caught:
             attachment(f"http://127.0.0.1:{bound.getsockname()[1]}/a")
     assert caught.value.message.endswith(os.strerror(errno.ECONNREFUSED))
     assert caught.value.retryable

@@ -20,13 +20,13 @@ from genai_host.batch.batch import open_executor
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
-    InvalidData,
     LimitExceeded,
     RateLimited,
+    ValidationError,
 )
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin
-from genai_host.testing.fake_model import Heard
+from genai_host.testing import FakeModel, InlinePlugin
+from genai_host.testing.fake_model import RecordedPrompt
 
 FAKE = Task(model="fake")
 
@@ -89,7 +89,7 @@ def test_no_more_at_once_than_wanted(make_host: MakeHost, paths: tuple[Path, Pat
     lock, gate = threading.Lock(), threading.Barrier(4)
     under_way = most = 0
 
-    def answer(heard: Heard) -> str:
+    def answer(heard: RecordedPrompt) -> str:
         nonlocal under_way, most
         with lock:
             under_way += 1
@@ -278,7 +278,7 @@ def test_a_file_without_rows_is_refused_and_an_empty_one_is_done(
     make_host: MakeHost, paths: tuple[Path, Path]
 ) -> None:
     paths[0].write_text("a,b\n", encoding="utf-8")
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         Batch(make_host(), *paths).run()
     paths[0].write_text("", encoding="utf-8")
     assert Batch(make_host(), *paths).run().rows == 0
@@ -323,7 +323,7 @@ class TestRecorded:
         write(paths[0], "a")
         fails = True
 
-        def answer(heard: Heard) -> str:
+        def answer(heard: RecordedPrompt) -> str:
             if fails:
                 raise SystemExit  # as a kill, it leaves the turn as it is on record
             return "done"
@@ -341,11 +341,11 @@ class TestRecorded:
 
 
 class TestExecutors:
-    def plugin(self) -> MadePlugin:
+    def plugin(self) -> InlinePlugin:
         def refuse(settings: NoSettings) -> Any:
             return ThreadPoolExecutor(2)
 
-        return MadePlugin(executors=[ExecutorType("pool", NoSettings, refuse)])
+        return InlinePlugin(executors=[ExecutorType("pool", NoSettings, refuse)])
 
     def test_one_of_a_plugin_is_found_by_its_name(self, make_host: MakeHost) -> None:
         host = make_host(mine=self.plugin())

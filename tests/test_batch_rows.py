@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.batch.rows import MOST_BYTES, Row, rows_in, survey
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 EMPTY = {"system": "", "model": "", "provider": "", "parameters": {}}
 
@@ -77,7 +77,7 @@ def test_a_line_that_is_too_long_is_skipped(tmp_path: Path) -> None:
 def test_a_file_that_has_no_rows_at_all_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("name,age\n", encoding="utf-8")
-    with pytest.raises(InvalidData, match="no rows"):
+    with pytest.raises(ValidationError, match="no rows"):
         survey(file)
 
 

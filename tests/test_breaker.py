@@ -8,27 +8,27 @@ import pytest
 
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     Cancelled,
     CircuitOpen,
-    DeadlineExceeded,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     PluginError,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
-from genai_host.providers.limits import Breaker
+from genai_host.providers.limits import CircuitBreaker
 from genai_host.testing import ManualClock
 
 
 @pytest.fixture
-def breaker(clock: ManualClock) -> Breaker:
-    return Breaker(clock, failures=3, seconds=30)
+def breaker(clock: ManualClock) -> CircuitBreaker:
+    return CircuitBreaker(clock, failures=3, seconds=30)
 
 
-def call(breaker: Breaker, error: BaseException | None = None) -> str:
+def call(breaker: CircuitBreaker, error: BaseException | None = None) -> str:
     """What becomes of one call: `done`, `open`, or the error's name."""
     try:
         with breaker.attempt():
@@ -41,17 +41,19 @@ def call(breaker: Breaker, error: BaseException | None = None) -> str:
     return "done"
 
 
-def fail(breaker: Breaker, times: int) -> None:
+def fail(breaker: CircuitBreaker, times: int) -> None:
     for _ in range(times):
-        call(breaker, Unavailable("x"))
+        call(breaker, ServiceUnavailable("x"))
 
 
 @pytest.mark.parametrize(
     "make",
-    [Unavailable, DeadlineExceeded, IncompleteReply, MalformedReply,
-     lambda text: Unavailable(text, status=503)],
+    [ServiceUnavailable, ProviderTimeout, IncompleteReply, MalformedReply,
+     lambda text: ServiceUnavailable(text, status=503)],
 )  # fmt: skip
-def test_failures_in_a_row_open_it(breaker: Breaker, make: Callable[[str], GenaiError]) -> None:
+def test_failures_in_a_row_open_it(
+    breaker: CircuitBreaker, make: Callable[[str], GenaiError]
+) -> None:
     for _ in range(3):
         assert call(breaker, make("x")) != "open"
     assert call(breaker) == "open"
@@ -61,9 +63,9 @@ def test_failures_in_a_row_open_it(breaker: Breaker, make: Callable[[str], Genai
     "error",
     [
         AuthenticationFailed("x", status=401),
-        RequestRefused("x", status=400),
+        BadRequest("x", status=400),
         RateLimited("x", status=429),
-        Unavailable("x", status=409),
+        ServiceUnavailable("x", status=409),
         Cancelled("x"),
         PluginError("x"),
         GeneratorExit(),
@@ -72,20 +74,20 @@ def test_failures_in_a_row_open_it(breaker: Breaker, make: Callable[[str], Genai
     ids=repr,
 )
 def test_what_says_nothing_against_the_service_does_not(
-    breaker: Breaker, error: BaseException
+    breaker: CircuitBreaker, error: BaseException
 ) -> None:
     for _ in range(10):
         call(breaker, error)
     assert call(breaker) == "done"
 
 
-def test_a_success_in_between_counts_anew(breaker: Breaker) -> None:
+def test_a_success_in_between_counts_anew(breaker: CircuitBreaker) -> None:
     for _ in range(5):
         fail(breaker, 2)
         assert call(breaker) == "done"
 
 
-def test_it_says_when_to_come_again(breaker: Breaker, clock: ManualClock) -> None:
+def test_it_says_when_to_come_again(breaker: CircuitBreaker, clock: ManualClock) -> None:
     fail(breaker, 3)
     clock.advance(10)
     with pytest.raises(CircuitOpen) as caught, breaker.attempt():
@@ -94,7 +96,7 @@ def test_it_says_when_to_come_again(breaker: Breaker, clock: ManualClock) -> Non
 
 
 def test_after_a_while_exactly_one_call_is_let_through(
-    breaker: Breaker, clock: ManualClock
+    breaker: CircuitBreaker, clock: ManualClock
 ) -> None:
     fail(breaker, 3)
     clock.advance(30)
@@ -103,7 +105,7 @@ def test_after_a_while_exactly_one_call_is_let_through(
     assert [call(breaker) for _ in range(5)] == ["done"] * 5
 
 
-def test_if_that_one_fails_it_is_open_again(breaker: Breaker, clock: ManualClock) -> None:
+def test_if_that_one_fails_it_is_open_again(breaker: CircuitBreaker, clock: ManualClock) -> None:
     fail(breaker, 3)
     clock.advance(30)
     fail(breaker, 1)
@@ -114,11 +116,13 @@ def test_if_that_one_fails_it_is_open_again(breaker: Breaker, clock: ManualClock
     assert call(breaker) == "done"
 
 
-def test_if_that_one_is_cancelled_the_next_decides(breaker: Breaker, clock: ManualClock) -> None:
+def test_if_that_one_is_cancelled_the_next_decides(
+    breaker: CircuitBreaker, clock: ManualClock
+) -> None:
     fail(breaker, 3)
     clock.advance(30)
     assert call(breaker, Cancelled("x")) == "Cancelled"
-    assert call(breaker, RequestRefused("x", status=400)) == "RequestRefused"
+    assert call(breaker, BadRequest("x", status=400)) == "BadRequest"
     assert call(breaker) == "done"
     fail(breaker, 2)
     assert call(breaker) == "done"

@@ -12,7 +12,7 @@ from fixtures import MakeHost
 from stores import MakeStore, make_store, place, postgres_server
 
 from genai_host import Host
-from genai_host.api.http_routes import Problem, status_of
+from genai_host.api.http_routes import HttpProblem, http_status
 from genai_host.config import BudgetConfig, BudgetsConfig, Config
 from genai_host.errors import BudgetExceeded, ConfigurationError, LimitExceeded
 from genai_host.store import Store
@@ -85,8 +85,8 @@ def test_item_4_it_is_429_for_programs(sold: Sold) -> None:
     host = sold(BudgetsConfig(user=BudgetConfig(day=0)))
     with pytest.raises(BudgetExceeded) as raised:
         say(host)
-    problem = Problem.of(raised.value)
-    assert (problem.code, status_of(raised.value)) == ("budget_exceeded", 429)
+    problem = HttpProblem.of(raised.value)
+    assert (problem.code, http_status(raised.value)) == ("budget_exceeded", 429)
     assert problem.retry_after == raised.value.retry_after
     assert problem.headers["x-should-retry"] == "false"
 
@@ -191,10 +191,10 @@ def test_what_is_spent_needs_a_store(sold: Sold) -> None:
 
 def test_a_turn_has_a_budget_of_its_own(sold: Sold) -> None:
     """The smaller of that which is configured and that which is wanted holds."""
-    from genai_host.conversations.driver import Caps
+    from genai_host.conversations.driver import TurnLimits
 
     host = sold(BudgetsConfig(run=0.0), store=None)
-    for caps in (None, Caps(), Caps(cost=5.0)):
+    for caps in (None, TurnLimits(), TurnLimits(cost=5.0)):
         with (
             host.open("chat", provider="sold", caps=caps) as conversation,
             pytest.raises(LimitExceeded),

@@ -10,22 +10,22 @@ from collections.abc import Iterator
 import pytest
 from fixtures import MakeHost
 
-from genai_host import Caps, Host
+from genai_host import Host, TurnLimits
 from genai_host.api import (
-    Limits,
+    CancelToken,
+    DialectEndpoint,
     NoSettings,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
     ReplyStream,
-    Serve,
     StreamEvent,
 )
 from genai_host.api import cancellation as module
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, GenaiError, LimitExceeded, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import Cancelled, GenaiError, LimitExceeded, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 LONG = 30.0
 
@@ -61,14 +61,14 @@ def test_the_first_error_stays() -> None:
 def test_each_check_raises_an_error_of_its_own() -> None:
     """So that what one thread adds to it, another does not see."""
     cancellation = Cancellation()
-    given = Unavailable("away", retry_after=1.0)
+    given = ServiceUnavailable("away", retry_after=1.0)
     cancellation.cancel(given)
     first = error_of(cancellation)
     first.located(provider="p").hint = "changed"
     second = error_of(cancellation)
     assert second is not first
     assert second is not given
-    assert second == given == Unavailable("away", retry_after=1.0)
+    assert second == given == ServiceUnavailable("away", retry_after=1.0)
     assert second.__traceback__ is not None
     assert given.__traceback__ is None
 
@@ -287,15 +287,15 @@ def test_a_waker_that_was_taken_back_is_let_go() -> None:
 class Stuck(Provider):
     """Its streams bring nothing until they are closed, and cannot close without an error."""
 
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
 
     def __init__(self) -> None:
         self.reading = threading.Event()
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         raise NotImplementedError
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         return StuckStream(self.reading)
 
 
@@ -322,7 +322,7 @@ def stuck() -> Stuck:
 @pytest.fixture
 def stuck_host(make_host: MakeHost, stuck: Stuck) -> Host:
     """A host with `stuck`, and with real time."""
-    made = MadePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
+    made = InlinePlugin(providers=[ProviderType("stuck", NoSettings, lambda *_: stuck)])
     return make_host(made=made)
 
 
@@ -330,7 +330,7 @@ def test_the_time_of_every_conversation_is_limited_whatever_a_plugin_raises(
     stuck_host: Host,
 ) -> None:
     for _ in range(3):
-        conversation = stuck_host.open("chat", "stuck/x", caps=Caps(seconds=0.01))
+        conversation = stuck_host.open("chat", "stuck/x", caps=TurnLimits(seconds=0.01))
         with pytest.raises(LimitExceeded):
             list(conversation.stream("hi"))
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from support import Terminal
 
 import genai_host.dialects
-from genai_host.api import Completion, Message, Text, ToolCall, ToolResult, Wait
+from genai_host.api import Completion, Message, Pause, Text, ToolCall, ToolResult
 from genai_host.cli.session import calls_of, visible
 from genai_host.cli.terminal import safe
-from genai_host.plugins.discovery import Given
-from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.plugins.discovery import StaticPlugins
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 HOSTILE = "\x1b[2J \u202e\u200b\u2028 é"
@@ -37,14 +37,14 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, Counting]:
     plugins = {
         "dialects": genai_host.dialects,
         "agent": genai_feature_agent,
-        "tools": MadePlugin(tools=[each.tool for each in made.values()]),
+        "tools": InlinePlugin(tools=[each.tool for each in made.values()]),
         "fake": FakeModel(_says),
     }
-    monkeypatch.setattr("genai_host.host.EntryPoints", lambda: Given(plugins))
+    monkeypatch.setattr("genai_host.host.InstalledPlugins", lambda: StaticPlugins(plugins))
     return made
 
 
-def _says(heard: Heard) -> Said:
+def _says(heard: RecordedPrompt) -> Said:
     results = [message for message in heard.messages if message.role == "tool"]
     users = [message.text for message in heard.messages if message.role == "user"]
     if users[-1] == "hostile":
@@ -297,7 +297,7 @@ class TestAsking:
     ],
 )
 def test_what_is_no_approval_of_calls_is_given_a_value(kind: str, payload: Any) -> None:
-    assert calls_of(Wait(kind, payload)) is None
+    assert calls_of(Pause(kind, payload)) is None
 
 
 @given(st.text())

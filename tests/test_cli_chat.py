@@ -13,10 +13,10 @@ import pytest
 from support import Terminal
 
 from genai_host import Host
-from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Text, Turn
+from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Text, Turn
 from genai_host.cli.ask import answered
 from genai_host.cli.chat import Chat, _with_words, _words
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 
 def chat(terminal: Terminal, *lines: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
@@ -54,12 +54,12 @@ def test_no_fault_of_a_plugin_ends_it(
 def test_no_bug_of_a_feature_ends_it(
     make_host: Callable[..., Host], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from ()
         return Answer(str(1 / int(turn.message.text)))
 
     feature = Feature("odd", NoSettings, respond, roles={})
-    with make_host(odd=MadePlugin(features=[feature])).open("odd") as conversation:
+    with make_host(odd=InlinePlugin(features=[feature])).open("odd") as conversation:
         lines = Chat(conversation)
         assert lines.take("0")
         assert lines.take("1")

@@ -20,14 +20,14 @@ from genai_host.api import Answer
 from genai_host.cli.terminal import local
 from genai_host.conversations.record import (
     Entry,
+    InMemoryRecord,
     Opened,
-    Record,
     Rewound,
     StepStarted,
     TurnEnded,
     TurnStarted,
 )
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.store import Store
 
 HOSTILE = "red \x1b[31m\x1b]52;c;eA==\x07 \u202e\ttab\nline"
@@ -130,7 +130,7 @@ class TestShow:
             *turn(1, "two", "second"),
             *turn(2, "two", "better", again=True),
             TurnStarted(3, Message("user", "three"), "1", 4),
-            TurnEnded(3, error=Unavailable("nobody is there")),
+            TurnEnded(3, error=ServiceUnavailable("nobody is there")),
             *turn(4, "four", "fourth"),
             Rewound(4, 2),
             TurnStarted(5, Message("user", "five"), "1", 4),
@@ -324,16 +324,18 @@ class TestResume:
 @pytest.fixture
 def waiting_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed plugin brings the feature `careful`, which asks before it answers."""
-    from genai_host.api import Feature, NoSettings, Story, Turn, Wait
-    from genai_host.plugins.discovery import Given
-    from genai_host.testing import MadePlugin
+    from genai_host.api import Feature, FeatureSteps, NoSettings, Pause, Turn
+    from genai_host.plugins.discovery import StaticPlugins
+    from genai_host.testing import InlinePlugin
 
-    def respond(turn: Turn[Any]) -> Story:
-        given = yield from Wait("approval", {"do": turn.message.text})
+    def respond(turn: Turn[Any]) -> FeatureSteps:
+        given = yield from Pause("approval", {"do": turn.message.text})
         return Answer(f"{turn.message.text}: {given}")
 
-    plugin = MadePlugin(features=[Feature("careful", NoSettings, respond, roles={})])
-    monkeypatch.setattr("genai_host.host.EntryPoints", lambda: Given({"careful": plugin}))
+    plugin = InlinePlugin(features=[Feature("careful", NoSettings, respond, roles={})])
+    monkeypatch.setattr(
+        "genai_host.host.InstalledPlugins", lambda: StaticPlugins({"careful": plugin})
+    )
 
 
 class TestExport:
@@ -344,7 +346,7 @@ class TestExport:
         assert (code, data["form"], data["id"]) == (0, 1, id)
         assert all(entry.pop("at") > 0 for entry in data["entries"])
         with Store() as store:
-            assert Record.from_json(data["entries"]).entries == store.entries(id, CODEC)
+            assert InMemoryRecord.from_json(data["entries"]).entries == store.entries(id, CODEC)
 
     def test_markdown_has_what_was_said(self, terminal: Terminal) -> None:
         turns = (*turn(0, "one", "first"), *turn(1, "two", "second"))

@@ -13,7 +13,7 @@ from support import Terminal
 
 from genai_host.cli.log import show_log, write_answered
 from genai_host.server.server import Server
-from genai_host.server.settings import Answered
+from genai_host.server.settings import AccessLogEntry
 
 Lines = Callable[[], list[dict[str, Any]]]
 _log = logging.getLogger("genai_host.somewhere")
@@ -79,7 +79,7 @@ def test_a_message_that_does_not_fit_its_values_is_no_end(
 
 
 def test_a_request_has_fields(lines: Lines) -> None:
-    write_answered(Answered("GET", "/v1/models", 200, 0.01234567, "ann"))
+    write_answered(AccessLogEntry("GET", "/v1/models", 200, 0.01234567, "ann"))
     [line] = lines()
     del line["time"]
     assert line == {

@@ -18,7 +18,7 @@ from genai_host.cli.app import App
 from genai_host.cli.doctor import _nearest
 from genai_host.cli.main import cli, commands, run
 from genai_host.config import read_config
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.util.names import COMMANDS
 
 _BUNDLED = {"dialects", "mock", "local", "models-open", "chat", "tools-data"}
@@ -239,7 +239,7 @@ class TestModels:
         ("listed", "says"),
         [
             (KeyError("models"), "mock cannot list its models: KeyError: 'models'"),
-            (Unavailable("nobody is there"), "nobody is there (mock)"),
+            (ServiceUnavailable("nobody is there"), "nobody is there (mock)"),
             (None, "mock cannot list its models: TypeError"),
             ([3], "mock cannot list its models: AttributeError"),
         ],

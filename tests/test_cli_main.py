@@ -15,8 +15,8 @@ from support import Terminal
 
 from genai_host.cli.app import App
 from genai_host.cli.log import log_cause, log_error, show_log
-from genai_host.errors import GenaiError, PluginError, Unavailable
-from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.errors import GenaiError, PluginError, ServiceUnavailable
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 
 
 @pytest.fixture
@@ -85,14 +85,14 @@ class TestHelp:
     @pytest.fixture
     def remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two plugins with commands, as an index that somebody else wrote has them."""
-        found = [Found("one", "x", "dist-one"), Found("two", "x", "dist-two")]
+        found = [InstalledPlugin("one", "x", "dist-one"), InstalledPlugin("two", "x", "dist-two")]
         commands = {
             "one": [("first", "The \x1b[2Jfirst\x9b command.")],
             "two": [("second", "The second command."), ("ask", "Ask someone else.")],
         }
-        outcomes = {each.key: Outcome("loaded", commands=commands[each.name]) for each in found} | {
-            "gone:gone::": Outcome("loaded", commands=[("third", "The third command.")])
-        }
+        outcomes = {
+            each.key: LoadResult("loaded", commands=commands[each.name]) for each in found
+        } | {"gone:gone::": LoadResult("loaded", commands=[("third", "The third command.")])}
         monkeypatch.setattr(PluginIndex, "plugins", lambda self: found)
         monkeypatch.setattr(PluginIndex, "outcomes", lambda self: outcomes)
 
@@ -189,7 +189,7 @@ class TestLog:
     ) -> None:
         """They quote addresses and headers, where keys are."""
         inner = caught(ValueError("Invalid header value b'Bearer canary'"), KeyError("canary"))
-        log_cause(caught(Unavailable("it broke"), inner))
+        log_cause(caught(ServiceUnavailable("it broke"), inner))
         err = capsys.readouterr().err
         assert "canary" not in err
         assert err.index("KeyError\n") < err.index("ValueError\n")

@@ -25,8 +25,8 @@ from genai_host.testing import make_distribution
 _PICTURE = b"\x89PNG\r\n"
 _SOURCE = '''
 from genai_host.api import (
-    Answer, CallTool, Feature, Image, NoSettings, ReactionType, ToolCall, ToolOutput, Wait,
-    hookimpl, tool,
+    Answer, CallTool, Feature, Image, NoSettings, ReactionType,
+    ToolCall, ToolOutput, Pause, hookimpl, tool,
 )
 
 
@@ -67,7 +67,7 @@ def respond(turn):
 
 def waits(turn):
     output = yield from CallTool(ToolCall("1", "see", {"kind": "seen"}))
-    yield from Wait("more")
+    yield from Pause("more")
     return Answer("done")
 
 

@@ -11,7 +11,7 @@ import pytest
 from support import Terminal
 
 from genai_host.cli.stats import bar
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.serializers.conversations import day_in
 
 
@@ -76,7 +76,7 @@ def test_a_day_is_one_in_utc() -> None:
     assert day_in("1d", now, "?") == "2030-01-03"
     assert day_in("7d", now, "?") == "2029-12-28"
     assert day_in("2030-01-01", now, "?") == "2030-01-01"
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         day_in("2030-13-01", now, "?")
 
 

@@ -14,12 +14,12 @@ from genai_host.testing import make_distribution
 _SOURCE = '''
 from typing import Annotated
 
-from genai_host.api import Image, Tool, ToolOutput, ToolRun, hookimpl, tool
+from genai_host.api import Image, Tool, ToolOutput, ToolContext, hookimpl, tool
 
 
 @tool
 def repeat(
-    text: Annotated[str, "what to say"], run: ToolRun, times: int = 1, where: dict = {}
+    text: Annotated[str, "what to say"], run: ToolContext, times: int = 1, where: dict = {}
 ) -> ToolOutput:
     """Say it again.
 

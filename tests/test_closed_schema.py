@@ -11,9 +11,9 @@ from garbage import WEIRD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import Checker, schema_of
+from genai_host.api import SchemaValidator, schema_of
 from genai_host.api.closed_schema import held_form
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.testing.purity import places_in, with_other
 
 TEXT = {"type": "string"}
@@ -76,9 +76,9 @@ def test_a_class_is_held_to() -> None:
     held = held_form(schema_of(Place))
     assert held is not None
     value = {"name": "a", "kind": "city", "near": [{"name": "b"}]}
-    Checker(held).check(value)
-    with pytest.raises(InvalidData):
-        Checker(held).check({**value, "other": 1})
+    SchemaValidator(held).check(value)
+    with pytest.raises(ValidationError):
+        SchemaValidator(held).check({**value, "other": 1})
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_whatever_satisfies_the_schema_and_has_no_other_names_satisfies_what_is_
     held = held_form(schema)
     assert held is not None
     value = data.draw(values_of(schema))
-    Checker(schema).check(value)
-    Checker(held).check(value)
+    SchemaValidator(schema).check(value)
+    SchemaValidator(held).check(value)
 
 
 def values_of(schema: Any) -> st.SearchStrategy[Any]:

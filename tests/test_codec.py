@@ -15,29 +15,29 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     Answer,
-    Checker,
     Codec,
     Completion,
     Delta,
     Detail,
+    Embeddings,
     File,
     Image,
-    Listed,
+    ListedModel,
     Message,
-    Opaque,
     Part,
     Reasoning,
     RouteInfo,
+    SchemaValidator,
     Secret,
     Text,
     ToolCall,
     ToolResult,
     Usage,
-    Vectors,
+    VendorPart,
 )
 from genai_host.api.messages import PARTS, ROLES
 from genai_host.api.schema import message_schema
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.errors import GenaiError, ValidationError
 
 DEEP = 100_000
 
@@ -64,13 +64,13 @@ parts: st.SearchStrategy[Part] = st.one_of(
         ToolResult, st.text(), st.text(), st.lists(texts | images, max_size=3), st.booleans()
     ),
     st.builds(Reasoning, st.text()),
-    st.builds(Opaque, st.text(), json_values),
+    st.builds(VendorPart, st.text(), json_values),
 )
 messages = st.builds(Message, st.sampled_from(ROLES), st.lists(parts, max_size=4))
 
 _DETAIL = {"kind": "k", "title": "t"}
 
-CHECKER = Checker(message_schema())
+CHECKER = SchemaValidator(message_schema())
 
 
 @frozen
@@ -159,9 +159,9 @@ def test_a_completion_survives_json(completion: Completion) -> None:
             {"tool_call": {"type": "tool_call", "id": "1", "name": "f"}},
         ),
         (Answer("x", [Detail("k", "t")]), {"summary": "x", "details": [_DETAIL]}),
-        (Vectors(((1.0,),)), {"vectors": [[1.0]]}),
-        (Opaque("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
-        (Listed("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
+        (Embeddings(((1.0,),)), {"vectors": [[1.0]]}),
+        (VendorPart("d", (1, b"a")), {"type": "opaque", "dialect": "d", "data": [1, "YQ=="]}),
+        (ListedModel("x", None, frozenset("cab")), {"id": "x", "capabilities": ["a", "b", "c"]}),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -197,11 +197,11 @@ def test_a_part_of_a_plugin_is_known_where_it_is_named() -> None:
     written = codec.to_json(message)
     assert written["content"] == [{"type": "poll", "question": "why?", "options": ["a"]}]
     assert codec.from_json(written, Message) == message
-    Checker(message_schema((*PARTS, Poll))).check(written)
+    SchemaValidator(message_schema((*PARTS, Poll))).check(written)
     assert Codec().to_json(message) == written  # whoever cannot read it can pass it on
-    with pytest.raises(InvalidData, match="unknown part 'poll': known are text, image"):
+    with pytest.raises(ValidationError, match="unknown part 'poll': known are text, image"):
         Codec().from_json(written, Message)
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         CHECKER.check(written)
 
 
@@ -244,7 +244,7 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
     ({"in": 1}, Usage, "$"),
     ({"input": 1.5}, Usage, "$.input"),
     ({}, RouteInfo, "$.model"),
-    ({"id": "x", "capabilities": "stream"}, Listed, "$.capabilities"),
+    ({"id": "x", "capabilities": "stream"}, ListedModel, "$.capabilities"),
     ({"role": "user"}, Message, "$.content"),
     ({"role": "robot", "content": "x"}, Message, "$.role"),
     ({"role": [], "content": "x"}, Message, "$.role"),
@@ -266,14 +266,24 @@ STRICT: Sequence[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize(("data", "form", "path"), STRICT, ids=lambda value: repr(value)[:60])
 def test_what_does_not_fit_is_refused_with_its_place(data: Any, form: Any, path: str) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         Codec().from_json(data, form)
     assert (caught.value.path or "$") == path
     assert caught.value.message.endswith(f"(at {path})" if path != "$" else "")
     assert not caught.value.message.startswith("unknown error")
 
 
-FORMS = [*PARTS, Part, Message, Completion, Delta, Vectors, Listed, GenaiError, list[Message]]
+FORMS = [
+    *PARTS,
+    Part,
+    Message,
+    Completion,
+    Delta,
+    Embeddings,
+    ListedModel,
+    GenaiError,
+    list[Message],
+]
 
 
 @settings(max_examples=200)
@@ -281,7 +291,7 @@ FORMS = [*PARTS, Part, Message, Completion, Delta, Vectors, Listed, GenaiError, 
 def test_no_json_breaks_the_codec(data: Any, form: Any) -> None:
     try:
         Codec().from_json(data, form)
-    except InvalidData as error:
+    except ValidationError as error:
         assert error.message
 
 
@@ -302,13 +312,13 @@ def test_objects_that_are_nested_too_deeply_are_refused(leaf: dict[str, Any]) ->
     data = leaf
     for _ in range(DEEP):
         data = {"child": data}
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         Codec().from_json(data, Node)
 
 
 def test_a_form_that_is_no_type_is_refused() -> None:
     for form in (Secret, [int], object()):
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             Codec().from_json("x", form)
 
 
@@ -369,5 +379,5 @@ def test_text_is_json_where_that_fits(text: str, form: Any, value: Any) -> None:
     ids=lambda value: repr(value)[:20],
 )
 def test_text_that_fits_in_no_way_is_refused(text: str, form: Any) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         Codec().from_text(text, form)

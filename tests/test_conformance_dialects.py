@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from genai_host.api import Codec, Completion, Message, ToolCall, Usage, Vectors
+from genai_host.api import Codec, Completion, Embeddings, Message, ToolCall, Usage
 from genai_host.dialects.anthropic_messages import AnthropicCount, AnthropicMessages
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_embeddings import OpenAIEmbed, OpenAIModerate
@@ -13,10 +13,10 @@ from genai_host.dialects.openai_responses import OpenAICount, OpenAIResponses
 from genai_host.dialects.plain import Plain, PlainCount, PlainEmbed
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.suites import (
     CountDialectSuite,
@@ -68,7 +68,7 @@ class TestPlainEmbed(EmbedDialectSuite):
     dialect = PlainEmbed()
     vectors = [[1.0, 0.0], [0.0, 1.0]]
     usage = Usage(2)
-    reply = wire(plain(Vectors(vectors, usage=usage)))
+    reply = wire(plain(Embeddings(vectors, usage=usage)))
 
 
 class TestOpenAIChat(DialectSuite):
@@ -116,11 +116,11 @@ class TestOpenAIChat(DialectSuite):
         ],
     )
     refusals = (
-        (400, refusal("no such field"), RequestRefused),
+        (400, refusal("no such field"), BadRequest),
         (401, refusal("wrong key", code="invalid_api_key"), AuthenticationFailed),
         (429, refusal("too fast", type="rate_limit_exceeded"), RateLimited),
         (400, refusal("too long", code="context_length_exceeded"), ContextOverflow),
-        (503, refusal("overloaded"), Unavailable),
+        (503, refusal("overloaded"), ServiceUnavailable),
     )
 
 
@@ -135,7 +135,7 @@ class TestOpenAIEmbed(EmbedDialectSuite):
             "usage": {"prompt_tokens": 2},
         }
     )
-    refusals = ((400, refusal("no"), RequestRefused),)
+    refusals = ((400, refusal("no"), BadRequest),)
 
 
 def response(*output: dict[str, Any], usage: Any = None) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class TestOpenAIModerate(ModerateDialectSuite):
     dialect = OpenAIModerate()
     reply = wire({"results": [{"flagged": True, "category_scores": {"violence": 0.9}}]})
     flagged = True
-    refusals = ((400, refusal("no"), RequestRefused),)
+    refusals = ((400, refusal("no"), BadRequest),)
 
 
 def block(number: int, kind: str, **fields: Any) -> bytes:
@@ -250,13 +250,13 @@ class TestAnthropicMessages(DialectSuite):
         ],
     )  # fmt: skip
     refusals = (
-        (400, refusal("no such field", type="invalid_request_error"), RequestRefused),
+        (400, refusal("no such field", type="invalid_request_error"), BadRequest),
         (400, refusal("prompt is too long: 9 > 8", type="invalid_request_error"), ContextOverflow),
         (401, refusal("wrong key", type="authentication_error"), AuthenticationFailed),
         (403, refusal("not yours", type="permission_error"), AuthenticationFailed),
-        (413, refusal("too large", type="request_too_large"), RequestRefused),
+        (413, refusal("too large", type="request_too_large"), BadRequest),
         (429, refusal("too fast", type="rate_limit_error"), RateLimited),
-        (529, refusal("overloaded", type="overloaded_error"), Unavailable),
+        (529, refusal("overloaded", type="overloaded_error"), ServiceUnavailable),
     )
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from genai_host.api import ExecutorType, NoSettings
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.suites import ExecutorSuite
 
 
-def brings(open: Callable[[Any], Executor]) -> MadePlugin:
-    return MadePlugin(executors=[ExecutorType("threads", NoSettings, open)])
+def brings(open: Callable[[Any], Executor]) -> InlinePlugin:
+    return InlinePlugin(executors=[ExecutorType("threads", NoSettings, open)])
 
 
 class TestThreads(ExecutorSuite):

@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from genai_host.api import Codec, Completion, Message, Serve, http_provider
-from genai_host.testing import MadePlugin
-from genai_host.testing.suites import HttpProviderSuite, SpeaksOpenAIChat
+from genai_host.api import Codec, Completion, DialectEndpoint, Message, http_provider
+from genai_host.testing import InlinePlugin
+from genai_host.testing.suites import HttpProviderSuite, OpenAIChatReplies
 
 ACME = http_provider(
-    "acme", "https://acme.invalid/v1", {"openai-chat": Serve()}, key="ACME_KEY", models="/models"
+    "acme",
+    "https://acme.invalid/v1",
+    {"openai-chat": DialectEndpoint()},
+    key="ACME_KEY",
+    models="/models",
 )
 LINES = http_provider(
     "lines",
     "https://lines.invalid",
-    {"plain": Serve("/say")},
+    {"plain": DialectEndpoint("/say")},
     key="LINES_KEY",
     header="x-api-key: {key}",
 )
 
 
-class TestAcme(SpeaksOpenAIChat, HttpProviderSuite):
-    plugin = MadePlugin(providers=[ACME])
+class TestAcme(OpenAIChatReplies, HttpProviderSuite):
+    plugin = InlinePlugin(providers=[ACME])
     provider = "acme"
     settings = {"base_url": "{url}/v1"}
     keys = ["ACME_KEY"]
@@ -31,7 +35,7 @@ class TestAcme(SpeaksOpenAIChat, HttpProviderSuite):
 class TestLines(HttpProviderSuite):
     """In the host's own form, streamed as lines of JSON."""
 
-    plugin = MadePlugin(providers=[LINES])
+    plugin = InlinePlugin(providers=[LINES])
     provider = "lines"
     settings = {"base_url": "{url}"}
     keys = ["LINES_KEY"]

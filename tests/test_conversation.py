@@ -12,23 +12,23 @@ import pytest
 from attrs import field, frozen
 from genai_vendor_mock import MockProvider
 
-from genai_host import Conversation, Detail, Host, Image, Message, Record, Text
-from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn, about
-from genai_host.conversations.replay import retell
+from genai_host import Conversation, Detail, Host, Image, InMemoryRecord, Message, Text
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn, about
+from genai_host.conversations.replay import replay
 from genai_host.errors import (
     ConfigurationError,
     ConversationBusy,
     ConversationClosed,
-    DeserializationError,
     GenaiError,
     IncompleteReply,
-    InvalidData,
     InvalidParameter,
     NoRoute,
+    OutputValidationError,
     PluginError,
     ReplayError,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 _FAULTS: dict[str, dict[str, Any]] = {
     "refused": {"fault": "refused"},
@@ -134,32 +134,32 @@ class TestHistory:
         conversation.configure(keep_history=True)
         conversation.say("four")
         assert conversation.undo() == Message("user", "four")
-        assert isinstance(conversation.record, Record)
-        for each in (host.reopen(Record(conversation.record.entries)), conversation):
+        assert isinstance(conversation.record, InMemoryRecord)
+        for each in (host.reopen(InMemoryRecord(conversation.record.entries)), conversation):
             assert each.history == ()
             assert each.undo() == Message("user", "two")
             assert each.undo() == Message("user", "one")
             assert each.undo() is None
 
     def test_a_feature_decides_what_enters_it(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from Prompt([turn.message])
             return Answer("shown", adds=[Message("user", "instead")])
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
         conversation = host.open("f", "mock")
         assert conversation.say("hi").text == "shown"
         assert conversation.history == (Message("user", "instead"),)
 
     def test_a_feature_has_a_state_of_its_own(self, make_host: Callable[..., Host]) -> None:
-        def count(turn: Turn[None]) -> Story:
+        def count(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             number = (turn.state or 0) + 1
             if turn.message.text == "fail":
                 raise GenaiError("failed")
             return Answer(str(number), state=number)
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, count, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, count, roles={})]))
         conversation = host.open("f", state=10)
         assert conversation.say("a").text == "11"
         with pytest.raises(GenaiError):
@@ -197,11 +197,11 @@ class TestBadAnswers:
     def test_they_are_a_bug_of_the_feature_and_leave_all_as_it_was(
         self, make_host: Callable[..., Host], answer: Callable[[], Answer], why: str
     ) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return answer() if turn.message.text == "bad" else Answer("fine", state=1)
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         conversation = host.open("f")
         conversation.say("good")
         before = conversation.history
@@ -209,39 +209,39 @@ class TestBadAnswers:
             conversation.say("bad")
         assert why in str(caught.value)
         assert (conversation.history, conversation.status) == (before, "idle")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         data = json.loads(json.dumps(conversation.record.to_json(), allow_nan=False))
-        assert host.reopen(Record.from_json(data)).say("good").text == "fine"
+        assert host.reopen(InMemoryRecord.from_json(data)).say("good").text == "fine"
 
     def test_a_state_is_the_same_live_and_reopened(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer(repr(turn.state), state={1: ("a", Text("b"))})
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         conversation = host.open("f")
         conversation.say("x")
         data = json.loads(json.dumps(conversation.record.to_json()))  # type: ignore[union-attr]
         expected = "{'1': ['a', {'type': 'text', 'text': 'b'}]}"
-        for each in (host.reopen(Record.from_json(data)), conversation):
+        for each in (host.reopen(InMemoryRecord.from_json(data)), conversation):
             assert each.say("y").text == expected
 
     def test_what_is_added_may_come_from_a_generator(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer("", adds=(Message("user", text) for text in "ab"))
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         conversation = host.open("f")
         conversation.say("x")
         assert len(conversation.history) == 2
-        assert retell(conversation.record.entries).history == conversation.history  # type: ignore[union-attr]
+        assert replay(conversation.record.entries).history == conversation.history  # type: ignore[union-attr]
 
 
 class TestSaying:
     def test_a_context_without_a_json_form_is_refused(self, host: Host) -> None:
         conversation = scripted(host, "a")
-        with pytest.raises(InvalidData, match="the context"):
+        with pytest.raises(ValidationError, match="the context"):
             conversation.say("x", context={"page": Untold()})
         assert conversation.status == "idle"
         assert conversation.last_message is None
@@ -279,11 +279,11 @@ class TestSaying:
         assert events[-1].answer.text == "one two three"
 
     def test_the_context_reaches_the_feature(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer(str(turn.context["page"]))
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         assert host.open("f").say("hi", context={"page": 7}).text == "7"
 
 
@@ -323,18 +323,18 @@ class TestReturns:
         self, host: Host, reply: str
     ) -> None:
         conversation = scripted(host, reply)
-        with pytest.raises(DeserializationError) as caught:
+        with pytest.raises(OutputValidationError) as caught:
             conversation.say("a town", returns=Town if "extra" not in reply else City)
         assert caught.value.detail == reply
         assert conversation.history == ()
 
     def test_a_feature_that_gives_no_data_is_an_error(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[None]) -> Story:
+        def respond(turn: Turn[None]) -> FeatureSteps:
             yield from ()
             return Answer("only text")
 
-        host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
-        with pytest.raises(DeserializationError, match="the answer of f is not what was asked"):
+        host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        with pytest.raises(OutputValidationError, match="the answer of f is not what was asked"):
             host.open("f").say("hi", returns=City)
 
     def test_a_class_without_a_schema_is_refused_before_the_call(self, host: Host) -> None:
@@ -397,11 +397,11 @@ class TestChanging:
     def test_wrong_settings_are_refused_with_help(
         self, make_host: Callable[..., Host], settings: dict[str, Any], hint: str
     ) -> None:
-        def respond(turn: Turn[Tone]) -> Story:
+        def respond(turn: Turn[Tone]) -> FeatureSteps:
             yield from ()
             return Answer("")
 
-        host = make_host(f=MadePlugin(features=[Feature("f", Tone, respond, roles={})]))
+        host = make_host(f=InlinePlugin(features=[Feature("f", Tone, respond, roles={})]))
         with pytest.raises(ConfigurationError) as caught:
             host.open("f", settings=settings)
         assert hint in caught.value.hint

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from genai_host import Host, Message, Record
+from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import (
     Answer,
     ChatCall,
     CountTokens,
     Feature,
+    FeatureSteps,
     NoSettings,
     Prompt,
     ProviderReply,
-    Story,
     TokenCount,
     ToolSchema,
     Turn,
@@ -26,11 +26,11 @@ from genai_host.dialects.anthropic_messages import AnthropicCount
 from genai_host.dialects.openai_responses import OpenAICount
 from genai_host.dialects.plain import PlainCount
 from genai_host.errors import ConversationClosed, GenaiError, InvalidParameter, MalformedReply
-from genai_host.testing import FakeModel, MadePlugin, replay_everywhere
+from genai_host.testing import FakeModel, InlinePlugin, replay_from_every_entry
 from genai_host.testing.fake_service import HANG
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     """Leaves out what is too long."""
     messages = [*turn.history, turn.message]
     try:
@@ -51,7 +51,7 @@ def fake() -> FakeModel:
 @pytest.fixture
 def host(make_host: Callable[..., Host], fake: FakeModel) -> Host:
     feature = Feature("counting", NoSettings, respond)
-    return make_host(fake=fake, plugin=MadePlugin(features=[feature]))
+    return make_host(fake=fake, plugin=InlinePlugin(features=[feature]))
 
 
 def test_a_feature_asks_for_it(host: Host) -> None:
@@ -68,8 +68,8 @@ def test_a_feature_asks_for_it(host: Host) -> None:
 def test_it_is_replayed_from_the_record(host: Host) -> None:
     conversation = host.open("counting", "fake")
     conversation.say("one two")
-    assert isinstance(conversation.record, Record)
-    assert replay_everywhere(host, conversation.record) > 2
+    assert isinstance(conversation.record, InMemoryRecord)
+    assert replay_from_every_entry(host, conversation.record) > 2
 
 
 def test_a_failure_reaches_the_feature(host: Host, fake: FakeModel) -> None:

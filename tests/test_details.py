@@ -9,23 +9,14 @@ from typing import Any
 
 import pytest
 
-from genai_host import Caps, Conversation, Host, Message, Record
-from genai_host.api import (
-    All,
-    Answer,
-    Detail,
-    Feature,
-    NoSettings,
-    Prompt,
-    Story,
-    Turn,
-)
+from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
+from genai_host.api import All, Answer, Detail, Feature, FeatureSteps, NoSettings, Prompt, Turn
 from genai_host.errors import GenaiError
-from genai_host.testing import MadePlugin, replay_everywhere
+from genai_host.testing import InlinePlugin, replay_from_every_entry
 
 
 def conversing(make_host: Callable[..., Host], respond: Any, **options: Any) -> Conversation:
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
     return host.open("f", "mock", **options)
 
 
@@ -36,8 +27,8 @@ def added(details: Any) -> Iterator[list[str]]:
             yield [message["content"][0]["text"] for message in detail.data["added"]]
 
 
-def loop(rounds: int, said: str = "x" * 1000) -> Callable[[Turn[NoSettings]], Story]:
-    def respond(turn: Turn[NoSettings]) -> Story:
+def loop(rounds: int, said: str = "x" * 1000) -> Callable[[Turn[NoSettings]], FeatureSteps]:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         messages = [*turn.history, turn.message]
         for _ in range(rounds):
             completion = yield from Prompt(messages)
@@ -60,28 +51,28 @@ def test_a_record_grows_with_the_prompts_of_a_turn_and_not_with_their_square(
     make_host: Callable[..., Host],
 ) -> None:
     def size(rounds: int) -> int:
-        conversation = conversing(make_host, loop(rounds), caps=Caps(round_trips=100))
+        conversation = conversing(make_host, loop(rounds), caps=TurnLimits(round_trips=100))
         conversation.say("hi")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         return len(json.dumps(conversation.record.to_json()))
 
     assert size(40) < 2.1 * size(20)
 
 
 def test_what_a_failed_prompt_was_told_is_not_told_again(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         for _ in range(2):
             with suppress(GenaiError):
                 yield from Prompt([turn.message])
         return Answer("")
 
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
     host.instances.add("script", "mock", {"replies": [{"status": 429}, "a"]})
     answer = host.open("f", provider="script").say("hi")
     assert list(added(answer.details)) == [["hi"], []]
 
 
-def at_once(turn: Turn[NoSettings]) -> Story:
+def at_once(turn: Turn[NoSettings]) -> FeatureSteps:
     """Prompts at once share messages, whichever of them is done first."""
     shared = Message("user", "shared")
     yield from All([Prompt([turn.message, shared, Message("user", each)]) for each in "ab"])
@@ -104,16 +95,16 @@ def test_prompts_at_once_are_told_as_if_alone(make_host: Callable[..., Host]) ->
 
 @pytest.mark.parametrize("respond", [loop(4), at_once])
 def test_they_are_the_same_when_replayed(make_host: Callable[..., Host], respond: Any) -> None:
-    host = make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond)]))
+    host = make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond)]))
     conversation = host.open("f", "mock")
     for message in ("one", "two"):
         conversation.say(message)
-    assert isinstance(conversation.record, Record)
-    assert replay_everywhere(host, conversation.record) > 10
+    assert isinstance(conversation.record, InMemoryRecord)
+    assert replay_from_every_entry(host, conversation.record) > 10
 
 
 def test_a_feature_adds_its_own(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from Prompt([turn.message])
         return Answer("", details=[Detail("note", "mine")])
 

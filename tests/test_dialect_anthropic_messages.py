@@ -14,12 +14,12 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.dialects.anthropic_messages import AnthropicMessages
 from genai_host.errors import InvalidParameter, UnsupportedPart
@@ -113,7 +113,7 @@ def test_texts_that_show_nothing_are_left_out(nothing: str) -> None:
             {"type": "document", "title": "a.csv", "source": {
                 "type": "text", "media_type": "text/plain", "data": "é,b"}},
         ),
-        (Opaque("anthropic-messages", {"type": "search_result", "title": "a"}),
+        (VendorPart("anthropic-messages", {"type": "search_result", "title": "a"}),
          {"type": "search_result", "title": "a"}),
     ],
     ids=lambda each: getattr(each, "type", ""),
@@ -131,7 +131,7 @@ def test_what_a_user_shows_is_written(part: Part, block: Any) -> None:
         user(File(url="https://x/a.txt", media_type="text/plain")),
         user(ToolCall("1", "look")),
         user(ToolResult("1")),
-        user(Opaque("anthropic-messages", 1)),
+        user(VendorPart("anthropic-messages", 1)),
         said(Image(PNG)),
         said(File(b"%PDF")),
         Message("tool", "hi"),
@@ -182,9 +182,9 @@ def test_arguments_that_are_no_object_are_sent_as_they_came() -> None:
 
 
 def test_thoughts_go_back_as_they_came_and_only_ones_own() -> None:
-    own = Opaque("anthropic-messages", thinking("hm"))
-    hidden = Opaque("anthropic-messages", {"type": "redacted_thinking", "data": "eA=="})
-    others = Opaque("openai-responses", {"type": "reasoning"})
+    own = VendorPart("anthropic-messages", thinking("hm"))
+    hidden = VendorPart("anthropic-messages", {"type": "redacted_thinking", "data": "eA=="})
+    others = VendorPart("openai-responses", {"type": "reasoning"})
     body = written(user("hi"), said(Reasoning("hm"), own, hidden, others, "so"), user("?"))
     assert body["messages"][1]["content"] == [
         thinking("hm"),

@@ -34,26 +34,26 @@ from genai_host.api import (
     Codec,
     Completion,
     Delta,
-    Finish,
+    FinishReason,
     Message,
-    Opaque,
     ProviderReply,
     Reasoning,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     GenerationError,
     IncompleteReply,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     error_of_status,
 )
 from genai_host.http.response import read_sse
@@ -75,11 +75,11 @@ CITED = {"type": "char_location", "cited_text": "a", "document_index": 0}
         ([text("")], []),
         ([text("a"), text("b")], [Text("a"), Text("b")]),
         ([thinking("hm"), text("a")],
-         [Reasoning("hm"), Opaque(NAME, thinking("hm")), Text("a")]),
-        ([thinking("", "c2ln"), text("a")], [Opaque(NAME, thinking("", "c2ln")), Text("a")]),
+         [Reasoning("hm"), VendorPart(NAME, thinking("hm")), Text("a")]),
+        ([thinking("", "c2ln"), text("a")], [VendorPart(NAME, thinking("", "c2ln")), Text("a")]),
         ([thinking("hm", "")], [Reasoning("hm")]),
-        ([REDACTED, SEARCH], [Opaque(NAME, REDACTED), Opaque(NAME, SEARCH)]),
-        ([text("a", citations=[CITED])], [Opaque(NAME, {"citations": [CITED]}), Text("a")]),
+        ([REDACTED, SEARCH], [VendorPart(NAME, REDACTED), VendorPart(NAME, SEARCH)]),
+        ([text("a", citations=[CITED])], [VendorPart(NAME, {"citations": [CITED]}), Text("a")]),
         ([text("a", citations=None)], [Text("a")]),
         ([tool_use("toolu_1", "look", {"at": "é"})], [ToolCall("toolu_1", "look", {"at": "é"})]),
         ([text("a"), tool_use("", "look", {})], [Text("a"), ToolCall("call_1", "look", {})]),
@@ -104,7 +104,7 @@ def test_a_reply_is_read(blocks: list[Any], parts: list[Any]) -> None:
         ("", "other"),
     ],
 )
-def test_why_it_stopped_is_told(reason: str, finish: Finish) -> None:
+def test_why_it_stopped_is_told(reason: str, finish: FinishReason) -> None:
     found = read(message(text("a"), reason=reason))
     assert (found.finish, found.vendor_finish) == (finish, reason)
 
@@ -164,17 +164,17 @@ def failure(kind: str, message: str = "no") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "raised", "status"),
     [
-        ("invalid_request_error", RequestRefused, 400),
+        ("invalid_request_error", BadRequest, 400),
         ("authentication_error", AuthenticationFailed, 401),
-        ("billing_error", RequestRefused, 402),
+        ("billing_error", BadRequest, 402),
         ("permission_error", AuthenticationFailed, 403),
-        ("not_found_error", RequestRefused, 404),
-        ("request_too_large", RequestRefused, 413),
+        ("not_found_error", BadRequest, 404),
+        ("request_too_large", BadRequest, 413),
         ("rate_limit_error", RateLimited, 429),
-        ("api_error", Unavailable, 500),
-        ("timeout_error", Unavailable, 504),
-        ("overloaded_error", Unavailable, 529),
-        ("error_of_tomorrow", Unavailable, 500),
+        ("api_error", ServiceUnavailable, 500),
+        ("timeout_error", ServiceUnavailable, 504),
+        ("overloaded_error", ServiceUnavailable, 529),
+        ("error_of_tomorrow", ServiceUnavailable, 500),
     ],
 )
 def test_an_error_is_told_by_its_type_amid_a_stream_and_by_its_status_else(
@@ -185,7 +185,7 @@ def test_an_error_is_told_by_its_type_amid_a_stream_and_by_its_status_else(
         stream([START, StreamEvent(data, "error")])
     assert (type(caught.value), caught.value.status) == (raised, status)
     for other in (400, 429, 503):
-        found = DIALECT.explain_error(ProviderReply(data, other))
+        found = DIALECT.map_error(ProviderReply(data, other))
         assert found == error_of_status(other, "it is so")
 
 
@@ -198,13 +198,13 @@ def test_an_error_is_told_by_its_type_amid_a_stream_and_by_its_status_else(
     ],
 )
 def test_an_overflow_is_told(kind: str, said: str) -> None:
-    found = DIALECT.explain_error(ProviderReply(json.dumps(failure(kind, said)).encode(), 400))
+    found = DIALECT.map_error(ProviderReply(json.dumps(failure(kind, said)).encode(), 400))
     assert type(found) is ContextOverflow
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}'])
 def test_what_tells_of_no_error_is_left_to_the_status(body: bytes) -> None:
-    assert DIALECT.explain_error(ProviderReply(body, 500)) is None
+    assert DIALECT.map_error(ProviderReply(body, 500)) is None
 
 
 # streams
@@ -264,12 +264,12 @@ def test_a_stream_gives_its_pieces_and_then_the_whole() -> None:
             "assistant",
             [
                 Reasoning("hm"),
-                Opaque(NAME, thinking("hm")),
+                VendorPart(NAME, thinking("hm")),
                 Reasoning("so"),
-                Opaque(NAME, REDACTED),
-                Opaque(NAME, {"citations": [CITED]}),
+                VendorPart(NAME, REDACTED),
+                VendorPart(NAME, {"citations": [CITED]}),
                 Text("ab"),
-                Opaque(NAME, SEARCH),
+                VendorPart(NAME, SEARCH),
                 first,
                 second,
             ],
@@ -475,4 +475,4 @@ def again(completion: Completion) -> None:
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))
     assert not leak(lambda: stream([StreamEvent(data), STOP]))
-    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))
+    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

@@ -10,16 +10,16 @@ import pytest
 
 from genai_host.api import (
     ChatCall,
+    DialectEndpoint,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
-    Serve,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.api.models import STANDARD
 from genai_host.dialects.openai_chat import OpenAIChat
@@ -37,7 +37,7 @@ def body(*messages: Message, **fields: Any) -> Any:
 
 def test_it_says_what_it_is() -> None:
     assert (DIALECT.name, DIALECT.operation) == ("openai-chat", "chat")
-    assert DIALECT.endpoint == Serve(path="/chat/completions")
+    assert DIALECT.endpoint == DialectEndpoint(path="/chat/completions")
     assert DIALECT.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
     assert set(STANDARD) - set(DIALECT.parameters) == {"top_k"}
     own = {"parallel_tool_calls", "reasoning_effort"}
@@ -202,7 +202,7 @@ TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
             {"role": "assistant", "content": None, "tool_calls": [WIRE_LOOK]}]),
         (Message("assistant", ["a", LOOK]), [
             {"role": "assistant", "content": "a", "tool_calls": [WIRE_LOOK]}]),
-        (Message("assistant", [Reasoning("hm"), "a", Opaque("other", {})]), [
+        (Message("assistant", [Reasoning("hm"), "a", VendorPart("other", {})]), [
             {"role": "assistant", "content": "a"}]),
         (Message("assistant", ToolCall("1", "f", malformed='{"a')), [
             {"role": "assistant", "content": None, "tool_calls": [

@@ -12,17 +12,25 @@ from garbage import NESTED, WEIRD, json_values, leak
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import Checker, Codec, EmbedCall, ProviderReply, Serve, Usage, Vectors
+from genai_host.api import (
+    Codec,
+    DialectEndpoint,
+    EmbedCall,
+    Embeddings,
+    ProviderReply,
+    SchemaValidator,
+    Usage,
+)
 from genai_host.dialects.openai_embeddings import OpenAIEmbed
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
-    InvalidData,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
+    ValidationError,
 )
 from genai_host.testing.purity import Place, places_in, with_other
 
@@ -30,7 +38,7 @@ DIALECT = OpenAIEmbed()
 CALL = EmbedCall(model_id="m", texts=["a", "b"])
 
 
-def read(reply: Any, call: EmbedCall = CALL) -> Vectors:
+def read(reply: Any, call: EmbedCall = CALL) -> Embeddings:
     data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
     return DIALECT.extract_result(call, ProviderReply(data))
 
@@ -41,14 +49,14 @@ def items(*vectors: Any) -> dict[str, Any]:
 
 def test_it_says_what_it_is() -> None:
     assert (DIALECT.name, DIALECT.operation) == ("openai-embed", "embed")
-    assert DIALECT.endpoint == Serve(path="/embeddings")
+    assert DIALECT.endpoint == DialectEndpoint(path="/embeddings")
     assert DIALECT.capabilities == frozenset()
     assert DIALECT.decoder(CALL) is None
     assert list(DIALECT.parameters) == ["dimensions"]
-    checker = Checker(DIALECT.parameters["dimensions"])
+    checker = SchemaValidator(DIALECT.parameters["dimensions"])
     checker.check(1)
     for wrong in (0, 1.5, "1"):
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             checker.check(wrong)
 
 
@@ -76,7 +84,7 @@ def test_a_purpose_is_written_where_the_service_knows_it() -> None:
 def test_vectors_come_in_the_order_of_the_texts() -> None:
     data = list(reversed(items([1, 2], [0.5, -3e-5])["data"]))
     reply = {"data": data, "model": "m-1", "usage": {"prompt_tokens": 7}}
-    assert read(reply) == Vectors([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input=7))
+    assert read(reply) == Embeddings([[1.0, 2.0], [0.5, -3e-5]], "m-1", Usage(input=7))
 
 
 def base64(*numbers: float) -> str:
@@ -96,7 +104,7 @@ def test_how_vectors_come_can_be_chosen(encoding: str, asked: str | None) -> Non
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}, {"prompt_tokens": 0}])
 def test_usage_may_be_missing(usage: Any) -> None:
-    assert read({**items([1], [2]), "usage": usage}) == Vectors([[1.0], [2.0]])
+    assert read({**items([1], [2]), "usage": usage}) == Embeddings([[1.0], [2.0]])
 
 
 @pytest.mark.parametrize("model", [{}, {"model": None}], ids=repr)
@@ -151,26 +159,26 @@ def test_what_are_no_vectors_is_malformed(reply: Any) -> None:
 
 
 ERRORS: list[tuple[Any, int, type[GenaiError], str, int]] = [
-    ({"message": "no"}, 400, RequestRefused, "no", 400),
+    ({"message": "no"}, 400, BadRequest, "no", 400),
     ({"message": "no", "code": "invalid_api_key"}, 401, AuthenticationFailed, "no", 401),
     ({"message": "no", "code": "context_length_exceeded"}, 400, ContextOverflow, "no", 400),
     ({"message": "no", "type": "exceed_context_size_error"}, 400, ContextOverflow, "no", 400),
     ({"message": "no", "code": 429}, 500, RateLimited, "no", 429),
-    ({"message": "no", "code": 400}, 500, RequestRefused, "no", 400),
-    ({"message": "no", "code": 599}, 400, Unavailable, "no", 599),
-    ({"message": "no", "code": 399}, 500, Unavailable, "no", 500),
-    ({"message": "no", "code": 600}, 400, RequestRefused, "no", 400),
-    ({"message": "no", "code": None, "type": None}, 503, Unavailable, "no", 503),
+    ({"message": "no", "code": 400}, 500, BadRequest, "no", 400),
+    ({"message": "no", "code": 599}, 400, ServiceUnavailable, "no", 599),
+    ({"message": "no", "code": 399}, 500, ServiceUnavailable, "no", 500),
+    ({"message": "no", "code": 600}, 400, BadRequest, "no", 400),
+    ({"message": "no", "code": None, "type": None}, 503, ServiceUnavailable, "no", 503),
     ({"message": "no", "code": "429"}, 400, RateLimited, "no", 429),
-    ({"message": "no", "code": "²²²"}, 400, RequestRefused, "no", 400),
+    ({"message": "no", "code": "²²²"}, 400, BadRequest, "no", 400),
     ({"message": "no", "type": "insufficient_quota"}, 429, RateLimited, "no", 429),
-    ({"message": "no\n  no"}, 400, RequestRefused, "no no", 400),
-    ({"message": "n" * 5000}, 400, RequestRefused, "n" * 1000, 400),
+    ({"message": "no\n  no"}, 400, BadRequest, "no no", 400),
+    ({"message": "n" * 5000}, 400, BadRequest, "n" * 1000, 400),
     ("no", 429, RateLimited, "no", 429),
-    (["no"], 400, RequestRefused, "['no']", 400),
-    ({"code": 5}, 400, RequestRefused, "{'code': 5}", 400),
-    ({"message": "no", "code": ["x"]}, 400, RequestRefused, "no", 400),
-    ({"message": "no", "type": {}}, 400, RequestRefused, "no", 400),
+    (["no"], 400, BadRequest, "['no']", 400),
+    ({"code": 5}, 400, BadRequest, "{'code': 5}", 400),
+    ({"message": "no", "code": ["x"]}, 400, BadRequest, "no", 400),
+    ({"message": "no", "type": {}}, 400, BadRequest, "no", 400),
 ]
 
 
@@ -179,14 +187,14 @@ def test_an_error_is_explained(
     error: Any, status: int, kind: type[GenaiError], message: str, own: int
 ) -> None:
     data = json.dumps({"error": error}).encode()
-    found = DIALECT.explain_error(ProviderReply(data, status))
+    found = DIALECT.map_error(ProviderReply(data, status))
     assert type(found) is kind
     assert (found.message, found.status) == (message, own)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"error": null}', NESTED, b"<p>"])
 def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
-    assert DIALECT.explain_error(ProviderReply(data, 400)) is None
+    assert DIALECT.map_error(ProviderReply(data, 400)) is None
 
 
 @pytest.mark.parametrize(
@@ -199,8 +207,8 @@ def test_an_error_in_no_known_form_is_left_to_its_status(data: bytes) -> None:
     ids=repr,
 )
 def test_an_error_in_the_form_of_others_is_explained(data: Any) -> None:
-    found = DIALECT.explain_error(ProviderReply(json.dumps(data).encode(), 400))
-    assert (type(found), str(found)) == (RequestRefused, "no")
+    found = DIALECT.map_error(ProviderReply(json.dumps(data).encode(), 400))
+    assert (type(found), str(found)) == (BadRequest, "no")
 
 
 @pytest.mark.parametrize(
@@ -208,10 +216,10 @@ def test_an_error_in_the_form_of_others_is_explained(data: Any) -> None:
     [
         ({"code": "rate_limit_exceeded"}, RateLimited, True),
         ({"code": "insufficient_quota"}, RateLimited, False),
-        ({"code": "server_error"}, Unavailable, True),
-        ({"code": "unheard_of"}, Unavailable, True),
-        ({"code": None, "type": "invalid_request_error"}, RequestRefused, False),
-        ({"code": "invalid_prompt"}, RequestRefused, False),
+        ({"code": "server_error"}, ServiceUnavailable, True),
+        ({"code": "unheard_of"}, ServiceUnavailable, True),
+        ({"code": None, "type": "invalid_request_error"}, BadRequest, False),
+        ({"code": "invalid_prompt"}, BadRequest, False),
         ({"code": "context_length_exceeded"}, ContextOverflow, False),
     ],
     ids=repr,
@@ -228,10 +236,10 @@ FAILURE = {"error": {"message": "no", "type": "x", "code": 400, "param": None}}
 REPLY = {**items([1.0], [2.0]), "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
 
 
-def keep(vectors: Vectors) -> None:
+def keep(vectors: Embeddings) -> None:
     """Put vectors on record."""
     written = json.dumps(Codec().to_json(vectors), allow_nan=False)
-    assert Codec().from_json(json.loads(written), Vectors).model == vectors.model
+    assert Codec().from_json(json.loads(written), Embeddings).model == vectors.model
 
 
 @pytest.mark.parametrize("place", list(places_in(REPLY)), ids=str)
@@ -245,7 +253,7 @@ def test_nothing_in_a_reply_raises_anything_else(place: Place) -> None:
 def test_nothing_in_an_error_raises_anything_else(place: Place) -> None:
     bodies = [json.dumps(with_other(FAILURE, place, weird)).encode() for weird in WEIRD]
     for body in bodies:
-        found = DIALECT.explain_error(ProviderReply(body, 400))
+        found = DIALECT.map_error(ProviderReply(body, 400))
         assert found is None or isinstance(found, GenaiError)
         assert found is None or isinstance(found.message, str)
 
@@ -258,4 +266,4 @@ KEYS = ("data", "index", "embedding", "usage", "error", "code", "type", "message
 @example(data=NESTED)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: read(data))
-    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))
+    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

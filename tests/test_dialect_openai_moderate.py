@@ -11,24 +11,24 @@ from garbage import leak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host import Host, Record
+from genai_host import Host, InMemoryRecord
 from genai_host.api import (
     Answer,
+    DialectEndpoint,
     Feature,
+    FeatureSteps,
     Model,
     Moderate,
     ModerateCall,
+    ModerationResult,
     NoSettings,
     ProviderReply,
-    Serve,
-    Story,
     Turn,
-    Verdict,
     http_provider,
 )
 from genai_host.dialects.openai_embeddings import OpenAIModerate
 from genai_host.errors import GenaiError, MalformedReply, RateLimited
-from genai_host.testing import MadePlugin, replay_everywhere
+from genai_host.testing import InlinePlugin, replay_from_every_entry
 from genai_host.testing.fake_service import FakeService, json_reply
 
 DIALECT = OpenAIModerate()
@@ -46,7 +46,7 @@ REPLY: dict[str, Any] = {
 }
 
 
-def read(reply: Any) -> Verdict:
+def read(reply: Any) -> ModerationResult:
     return DIALECT.extract_result(CALL, ProviderReply(json.dumps(reply).encode()))
 
 
@@ -54,14 +54,14 @@ def test_a_request_has_the_text() -> None:
     request = DIALECT.prepare_request(CALL)
     assert (request.operation, request.dialect) == ("moderate", "openai-moderate")
     assert json.loads(request.data()) == {"model": "m", "input": "hi"}
-    assert DIALECT.endpoint == Serve(path="/moderations")
+    assert DIALECT.endpoint == DialectEndpoint(path="/moderations")
     assert DIALECT.decoder(CALL) is None
 
 
 def test_a_reply_is_read() -> None:
     categories = {"violence": 0.9, "self-harm": 0.0}
-    assert read(REPLY) == Verdict(True, categories, "omni-moderation-latest")
-    assert read({"results": [{"flagged": False}]}) == Verdict(False)
+    assert read(REPLY) == ModerationResult(True, categories, "omni-moderation-latest")
+    assert read({"results": [{"flagged": False}]}) == ModerationResult(False)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: DIALECT.extract_result(CALL, ProviderReply(data)))
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     try:
         verdict = yield from Moderate(turn.message.text)
     except GenaiError as error:
@@ -108,8 +108,10 @@ def host(
     make_host: Callable[..., Host], service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> Host:
     monkeypatch.setenv("NO_PROXY", "*")
-    plugin = MadePlugin(
-        providers=[http_provider("judge", f"{service.url}/v1", {"openai-moderate": Serve()})],
+    plugin = InlinePlugin(
+        providers=[
+            http_provider("judge", f"{service.url}/v1", {"openai-moderate": DialectEndpoint()})
+        ],
         models=[Model("rules", ["openai-moderate"], operation="moderate", at={"judge": "r"})],
         features=[Feature("moderated", NoSettings, respond, roles={"moderate": "moderate"})],
     )
@@ -130,5 +132,5 @@ def test_a_feature_asks_for_it(host: Host, service: FakeService) -> None:
 def test_it_is_replayed_from_the_record(host: Host) -> None:
     conversation = host.open("moderated", models={"moderate": "rules"})
     conversation.say("something bad")
-    assert isinstance(conversation.record, Record)
-    assert replay_everywhere(host, conversation.record) > 0
+    assert isinstance(conversation.record, InMemoryRecord)
+    assert replay_from_every_entry(host, conversation.record) > 0

@@ -25,7 +25,7 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, Unavailable
+from genai_host.errors import GenerationError, IncompleteReply, MalformedReply, ServiceUnavailable
 from genai_host.http.response import read_sse
 from genai_host.testing.purity import Place, places_in, with_other
 
@@ -188,9 +188,9 @@ def test_what_is_no_reply_is_malformed(reply: Any) -> None:
 
 def test_an_error_that_comes_late_is_raised() -> None:
     error = {"error": {"message": "overloaded", "code": 503}}
-    with pytest.raises(Unavailable, match="overloaded"):
+    with pytest.raises(ServiceUnavailable, match="overloaded"):
         read(error)
-    with pytest.raises(Unavailable, match="overloaded"):
+    with pytest.raises(ServiceUnavailable, match="overloaded"):
         stream([delta({"content": "a"}), event(error)])
 
 
@@ -397,4 +397,4 @@ def again(completion: Completion) -> None:
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: read(data))
     assert not leak(lambda: stream([StreamEvent(data), DONE]))
-    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))
+    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

@@ -30,20 +30,20 @@ from responses_form import (
 from genai_host.api import (
     Codec,
     Completion,
-    Opaque,
     ProviderReply,
     Reasoning,
     StreamEvent,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.errors import (
+    BadRequest,
     GenaiError,
     GenerationError,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.purity import Place, places_in, with_other
 
@@ -63,11 +63,11 @@ REPLIES: list[tuple[Any, Completion]] = [
     (response({"type": "reasoning", "id": "x", "summary": []}, message(output_text("hi"))),
      Completion(of("hi"), vendor_finish="completed")),
     (response({"type": "web_search_call", "id": "x"}, message(output_text("hi"))),
-     Completion(of(Opaque("openai-responses", {"type": "web_search_call", "id": "x"}), "hi"),
+     Completion(of(VendorPart("openai-responses", {"type": "web_search_call", "id": "x"}), "hi"),
                 vendor_finish="completed")),
     (response(message(output_text("a"), phase="commentary"), WIRE_LOOK),
-     Completion(of(Opaque("openai-responses", {"phase": "commentary"}), "a", LOOK), "tool_calls",
-                vendor_finish="completed")),
+     Completion(of(VendorPart("openai-responses", {"phase": "commentary"}), "a", LOOK),
+                "tool_calls", vendor_finish="completed")),
     (response(message(output_text("a")), status="incomplete",
               incomplete_details={"reason": "max_output_tokens"}),
      Completion(of("a"), "length", vendor_finish="max_output_tokens")),
@@ -91,7 +91,7 @@ def test_a_reply_is_read(reply: Any, completion: Completion) -> None:
 def test_reasoning_in_the_open_is_kept_as_well() -> None:
     item = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}
     found = read(response(item, WIRE_LOOK)).message
-    assert found.content == (Reasoning("hm"), Opaque("openai-responses", item), LOOK)
+    assert found.content == (Reasoning("hm"), VendorPart("openai-responses", item), LOOK)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_a_reply_without_an_answer_is_the_models_failure(reply: Any) -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"code": "server_error", "message": "no"}, Unavailable),
+        ({"code": "server_error", "message": "no"}, ServiceUnavailable),
         ({"code": "rate_limit_exceeded", "message": "no"}, RateLimited),
-        ({"code": "invalid_prompt", "message": "no"}, RequestRefused),
-        (None, Unavailable),
+        ({"code": "invalid_prompt", "message": "no"}, BadRequest),
+        (None, ServiceUnavailable),
     ],
     ids=str,
 )
@@ -239,4 +239,4 @@ def again(completion: Completion) -> None:
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     assert not leak(lambda: read(data))
     assert not leak(lambda: stream([StreamEvent(data), event("response.completed")]))
-    assert not leak(lambda: DIALECT.explain_error(ProviderReply(data, 400)))
+    assert not leak(lambda: DIALECT.map_error(ProviderReply(data, 400)))

@@ -35,12 +35,12 @@ from genai_host.api import (
     Usage,
 )
 from genai_host.errors import (
+    BadRequest,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.http.response import read_sse
 
@@ -129,9 +129,9 @@ def test_an_answer_that_is_cut_at_its_limit_is_told_apart() -> None:
     ("data", "kind"),
     [
         ({"type": "error", "code": "rate_limit_exceeded", "message": "no"}, RateLimited),
-        ({"type": "error", "code": "ERR", "message": "no", "param": None}, Unavailable),
-        ({"type": "error", "error": {"code": "invalid_prompt", "message": "no"}}, RequestRefused),
-        ({"error": {"code": 503, "message": "no"}}, Unavailable),
+        ({"type": "error", "code": "ERR", "message": "no", "param": None}, ServiceUnavailable),
+        ({"type": "error", "error": {"code": "invalid_prompt", "message": "no"}}, BadRequest),
+        ({"error": {"code": 503, "message": "no"}}, ServiceUnavailable),
     ],
     ids=str,
 )

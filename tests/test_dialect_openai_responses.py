@@ -9,20 +9,20 @@ import pytest
 
 from genai_host.api import (
     ChatCall,
-    Checker,
+    DialectEndpoint,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
-    Serve,
+    SchemaValidator,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.dialects.openai_responses import OpenAIResponses
-from genai_host.errors import InvalidData, UnsupportedPart
+from genai_host.errors import UnsupportedPart, ValidationError
 
 DIALECT = OpenAIResponses()
 CALL = ChatCall(model_id="m", messages=[Message("user", "hi")])
@@ -36,16 +36,16 @@ def body(*messages: Message, **fields: Any) -> Any:
 
 def test_it_says_what_it_is() -> None:
     assert (DIALECT.name, DIALECT.operation) == ("openai-responses", "chat")
-    assert DIALECT.endpoint == Serve(path="/responses")
+    assert DIALECT.endpoint == DialectEndpoint(path="/responses")
     assert DIALECT.capabilities == {"stream", "tools", "schema", "images", "files", "reasoning"}
     assert set(DIALECT.parameters) == {
         "temperature", "top_p", "max_tokens", "parallel_tool_calls", "reasoning_effort",
         "reasoning_summary",
     }  # fmt: skip
     for name, value in {"reasoning_effort": "low", "reasoning_summary": "auto"}.items():
-        Checker(DIALECT.parameters[name]).check(value)
-        with pytest.raises(InvalidData):
-            Checker(DIALECT.parameters[name]).check("x")
+        SchemaValidator(DIALECT.parameters[name]).check(value)
+        with pytest.raises(ValidationError):
+            SchemaValidator(DIALECT.parameters[name]).check("x")
 
 
 def test_a_plain_request_has_model_and_input_and_is_not_stored() -> None:
@@ -158,8 +158,8 @@ WIRE_LOOK = {
     "type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at":"é"}',
 }  # fmt: skip
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
-OPAQUE = Opaque("openai-responses", THOUGHT)
-COMMENT = Opaque("openai-responses", {"phase": "commentary"})
+OPAQUE = VendorPart("openai-responses", THOUGHT)
+COMMENT = VendorPart("openai-responses", {"phase": "commentary"})
 
 
 def said(text: str, **more: str) -> dict[str, str]:
@@ -190,7 +190,7 @@ def said(text: str, **more: str) -> dict[str, str]:
         (Message("assistant", ["a", LOOK, "b"]), [said("a"), WIRE_LOOK, said("b")]),
         (Message("assistant", ToolCall("1", "f", malformed='{"a')), [
             {"type": "function_call", "call_id": "1", "name": "f", "arguments": '{"a'}]),
-        (Message("assistant", [Reasoning("hm"), "a", Opaque("other", {}), "b"]), [said("ab")]),
+        (Message("assistant", [Reasoning("hm"), "a", VendorPart("other", {}), "b"]), [said("ab")]),
         (Message("assistant", [Reasoning("hm"), OPAQUE, "a"]), [THOUGHT, said("a")]),
         (Message("assistant", [OPAQUE, LOOK, OPAQUE, "a"]), [
             THOUGHT, WIRE_LOOK, THOUGHT, said("a")]),
@@ -232,7 +232,7 @@ class Poll(Part):
         (Message("system", Image(b"x")), "image"),
         (Message("system", File(b"x")), "file"),
         (Message("assistant", Image(b"x")), "image"),
-        (Message("assistant", Opaque("openai-responses", 3)), "opaque"),
+        (Message("assistant", VendorPart("openai-responses", 3)), "opaque"),
         (Message("tool", "text"), "text"),
     ],
     ids=lambda value: repr(value)[:60],

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     ChatCall,
-    Checker,
     Completion,
     Delta,
     Dialect,
     Message,
     ProviderReply,
     Reasoning,
+    SchemaValidator,
     StreamEvent,
     schema_of,
 )
 from genai_host.dialects.openai_chat import OpenAIChat
 from genai_host.dialects.openai_common import fit, strict_form, unwrapped
 from genai_host.dialects.openai_responses import OpenAIResponses
-from genai_host.errors import IncompleteReply, InvalidData
+from genai_host.errors import IncompleteReply, ValidationError
 
 TEXT = {"type": "string"}
 OPEN = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
@@ -173,10 +173,10 @@ def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, va
     strict = strict_form(schema)
     assert strict is not None
     try:
-        Checker(strict).check(value)
-    except InvalidData:
+        SchemaValidator(strict).check(value)
+    except ValidationError:
         return
-    Checker(schema).check(value)
+    SchemaValidator(schema).check(value)
 
 
 # values that are asked for inside of an object
@@ -197,18 +197,18 @@ def test_what_satisfies_the_strict_form_satisfies_what_was_given(schema: Any, va
 def test_a_value_is_asked_for_inside_of_an_object(schema: Any) -> None:
     found = fit(schema, strict=False, object_root=True)
     assert found.wrapped
-    checker = Checker(found.schema)
+    checker = SchemaValidator(found.schema)
     place: dict[str, Any] = {"name": "x", "kind": None, "near": []}
     samples: list[Any] = ["a", ["b"], [], None, {"a": "c"}, place, [place]]
     for value in samples:
-        assert fits(Checker(schema), value) == fits(checker, {"whole_answer": value})
+        assert fits(SchemaValidator(schema), value) == fits(checker, {"whole_answer": value})
     assert not fits(checker, {})
 
 
-def fits(checker: Checker, value: Any) -> bool:
+def fits(checker: SchemaValidator, value: Any) -> bool:
     try:
         checker.check(value)
-    except InvalidData:
+    except ValidationError:
         return False
     return True
 

@@ -18,10 +18,10 @@ from genai_host.api import (
     Completion,
     Delta,
     EmbedCall,
+    Embeddings,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     Reasoning,
@@ -31,7 +31,7 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     Usage,
-    Vectors,
+    VendorPart,
 )
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.messages import ROLES
@@ -53,7 +53,7 @@ def read(reply: Any) -> Completion:
     return DIALECT.extract_result(CALL, ProviderReply(dump(reply)))
 
 
-def read_vectors(reply: Any) -> Vectors:
+def read_vectors(reply: Any) -> Embeddings:
     return EMBED.extract_result(EMBED_CALL, ProviderReply(dump(reply)))
 
 
@@ -115,7 +115,7 @@ parts: st.SearchStrategy[Part] = st.one_of(
     st.builds(ToolCall, st.text(), st.text(), objects, st.text()),
     st.builds(ToolResult, st.text(), content=st.lists(texts | images, max_size=2)),
     st.builds(Reasoning, st.text()),
-    st.builds(Opaque, st.text(), objects),
+    st.builds(VendorPart, st.text(), objects),
 )
 messages = st.builds(Message, st.sampled_from(ROLES), st.lists(parts, max_size=3))
 completions = st.builds(
@@ -233,8 +233,8 @@ def test_an_event_that_is_none_is_malformed(event: Any) -> None:
 
 
 def test_errors_are_left_to_the_status() -> None:
-    assert DIALECT.explain_error(ProviderReply(b'{"error": "x"}', 400)) is None
-    assert EMBED.explain_error(ProviderReply(b"", 500)) is None
+    assert DIALECT.map_error(ProviderReply(b'{"error": "x"}', 400)) is None
+    assert EMBED.map_error(ProviderReply(b"", 500)) is None
     assert EMBED.decoder(EMBED_CALL) is None
 
 
@@ -247,7 +247,7 @@ def test_a_request_for_vectors_has_texts_and_purpose() -> None:
 
 def test_vectors_are_read() -> None:
     found = read_vectors({"vectors": [[1, 2.5], [3, 4]], "model": "m-1", "usage": {"input": 2}})
-    assert found == Vectors(((1.0, 2.5), (3.0, 4.0)), "m-1", Usage(2))
+    assert found == Embeddings(((1.0, 2.5), (3.0, 4.0)), "m-1", Usage(2))
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ REPLY = Codec().to_json(
                 Image(b"x", "image/png"),
                 ToolCall("1", "f", {"a": 1}, "bad"),
                 ToolResult("1", "f", ["ok", Image(url="u")], error=True),
-                Opaque("d", {"a": 1}),
+                VendorPart("d", {"a": 1}),
             ],
         ),
         "length",

@@ -19,23 +19,23 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     All,
+    AllSettled,
     CallFunction,
     Embed,
     Image,
     Message,
     NewId,
     Now,
-    Opaque,
     Part,
+    Pause,
     Prompt,
     Reasoning,
-    Settled,
     Step,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
-    Wait,
+    VendorPart,
 )
 from genai_host.conversations.record import digest, old_digest
 
@@ -99,16 +99,16 @@ STEPS: list[Step[Any]] = [
     CallFunction(add, {"a": 1, "b": 2}, returns=int),
     CallFunction(add, {"a": 1, "b": 2}, returns=Message),
     CallFunction(add, {"a": 1, "b": 2}, twice=True),
-    Wait("approval"),
-    Wait("approval", payload={}),
-    Wait("approval", payload=[]),
-    Wait("approval", payload=b""),
+    Pause("approval"),
+    Pause("approval", payload={}),
+    Pause("approval", payload=[]),
+    Pause("approval", payload=b""),
     Now(),
     NewId(),
     NewId("x"),
     All([Now()]),
     All([Now(), Now()]),
-    Settled([Now()]),
+    AllSettled([Now()]),
 ]
 
 
@@ -123,7 +123,7 @@ def test_a_step_that_is_made_again_has_the_same_digest() -> None:
         messages = [
             Message("system", "s"),
             Message("user", ["What?", Image(b"abc", "image/png")]),
-            Message("assistant", [Reasoning("hm"), look, Opaque("d", {"k": 1})]),
+            Message("assistant", [Reasoning("hm"), look, VendorPart("d", {"k": 1})]),
             Message("tool", ToolResult("1", content=["ok", Image(url="u")], error=True)),
         ]
         return Prompt(messages, parameters={"a": 1, "b": 2})
@@ -271,10 +271,10 @@ def test_digests_outlive_files_and_python_names() -> None:
     assert digest(step) == "8627fe7722f9645f0cee4ec876c4a2630ea27f1cb93981dab05afb47f69e6d0e"
     assert old_digest(step) == "063d5dcf96818fd6881f13daca94378aa385cbc2f38ccb3d46ebc328022b0381"
     assert (
-        digest(Wait("approval", {"a": 1}))
+        digest(Pause("approval", {"a": 1}))
         == "1a1e77ebb149d6678b8ac95e6bedac497b5c989fdedb975fec5a11950a416b1a"
     )
     assert (
-        old_digest(Wait("approval", {"a": 1}))
+        old_digest(Pause("approval", {"a": 1}))
         == "da82a7d88cb2d807a0ce06bc7e2c85657456bc89450d0208b51ef46ba16993e7"
     )

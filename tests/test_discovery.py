@@ -14,9 +14,16 @@ from broken_plugins import BROKEN, BrokenPlugin
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError, PluginError
-from genai_host.plugins.discovery import Blocked, Broken, EntryPoints, Given, Loaded, Plugins
+from genai_host.plugins.discovery import (
+    BlockedPlugin,
+    InstalledPlugins,
+    LoadedPlugin,
+    Plugins,
+    StaticPlugins,
+)
+from genai_host.plugins.discovery import BrokenPlugin as Broken
 from genai_host.plugins.index import PluginIndex
-from genai_host.testing import MadePlugin, make_distribution
+from genai_host.testing import InlinePlugin, make_distribution
 
 _GOOD = """
 from genai_host.api import Model, hookimpl
@@ -45,7 +52,7 @@ def index(site: Path) -> PluginIndex:
 
 
 def load(site: Path, config: Config | None = None) -> Plugins:
-    return Plugins(EntryPoints(index(site)), config or Config())
+    return Plugins(InstalledPlugins(index(site)), config or Config())
 
 
 def with_bundled(site: Path) -> None:
@@ -62,7 +69,7 @@ def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path)
     make_distribution(site, "good", files={"good.py": _GOOD})
     plugins = load(site)
     [result] = plugins.results
-    assert isinstance(result, Loaded)
+    assert isinstance(result, LoadedPlugin)
     assert list(plugins.registry.models) == ["good"]
     assert plugins.registry.owner("model", "good") == "good"
     assert result.outcome().provides == {"models": ["good"]}
@@ -84,7 +91,7 @@ def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: Brok
         or "genai-host upgrade" in result.fix
         or "mark" in result.fix
     )
-    working = {r.found.name for r in plugins.results if isinstance(r, Loaded)}
+    working = {r.found.name for r in plugins.results if isinstance(r, LoadedPlugin)}
     assert working == {"good", "mock", "chat"}
 
 
@@ -136,7 +143,7 @@ def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> Non
     info = make_distribution(site, "twice", files={"twice.py": _GOOD})
     (info / "entry_points.txt").write_text("[genai_host]\nx = twice\nx = twice\n")
     plugins = load(site)
-    assert [type(result) for result in plugins.results] == [Loaded, Broken]
+    assert [type(result) for result in plugins.results] == [LoadedPlugin, Broken]
     assert list(plugins.registry.models) == ["good"]
     assert plugins.hooks.genai_models.get_hookimpls()
 
@@ -159,7 +166,7 @@ def test_strict_mode_makes_a_broken_plugin_an_error(site: Path) -> None:
 def test_a_disabled_plugin_is_not_imported(site: Path, name: str) -> None:
     make_distribution(site, "good", files={"good.py": "raise RuntimeError"})
     [result] = load(site, Config(disabled=[name])).results
-    assert isinstance(result, Blocked)
+    assert isinstance(result, BlockedPlugin)
     assert result.reason == "disabled"
 
 
@@ -167,9 +174,9 @@ def test_the_allow_list_keeps_out_all_others(site: Path) -> None:
     make_distribution(site, "good", files={"good.py": _GOOD})
     make_distribution(site, "other", files={"other.py": "raise RuntimeError"})
     results = {r.found.name: r for r in load(site, Config(allowed=["good"])).results}
-    assert isinstance(results["good"], Loaded)
+    assert isinstance(results["good"], LoadedPlugin)
     blocked = results["other"]
-    assert isinstance(blocked, Blocked)
+    assert isinstance(blocked, BlockedPlugin)
     assert "allowed" in blocked.reason
 
 
@@ -257,7 +264,7 @@ def test_the_trace_of_a_broken_plugin_is_kept() -> None:
         def genai_models(self) -> list[Model]:
             raise LookupError("deep inside")
 
-    [broken] = Plugins(Given({"bad": Bad()}), Config()).broken
+    [broken] = Plugins(StaticPlugins({"bad": Bad()}), Config()).broken
     assert "deep inside" in broken.trace
     assert "Traceback" in broken.trace
 
@@ -269,7 +276,7 @@ def test_what_a_plugin_says_of_the_configuration_keeps_its_place_and_its_hint() 
             what = "/a/acme.json:3: there is no such model"
             raise ConfigurationError(what, file="/a/acme.json", line=3, hint="correct it")
 
-    [broken] = Plugins(Given({"acme": Plugin()}), Config()).broken
+    [broken] = Plugins(StaticPlugins({"acme": Plugin()}), Config()).broken
     assert broken.line() == (
         "plugin acme (given) is broken: /a/acme.json:3: there is no such model"
     )
@@ -277,21 +284,23 @@ def test_what_a_plugin_says_of_the_configuration_keeps_its_place_and_its_hint() 
 
 
 def test_a_plugin_may_declare_nothing_twice() -> None:
-    twice = MadePlugin(models=[Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])])
-    [broken] = Plugins(Given({"twice": twice}), Config()).broken
+    twice = InlinePlugin(models=[Model("a", ["plain"]), Model("b", ["plain"], aliases=["a"])])
+    [broken] = Plugins(StaticPlugins({"twice": twice}), Config()).broken
     assert "declares the model 'a' twice" in broken.reason
 
 
 def test_no_plugin_may_take_a_command_of_the_host() -> None:
-    plugin = MadePlugin(commands=[Command("doctor", "mine", "x:y")])
-    [broken] = Plugins(Given({"p": plugin}), Config()).broken
+    plugin = InlinePlugin(commands=[Command("doctor", "mine", "x:y")])
+    [broken] = Plugins(StaticPlugins({"p": plugin}), Config()).broken
     assert "declared by genai-host already" in broken.reason
 
 
 def test_results_of_every_kind_are_told_apart() -> None:
-    good, bad = MadePlugin(models=[Model("m", ["plain"])]), object()
-    plugins = Plugins(Given({"good": good, "bad": bad, "off": good}), Config(disabled=["off"]))
-    assert [type(result) for result in plugins.results] == [Loaded, Broken, Blocked]
+    good, bad = InlinePlugin(models=[Model("m", ["plain"])]), object()
+    plugins = Plugins(
+        StaticPlugins({"good": good, "bad": bad, "off": good}), Config(disabled=["off"])
+    )
+    assert [type(result) for result in plugins.results] == [LoadedPlugin, Broken, BlockedPlugin]
 
 
 def test_plugins_that_change_their_mind_are_broken_alone() -> None:
@@ -313,8 +322,8 @@ def test_plugins_that_change_their_mind_are_broken_alone() -> None:
         def genai_models(self) -> list[Model]:
             return [Model("fickle", ["plain"])]
 
-    good = MadePlugin(models=[Model("good", ["plain"])])
-    plugins = Plugins(Given({"fickle": Fickle(), "good": good}), Config())
+    good = InlinePlugin(models=[Model("good", ["plain"])])
+    plugins = Plugins(StaticPlugins({"fickle": Fickle(), "good": good}), Config())
     assert [broken.reason for broken in plugins.broken] == ["RuntimeError: not today"]
     assert list(plugins.registry.models) == ["good"]
     assert plugins.hooks.genai_models() == [[Model("good", ["plain"])]]
@@ -344,21 +353,21 @@ def test_what_a_dialect_says_of_itself_is_looked_at_when_it_is_loaded(
     name: str, value: object
 ) -> None:
     wrong = type("Wrong", (_Muted,), {name: value})()
-    [broken] = Plugins(Given({"p": MadePlugin(dialects=[wrong])}), Config()).broken
+    [broken] = Plugins(StaticPlugins({"p": InlinePlugin(dialects=[wrong])}), Config()).broken
     assert f"{name} must be" in broken.reason
 
 
 def test_a_dialect_may_say_it_with_any_set_and_any_mapping() -> None:
     said = {"capabilities": {"stream"}, "parameters": MappingProxyType({"n": {}, "m": False})}
     right = type("Right", (_Muted,), said)()
-    assert not Plugins(Given({"p": MadePlugin(dialects=[right])}), Config()).broken
+    assert not Plugins(StaticPlugins({"p": InlinePlugin(dialects=[right])}), Config()).broken
 
 
 def test_a_dialect_without_a_name_is_broken() -> None:
     class Nameless(Dialect):  # type: ignore[type-arg]
         prepare_request = extract_result = None  # type: ignore[assignment]
 
-    [broken] = Plugins(Given({"p": MadePlugin(dialects=[Nameless()])}), Config()).broken
+    [broken] = Plugins(StaticPlugins({"p": InlinePlugin(dialects=[Nameless()])}), Config()).broken
     assert "has no attribute 'name'" in broken.reason
 
 
@@ -374,7 +383,7 @@ def test_a_malformed_name_of_a_model_is_refused(name: Any) -> None:
         ("genai_models", lambda: Model("m", ["plain"], aliases=[name])),
         ("genai_offerings", lambda: Offering(name, "mock", "id")),
     ):
-        [broken] = Plugins(Given({"p": Declares(hook, make)}), Config()).broken
+        [broken] = Plugins(StaticPlugins({"p": Declares(hook, make)}), Config()).broken
         assert "is no name for a model" in broken.reason or "string" in broken.reason
         assert len(broken.reason) <= 300
 

@@ -16,7 +16,7 @@ import click
 import pytest
 from support import Terminal
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import hooks
 from genai_host.api.schema import message_schema
 from genai_host.cli.main import cli, commands
@@ -170,7 +170,7 @@ class TestConfiguration:
 def test_the_commands_in_the_readme_exist() -> None:
     """Each option that they use is one of the command's."""
     known = dict(commands())
-    with Host(config=Config(), discovery=Given({})):
+    with Host(config=Config(), discovery=StaticPlugins({})):
         pass
     for line in re.findall(r"genai-host ([a-z].*)", "\n".join(blocks("console"))):
         words = line.partition("#")[0].partition("|")[0].split()

@@ -10,41 +10,41 @@ from typing import Any
 import pytest
 from genai_vendor_mock import MockProvider
 
-from genai_host import Caps, Conversation, Event, Host, Record
+from genai_host import Conversation, Event, Host, InMemoryRecord, TurnLimits
 from genai_host.api import (
     All,
+    AllSettled,
     Answer,
     CallFunction,
     Detail,
     Embed,
     Feature,
+    FeatureSteps,
     Message,
     NewId,
     NoSettings,
     Now,
+    Pause,
     Progress,
     Prompt,
-    Settled,
-    Story,
     Turn,
-    Wait,
 )
 from genai_host.errors import (
     Cancelled,
     ConversationBusy,
     FunctionFailed,
     GenaiError,
-    InvalidData,
     LimitExceeded,
     NoRoute,
     PluginError,
     RateLimited,
-    TurnWaiting,
-    Unavailable,
+    ServiceUnavailable,
+    TurnPaused,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing import InlinePlugin, ManualClock
 
-Respond = Callable[[Turn[NoSettings]], Story]
+Respond = Callable[[Turn[NoSettings]], FeatureSteps]
 
 
 class Converse:
@@ -59,13 +59,13 @@ class Converse:
         replies: Sequence[Any] = (),
         *,
         clock: Any = None,
-        caps: Caps | None = None,
+        caps: TurnLimits | None = None,
         models: dict[str, str] | None = None,
         record: bool = True,
         **fields: Any,
     ) -> Conversation:
         feature = Feature("story", NoSettings, respond, **fields)
-        self.host = self._make_host(story=MadePlugin(features=[feature]), clock=clock)
+        self.host = self._make_host(story=InlinePlugin(features=[feature]), clock=clock)
         self.host.instances.add("script", "mock", {"replies": list(replies)})
         provider = "script" if "main" in feature.roles else None
         return self.host.open("story", provider=provider, models=models, caps=caps, record=record)
@@ -89,7 +89,7 @@ def says(text: str, **fields: Any) -> Prompt:
 
 class TestSteps:
     def test_a_prompt_gives_the_completion(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             completion = yield from Prompt([turn.message])
             return Answer(completion.text, data=[completion.finish, completion.usage.output])
 
@@ -98,7 +98,7 @@ class TestSteps:
         assert answer.usage.output == 2
 
     def test_an_embedding_gives_a_vector_for_each_text(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             vectors = yield from Embed(["a", "b", "a"])
             first, second, third = vectors.vectors
             return Answer("", data=[len(first), first == third, first == second])
@@ -107,14 +107,14 @@ class TestSteps:
         assert conversation.say("hi").data == [16, True, False]
 
     def test_a_function_is_called_and_its_result_is_as_on_record(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             result = yield from CallFunction(divide, {"a": 6, "b": 3})
             return Answer(str(result))
 
         assert converse(respond, roles={}).say("hi").text == "[2.0, 0]"
 
     def test_what_a_function_raises_reaches_the_feature(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(divide, {"a": 1, "b": 0})
             except FunctionFailed as error:
@@ -124,7 +124,7 @@ class TestSteps:
         assert converse(respond, roles={}).say("hi").text == "ZeroDivisionError"
 
     def test_time_and_ids_are_steps(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             now = yield from Now()
             first = yield from NewId("x-")
             second = yield from NewId("x-")
@@ -137,7 +137,7 @@ class TestSteps:
         assert len(first) == len("x-") + 24
 
     def test_progress_is_told_and_is_no_step(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Progress("half way", {"share": 0.5})
             yield from Now()
             return Answer("done")
@@ -152,13 +152,13 @@ class TestSteps:
     def test_prompts_of_other_roles_go_to_their_own_models(
         self, make_host: Callable[..., Host]
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             draft = yield from Prompt([turn.message])
             judged = yield from says(draft.text, role="judge", show=False)
             return Answer(judged.text)
 
         feature = Feature("f", NoSettings, respond, roles={"main": "chat", "judge": "chat"})
-        host = make_host(story=MadePlugin(features=[feature]))
+        host = make_host(story=InlinePlugin(features=[feature]))
         host.instances.add("one", "mock", {"replies": ["draft"]})
         host.instances.add("two", "mock", {"replies": ["judged"]})
         conversation = host.open("f", provider="one", models={"judge": "mock@two"})
@@ -170,7 +170,7 @@ class TestSteps:
     def test_a_role_without_a_model_is_an_error_the_feature_may_handle(
         self, converse: Converse
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             assert turn.roles == {"main"}
             try:
                 yield from says("x", role="judge")
@@ -216,7 +216,7 @@ class TestSteps:
     def test_a_step_that_cannot_be_put_on_record_is_a_bug_of_the_feature(
         self, converse: Converse
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(divide, {"a": object()})
             except GenaiError:
@@ -242,7 +242,7 @@ class TestFunctions:
     def test_whatever_it_raises_reaches_the_feature(
         self, converse: Converse, kind: type[BaseException]
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(self.leave, {"kind": kind})
             except FunctionFailed as error:
@@ -261,7 +261,7 @@ class TestFunctions:
         def raise_it() -> None:
             raise Mute
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(raise_it)
             except FunctionFailed as error:
@@ -272,16 +272,16 @@ class TestFunctions:
 
     def test_it_cannot_pause_the_turn(self, converse: Converse) -> None:
         def elsewhere() -> None:
-            raise TurnWaiting("another turn waits")
+            raise TurnPaused("another turn waits")
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(elsewhere)
             except FunctionFailed as error:
                 return Answer(error.exception)
             raise AssertionError
 
-        assert converse(respond, roles={}).say("hi").text == "TurnWaiting"
+        assert converse(respond, roles={}).say("hi").text == "TurnPaused"
 
     @pytest.mark.parametrize(
         ("result", "returns"),
@@ -294,7 +294,7 @@ class TestFunctions:
         def give() -> Any:
             return result
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from CallFunction(give, returns=returns)
             except FunctionFailed as error:
@@ -308,7 +308,7 @@ class TestFunctions:
 
 class TestFailures:
     def test_a_failure_is_thrown_in_and_may_be_handled(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 completion = yield from says("a")
             except RateLimited as error:
@@ -324,15 +324,15 @@ class TestFailures:
         ]
 
     def test_what_is_not_handled_reaches_the_caller(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from says("a")
             raise AssertionError("not reached")
 
-        with pytest.raises(Unavailable, match="refused"):
+        with pytest.raises(ServiceUnavailable, match="refused"):
             converse(respond, [{"fault": "refused"}]).say("hi")
 
     def test_a_feature_may_raise_errors_of_its_own(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
             raise GenaiError("not today", hint="tomorrow")
 
@@ -340,7 +340,7 @@ class TestFailures:
             converse(respond, roles={}).say("hi")
 
     def test_a_bug_of_a_feature_is_a_bug(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
             raise LookupError("bug")
 
@@ -350,14 +350,14 @@ class TestFailures:
         assert "-v shows where" in e.value.hint
 
     def test_a_bug_before_the_first_step_is_one_too(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             raise LookupError("bug")
 
         with pytest.raises(PluginError, match="LookupError: bug"):
             converse(respond, roles={}).say("hi")
 
     def test_an_error_after_a_handled_one_does_not_hide_it(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("a")
             except RateLimited as error:
@@ -371,7 +371,7 @@ class TestFailures:
 
 class TestAtOnce:
     def test_results_come_in_the_order_of_the_steps(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             completions = yield from All([says(f"q{number}") for number in range(20)])
             return Answer(" ".join(completion.text for completion in completions))
 
@@ -380,8 +380,8 @@ class TestAtOnce:
         assert len(answer.details) == 20
 
     def test_nothing_at_once_is_done_at_once(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            return Answer(str([(yield from All([])), (yield from Settled([]))]))
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            return Answer(str([(yield from All([])), (yield from AllSettled([]))]))
 
         assert converse(respond, roles={}).say("hi").text == "[(), ()]"
 
@@ -397,16 +397,16 @@ class TestAtOnce:
             running.remove(number)
             return number
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             steps = [CallFunction(meet, {"number": number}) for number in range(9)]
             return Answer(str((yield from All(steps))))
 
-        answer = converse(respond, roles={}, caps=Caps(parallel=3)).say("hi")
+        answer = converse(respond, roles={}, caps=TurnLimits(parallel=3)).say("hi")
         assert answer.text == str(tuple(range(9)))
         assert max(most) <= 3
 
     def test_the_first_failure_cancels_the_others(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from All([says("a"), says("b"), says("c")])
             except GenaiError as error:
@@ -417,15 +417,15 @@ class TestAtOnce:
         assert converse(respond, replies).say("hi").text == "RateLimited"
 
     def test_settled_gives_each_result_or_error(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             steps = [CallFunction(divide, {"a": 1, "b": b}) for b in (1, 0, 2)]
-            outcomes = yield from Settled(steps)
+            outcomes = yield from AllSettled(steps)
             return Answer(" ".join(type(outcome).__name__ for outcome in outcomes))
 
         assert converse(respond, roles={}).say("hi").text == "list FunctionFailed list"
 
     def test_they_may_be_nested(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             inner = [All([says(f"{a}{b}") for b in "xy"]) for a in "12"]
             outcomes = yield from All(inner)
             return Answer(" ".join(completion.text for pair in outcomes for completion in pair))
@@ -441,8 +441,8 @@ class TestAtOnce:
             converse(respond).say("hi")
 
     def test_none_of_them_may_wait(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            yield from All([Wait("approval")])
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            yield from All([Pause("approval")])
             return Answer("")
 
         with pytest.raises(PluginError, match="waits within All"):
@@ -451,7 +451,7 @@ class TestAtOnce:
     def test_their_answers_are_not_streamed_their_progress_is_told(
         self, converse: Converse
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from All([says("a"), says("b")])
             return Answer("done")
 
@@ -461,11 +461,11 @@ class TestAtOnce:
 
 class TestCaps:
     def test_round_trips_are_counted_before_the_call(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             while True:
                 yield from says("again")
 
-        conversation = converse(respond, ["x"] * 10, caps=Caps(round_trips=6))
+        conversation = converse(respond, ["x"] * 10, caps=TurnLimits(round_trips=6))
         with pytest.raises(LimitExceeded) as caught:
             conversation.say("hi")
         assert caught.value.limit == "round_trips"
@@ -474,17 +474,17 @@ class TestCaps:
     def test_a_feature_may_conclude_when_it_has_no_more_round_trips(
         self, converse: Converse
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 while True:
                     yield from says("again")
             except LimitExceeded:
                 return Answer("that is all")
 
-        assert converse(respond, caps=Caps(round_trips=2)).say("hi").text == "that is all"
+        assert converse(respond, caps=TurnLimits(round_trips=2)).say("hi").text == "that is all"
 
     def test_a_feature_that_will_not_end_is_ended(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             while True:
                 try:
                     yield from says("again")
@@ -492,20 +492,22 @@ class TestCaps:
                     continue
 
         with pytest.raises(LimitExceeded) as caught:
-            converse(respond, caps=Caps(round_trips=2, steps=50)).say("hi")
+            converse(respond, caps=TurnLimits(round_trips=2, steps=50)).say("hi")
         assert caught.value.limit == "steps"
 
     def test_time_is_bounded(self, converse: Converse) -> None:
         clock = ManualClock()
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("x")
             except GenaiError:
                 raise AssertionError("out of time: the feature is not asked") from None
             return Answer("")
 
-        conversation = converse(respond, [{"fault": "hang"}], clock=clock, caps=Caps(seconds=60))
+        conversation = converse(
+            respond, [{"fault": "hang"}], clock=clock, caps=TurnLimits(seconds=60)
+        )
         failure: list[GenaiError] = []
 
         def run() -> None:
@@ -525,16 +527,16 @@ class TestCaps:
     def test_time_is_bounded_where_nothing_is_done_but_progress(self, converse: Converse) -> None:
         clock = ManualClock()
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             while True:
                 try:
                     yield from Progress("not yet")
                 except GenaiError:
                     raise AssertionError("out of time: the feature is not asked") from None
 
-        stream = converse(respond, roles={}, clock=clock, caps=Caps(seconds=60, steps=1)).stream(
-            "x"
-        )
+        stream = converse(
+            respond, roles={}, clock=clock, caps=TurnLimits(seconds=60, steps=1)
+        ).stream("x")
         for _ in range(5):  # it is no step
             assert next(stream).kind == "progress"
         clock.advance(60)
@@ -544,7 +546,7 @@ class TestCaps:
     def test_no_alarm_is_left_behind(self, converse: Converse) -> None:
         clock = ManualClock()
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from says("x")
             return Answer("")
 
@@ -558,7 +560,7 @@ class TestCancelling:
     ) -> None:
         reached = threading.Event()
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Progress("begins")
             try:
                 yield from says("x")
@@ -589,7 +591,7 @@ class TestCancelling:
     def test_cancelling_ends_a_feature_that_only_tells_how_it_goes(
         self, converse: Converse
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             while True:
                 yield from Progress("not yet")
 
@@ -608,7 +610,7 @@ class TestCancelling:
             entered.set()
             never.wait(60)
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from CallFunction(stuck)
             return Answer("")
 
@@ -631,7 +633,7 @@ class TestCancelling:
     def test_closing_the_stream_closes_the_feature(self, converse: Converse) -> None:
         closed: list[bool] = []
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("a b c d")
             finally:
@@ -648,18 +650,18 @@ class TestCancelling:
 
 
 class TestWaiting:
-    def respond(self, turn: Turn[NoSettings]) -> Story:
+    def respond(self, turn: Turn[NoSettings]) -> FeatureSteps:
         proposal = yield from Prompt([turn.message])
-        approved = yield from Wait("approval", {"proposal": proposal.text})
+        approved = yield from Pause("approval", {"proposal": proposal.text})
         return Answer(f"{proposal.text}: {approved}")
 
     def test_a_turn_pauses_and_goes_on_with_the_result(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["pay 5"])
-        with pytest.raises(TurnWaiting) as caught:
+        with pytest.raises(TurnPaused) as caught:
             conversation.say("hi")
         assert caught.value.kind == "approval"
         assert conversation.status == "waiting"
-        assert conversation.waiting == Wait("approval", {"proposal": "pay 5"})
+        assert conversation.waiting == Pause("approval", {"proposal": "pay 5"})
         assert conversation.history == ()
         answer = conversation.resume({"ok": True})
         assert answer.text == "pay 5: {'ok': True}"
@@ -669,7 +671,7 @@ class TestWaiting:
 
     def test_without_a_record_it_goes_on_as_well(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["pay 5"], record=False)
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         assert conversation.resume("yes").text == "pay 5: yes"
         assert (converse.calls, conversation.record) == (1, None)
@@ -677,18 +679,18 @@ class TestWaiting:
     def test_who_listens_hears_what_it_waits_for(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["pay 5"])
         events: list[Event] = []
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             for event in conversation.stream("hi"):
                 events.append(event)
         assert events[-1] == Event("waiting", conversation.waiting)
 
     def test_a_result_has_the_class_that_was_asked_for(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            message = yield from Wait("message", returns=Message)
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            message = yield from Pause("message", returns=Message)
             return Answer(message.text)
 
         conversation = converse(respond, roles={})
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         assert conversation.resume(Message("user", "given")).text == "given"
 
@@ -698,54 +700,54 @@ class TestWaiting:
     def test_what_it_does_not_wait_for_is_refused_and_it_waits_on(
         self, converse: Converse, wrong: object
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
-                approved = yield from Wait("approval", {"sum": 5}, returns=bool)
+                approved = yield from Pause("approval", {"sum": 5}, returns=bool)
             except GenaiError:
                 raise AssertionError("the feature is not asked") from None
             return Answer(f"approved: {approved}")
 
         conversation = converse(respond, roles={})
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         entries = conversation.record.entries  # type: ignore[union-attr]
         for _ in range(2):
-            with pytest.raises(InvalidData, match="approval"):
+            with pytest.raises(ValidationError, match="approval"):
                 conversation.resume(wrong)
             assert conversation.status == "waiting"
-            assert conversation.waiting == Wait("approval", {"sum": 5}, returns=bool)
+            assert conversation.waiting == Pause("approval", {"sum": 5}, returns=bool)
             assert conversation.record.entries == entries  # type: ignore[union-attr]
         assert conversation.resume(True).text == "approved: True"
 
     @pytest.mark.parametrize("wrong", [object(), float("nan")], ids=["object", "nan"])
     def test_what_has_no_json_form_is_refused_too(self, converse: Converse, wrong: object) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            return Answer(str((yield from Wait("anything"))))
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            return Answer(str((yield from Pause("anything"))))
 
         conversation = converse(respond, roles={})
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
-        with pytest.raises(InvalidData, match="JSON"):
+        with pytest.raises(ValidationError, match="JSON"):
             conversation.resume(wrong)
         assert conversation.resume((1, 2)).text == "[1, 2]"
 
     def test_each_wait_needs_a_result_of_its_own(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            first = yield from Wait("first")
-            second = yield from Wait("second")
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            first = yield from Pause("first")
+            second = yield from Pause("second")
             return Answer(f"{first} {second}")
 
         conversation = converse(respond, roles={})
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
-        with pytest.raises(TurnWaiting, match="waits for second"):
+        with pytest.raises(TurnPaused, match="waits for second"):
             conversation.resume(1)
-        assert conversation.waiting == Wait("second")
+        assert conversation.waiting == Pause("second")
         assert conversation.resume(2).text == "1 2"
 
     def test_what_is_shown_to_who_decides_must_have_a_json_form(self, converse: Converse) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            yield from Wait("approval", {"by": Answer})
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            yield from Pause("approval", {"by": Answer})
             return Answer("")
 
         conversation = converse(respond, roles={})
@@ -755,27 +757,27 @@ class TestWaiting:
 
     def test_a_waiting_turn_can_be_dropped(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["one", "two"])
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("first")
         assert conversation.undo() == Message("user", "first")
         assert conversation.status == "idle"
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("second")
 
     def test_forgetting_all_drops_it(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["one", "two"])
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("first")
         conversation.reset()
         assert (conversation.status, conversation.waiting) == ("idle", None)
-        again = converse.host.reopen(Record(conversation.record.entries))  # type: ignore[union-attr]
+        again = converse.host.reopen(InMemoryRecord(conversation.record.entries))  # type: ignore[union-attr]
         assert again.status == "idle"
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("second")
 
     def test_nothing_else_is_changed_meanwhile(self, converse: Converse) -> None:
         conversation = converse(self.respond, ["one"])
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("first")
         for attempt in (
             lambda: conversation.say("second"),
@@ -791,27 +793,27 @@ class TestWaiting:
 def test_details_of_a_feature_are_as_they_will_be_when_they_are_read_again(
     make_host: Callable[..., Host],
 ) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from Now()
         return Answer("so", details=[Detail("note", "t", {"said": (Message("user", "hi"),)})])
 
-    host = make_host(story=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    host = make_host(story=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
     detail = conversation.say("hi").details[-1]
     said = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
     assert detail == Detail("note", "t", {"said": [said]})
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     ended = conversation.record.to_json()[-1]
     assert ended["answer"]["details"][-1]["data"] == detail.data
 
 
 def test_a_feature_without_models_uses_none(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         assert turn.roles == frozenset()
         yield from Now()
         return Answer("by myself", details=[Detail("note", "done")])
 
-    host = make_host(story=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+    host = make_host(story=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
     conversation = host.open("f")
     answer = conversation.say("hi")
     assert [detail.title for detail in answer.details] == ["done"]

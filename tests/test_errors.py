@@ -17,28 +17,28 @@ from genai_host import errors
 from genai_host.api import Codec
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     BudgetExceeded,
     Cancelled,
     ConfigurationError,
-    DeadlineExceeded,
-    DeserializationError,
     FunctionFailed,
     GenaiError,
     GenerationError,
     IncompleteReply,
-    InvalidData,
     InvalidParameter,
     LimitExceeded,
     NoRoute,
+    OutputValidationError,
     PluginError,
     ProviderError,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
+    ServiceUnavailable,
     StoreError,
-    TurnWaiting,
-    Unavailable,
+    TurnPaused,
     UnexpectedFinish,
     UnsupportedPart,
+    ValidationError,
     error_of_status,
 )
 
@@ -98,7 +98,17 @@ def test_the_tree_that_the_docstring_draws_is_the_tree_of_classes() -> None:
 
 def test_the_codes_are_those_that_are_on_record() -> None:
     """The name in other letters; records have the code, so that it does not change."""
-    irregular = {"GenaiError": "error", "AuthenticationFailed": "authentication"}
+    irregular = {
+        "AuthenticationFailed": "authentication",
+        "BadRequest": "request_refused",
+        "GenaiError": "error",
+        "OutputValidationError": "deserialization",
+        "PermissionDenied": "forbidden",
+        "ProviderTimeout": "deadline_exceeded",
+        "ServiceUnavailable": "unavailable",
+        "TurnPaused": "turn_waiting",
+        "ValidationError": "invalid_data",
+    }
     for kind in CLASSES:
         name = kind.__name__.removesuffix("Error")
         usual = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
@@ -110,14 +120,14 @@ def test_the_codes_are_those_that_are_on_record() -> None:
 def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
     own = {
         ConfigurationError: {"file": "", "line": None, "setting": ""},
-        InvalidData: {"path": ""},
+        ValidationError: {"path": ""},
         NoRoute: {"reasons": (), "suggestions": ()},
         InvalidParameter: {"parameter": "", "valid": ()},
         UnsupportedPart: {"part": "", "dialect": ""},
         ProviderError: {"retry_after": None},
         RateLimited: {"retryable": True},
-        Unavailable: {"retryable": True},
-        DeadlineExceeded: {"deadline": "", "text": "", "retryable": True},
+        ServiceUnavailable: {"retryable": True},
+        ProviderTimeout: {"deadline": "", "text": "", "retryable": True},
         IncompleteReply: {"text": "", "retryable": True},
         GenerationError: {"reason": "", "detail": ""},
         FunctionFailed: {"exception": ""},
@@ -128,7 +138,7 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
             **dict.fromkeys(("spent", "most", "retry_after")),
         },
         StoreError: {"file": ""},
-        TurnWaiting: {"kind": ""},
+        TurnPaused: {"kind": ""},
     }
     expected: dict[str, Any] = dict(BASE)
     for each in reversed(kind.__mro__):
@@ -139,7 +149,9 @@ def test_what_nobody_says_is_empty(kind: type[GenaiError]) -> None:
     assert error.fields() == {"retryable": expected["retryable"]}
 
 
-@pytest.mark.parametrize("kind", [RateLimited, Unavailable, DeadlineExceeded, IncompleteReply])
+@pytest.mark.parametrize(
+    "kind", [RateLimited, ServiceUnavailable, ProviderTimeout, IncompleteReply]
+)
 def test_what_may_pass_can_be_said_to_stay(kind: type[ProviderError]) -> None:
     assert kind("x").retryable
     assert not kind("x", retryable=False).retryable
@@ -152,7 +164,7 @@ def test_only_known_fields_are_given_and_zero_is_known() -> None:
 
 
 def test_where_it_happened_is_filled_in_once() -> None:
-    error = Unavailable("x", provider="near")
+    error = ServiceUnavailable("x", provider="near")
     assert error.located(plugin="p", provider="far", model="m") is error
     assert (error.plugin, error.provider, error.model) == ("p", "near", "m")
     error.located(plugin="q", model="n")
@@ -162,17 +174,17 @@ def test_where_it_happened_is_filled_in_once() -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
-        (400, RequestRefused, False),
+        (400, BadRequest, False),
         (401, AuthenticationFailed, False),
         (403, AuthenticationFailed, False),
-        (404, RequestRefused, False),
-        (408, Unavailable, True),
-        (409, Unavailable, True),
-        (422, RequestRefused, False),
+        (404, BadRequest, False),
+        (408, ServiceUnavailable, True),
+        (409, ServiceUnavailable, True),
+        (422, BadRequest, False),
         (429, RateLimited, True),
-        (500, Unavailable, True),
-        (503, Unavailable, True),
-        (599, Unavailable, True),
+        (500, ServiceUnavailable, True),
+        (503, ServiceUnavailable, True),
+        (599, ServiceUnavailable, True),
     ],
 )
 def test_a_status_means_an_error(status: int, kind: type[GenaiError], retryable: bool) -> None:
@@ -184,7 +196,7 @@ def test_a_status_means_an_error(status: int, kind: type[GenaiError], retryable:
 
 def test_equal_errors_are_of_one_class() -> None:
     assert GenerationError("x") != UnexpectedFinish("x")
-    assert UnexpectedFinish("x") != DeserializationError("x")
+    assert UnexpectedFinish("x") != OutputValidationError("x")
     assert Cancelled("x") != "x"
     assert Cancelled("x") != Cancelled("y")
     assert len({Cancelled("x"), Cancelled("x"), Cancelled("y"), PluginError("x")}) == 3
@@ -287,5 +299,5 @@ def test_an_error_of_a_plugin_that_is_gone_keeps_its_fields() -> None:
     ids=repr,
 )
 def test_what_is_no_error_is_not_read_as_one(data: Any) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         Codec().from_json(data, GenaiError)

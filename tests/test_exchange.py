@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import Encoded, ProviderReply, ProviderRequest, StreamEvent
+from genai_host.api import EncodedJson, ProviderReply, ProviderRequest, StreamEvent
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -26,9 +26,9 @@ def request(body: dict[str, Any]) -> ProviderRequest:
     return ProviderRequest("chat", "plain", "m", body)
 
 
-def encoded(*items: Any) -> Encoded:
+def encoded(*items: Any) -> EncodedJson:
     """Several JSON values, joined by commas, as a dialect writes a message."""
-    return Encoded(",".join(json.dumps(item, ensure_ascii=False) for item in items).encode())
+    return EncodedJson(",".join(json.dumps(item, ensure_ascii=False) for item in items).encode())
 
 
 @st.composite
@@ -68,10 +68,10 @@ def test_the_data_is_the_body_with_what_was_encoded_in_its_place(
         ({}, b"{}"),
         ({"a": 1, "b": [1, None, True]}, b'{"a":1,"b":[1,null,true]}'),
         ({"é": "ü"}, '{"é":"ü"}'.encode()),
-        ({"a": Encoded(b'{"x": 1}')}, b'{"a":{"x": 1}}'),
-        ({"a": [Encoded(b"1,2"), 3]}, b'{"a":[1,2,3]}'),
-        ({"a": [Encoded(b"")]}, b'{"a":[]}'),
-        ({"a": [Encoded(b""), Encoded(b"1"), Encoded(b"")]}, b'{"a":[1]}'),
+        ({"a": EncodedJson(b'{"x": 1}')}, b'{"a":{"x": 1}}'),
+        ({"a": [EncodedJson(b"1,2"), 3]}, b'{"a":[1,2,3]}'),
+        ({"a": [EncodedJson(b"")]}, b'{"a":[]}'),
+        ({"a": [EncodedJson(b""), EncodedJson(b"1"), EncodedJson(b"")]}, b'{"a":[1]}'),
         ({"a": []}, b'{"a":[]}'),
         ({'"': 1}, b'{"\\"":1}'),
     ],

@@ -13,23 +13,23 @@ from genai_host.api import (
     Completion,
     Embed,
     Feature,
+    FeatureSteps,
     Message,
     Moderate,
     NoSettings,
     Prompt,
-    Story,
     ToolCall,
     ToolSchema,
     Turn,
 )
 from genai_host.errors import Cancelled, RateLimited
-from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import ASKING
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.pytest_plugin import MakeHost
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     tools = [ToolSchema("look", "looks")]
     asked = yield from Prompt([turn.message], tools=tools, parameters={"seed": 3})
     vectors = yield from Embed(["one", "two", "one"])
@@ -51,7 +51,7 @@ def fake() -> FakeModel:
 
 @pytest.fixture
 def host(make_host: MakeHost, fake: FakeModel) -> Host:
-    return make_host(fake=fake, features=MadePlugin(features=[ASKING, ALL]))
+    return make_host(fake=fake, features=InlinePlugin(features=[ASKING, ALL]))
 
 
 def test_it_repeats_what_it_hears_unless_told_otherwise(host: Host, fake: FakeModel) -> None:
@@ -63,7 +63,7 @@ def test_it_repeats_what_it_hears_unless_told_otherwise(host: Host, fake: FakeMo
 
 
 def test_it_hears_all_of_a_prompt(host: Host, fake: FakeModel) -> None:
-    def answer(heard: Heard) -> Completion:
+    def answer(heard: RecordedPrompt) -> Completion:
         assert (heard.text, heard.tools, heard.parameters) == ("hi", ("look",), {"seed": 3})
         return Completion(Message("assistant", ["so", ToolCall("1", "look")]), "tool_calls")
 

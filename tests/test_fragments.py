@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.prompts import attachments
 from genai_host.prompts.attachments import fragment, read_fragments, with_fragments
 from genai_host.testing.fake_service import CUT, FakeService, Reply, reply
@@ -64,9 +64,9 @@ def test_what_is_no_file_is_told(name: str) -> None:
 
 
 def test_a_file_may_have_5_mib_and_no_more(here: Path) -> None:
-    assert attachments.FRAGMENTS_MOST_BYTES == 5 * 1024 * 1024
-    (here / "a").write_bytes(b"x" * attachments.FRAGMENTS_MOST_BYTES)
-    assert len(fragment("a")) == attachments.FRAGMENTS_MOST_BYTES + 4
+    assert attachments.MOST_FRAGMENT_BYTES == 5 * 1024 * 1024
+    (here / "a").write_bytes(b"x" * attachments.MOST_FRAGMENT_BYTES)
+    assert len(fragment("a")) == attachments.MOST_FRAGMENT_BYTES + 4
     with (here / "a").open("ab") as stream:
         stream.write(b"x")
     with pytest.raises(ConfigurationError, match="a is larger than 5 MiB"):
@@ -112,15 +112,17 @@ class TestAddresses:
 
     def test_a_failure_is_told(self, service: FakeService) -> None:
         service.replies += [reply(b"no", 404), Reply([CUT])]
-        with pytest.raises(Unavailable, match="/a cannot be read: it answered with status 404"):
+        with pytest.raises(
+            ServiceUnavailable, match="/a cannot be read: it answered with status 404"
+        ):
             fragment(f"{service.url}/a")
-        with pytest.raises(Unavailable, match="/a cannot be read"):
+        with pytest.raises(ServiceUnavailable, match="/a cannot be read"):
             fragment(f"{service.url}/a")
 
     def test_it_may_be_no_larger_than_a_file(
         self, service: FakeService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(attachments, "FRAGMENTS_MOST_BYTES", 10)
+        monkeypatch.setattr(attachments, "MOST_FRAGMENT_BYTES", 10)
         service.replies += [reply(b"x" * 10), reply(b"x" * 11)]
         assert fragment(f"{service.url}/a").endswith("x" * 10)
         with pytest.raises(ConfigurationError, match="/a is larger than"):
@@ -129,7 +131,7 @@ class TestAddresses:
     @pytest.mark.parametrize("target", ["file:///etc/hostname", "ftp://127.0.0.1/x", "data:,x"])
     def test_it_may_lead_to_no_other_scheme(self, service: FakeService, target: str) -> None:
         service.replies.append(reply(b"", 302, {"Location": target}))
-        with pytest.raises(Unavailable, match="cannot be read"):
+        with pytest.raises(ServiceUnavailable, match="cannot be read"):
             fragment(f"{service.url}/a")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, RateLimited
-from genai_host.providers.limits import Gate
+from genai_host.providers.limits import ConcurrencyLimiter
 
 
 class Waiting(Cancellation):
@@ -26,13 +26,13 @@ class Waiting(Cancellation):
 
 
 def test_without_a_bound_all_pass() -> None:
-    gate = Gate()
+    gate = ConcurrencyLimiter()
     with gate.passed(Cancellation()), gate.passed(Cancellation()):
         assert gate.inside == 0  # nobody counts
 
 
 def test_at_most_so_many_are_through() -> None:
-    gate, lock = Gate(at_once=3, line=100), Lock()
+    gate, lock = ConcurrencyLimiter(at_once=3, line=100), Lock()
     inside = most = 0
     together = Barrier(3)
 
@@ -52,7 +52,7 @@ def test_at_most_so_many_are_through() -> None:
 
 
 def test_beyond_the_line_calls_are_refused_with_when_to_come_again() -> None:
-    gate = Gate(at_once=1, line=0)
+    gate = ConcurrencyLimiter(at_once=1, line=0)
     with gate.passed(Cancellation()):
         with pytest.raises(RateLimited) as caught, gate.passed(Cancellation()):
             pass
@@ -63,7 +63,7 @@ def test_beyond_the_line_calls_are_refused_with_when_to_come_again() -> None:
 
 
 def test_who_waits_can_be_cancelled_and_leaves_the_line() -> None:
-    gate, limits = Gate(at_once=1, line=1), Waiting()
+    gate, limits = ConcurrencyLimiter(at_once=1, line=1), Waiting()
 
     def call() -> None:
         with gate.passed(limits):
@@ -82,7 +82,7 @@ def test_who_waits_can_be_cancelled_and_leaves_the_line() -> None:
 
 
 def test_first_come_first_served() -> None:
-    gate, order = Gate(at_once=1, line=5), list[int]()
+    gate, order = ConcurrencyLimiter(at_once=1, line=5), list[int]()
     waiters = [Waiting() for _ in range(5)]
 
     def call(number: int) -> None:
@@ -98,7 +98,7 @@ def test_first_come_first_served() -> None:
 
 
 def test_a_place_is_not_lost_when_its_call_fails() -> None:
-    gate = Gate(at_once=1, line=0)
+    gate = ConcurrencyLimiter(at_once=1, line=0)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), gate.passed(Cancellation()):
             _ = 1 / 0

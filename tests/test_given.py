@@ -12,31 +12,31 @@ import pytest
 
 from genai_host.api import Message, RouteRequest, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http_routes import MOST_LEVELS, Given, body_of
+from genai_host.api.http_routes import MOST_LEVELS, JsonReader, body_of
 from genai_host.api.json_text import write_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.server.anthropic import requests as anthropic_tools
 from genai_host.server.ollama.requests import images_in
 from genai_host.server.openai import requests as openai_tools
 from genai_host.server.openai.requests import messages_in
-from genai_host.serving.client_tools import Pairing, each_once, offered_tool, together
+from genai_host.serving.client_tools import Pairing, each_once, merge_consecutive, offered_tool
 
 
 @contextmanager
 def wrong(*, path: str) -> Iterator[None]:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         yield
     assert caught.value.path == path
 
 
 class TestFields:
     def test_either_spelling(self) -> None:
-        given = Given({"top_p": 1, "topK": 2, "a_b_c": None}, "$", camel=True)
+        given = JsonReader({"top_p": 1, "topK": 2, "a_b_c": None}, "$", camel=True)
         assert (given.number("topP"), given.whole("topK")) == (1, 2)
         assert "aBC" not in given
         assert given.at("topP") == "$.top_p"
         with wrong(path="$.topP"):
-            Given({"top_p": 1, "topP": 1}, "$", camel=True)
+            JsonReader({"top_p": 1, "topP": 1}, "$", camel=True)
 
     @pytest.mark.parametrize(
         ("read", "value"),
@@ -59,10 +59,10 @@ class TestFields:
     )
     def test_of_the_wrong_kind(self, read: str, value: Any) -> None:
         with wrong(path="$.a"):
-            getattr(Given({"a": value}, "$"), read)("a")
+            getattr(JsonReader({"a": value}, "$"), read)("a")
 
     def test_what_nobody_read(self) -> None:
-        given = Given({"a": 1, "b": None, "c": 2}, "$.d")
+        given = JsonReader({"a": 1, "b": None, "c": 2}, "$.d")
         given.raw("a")
         with wrong(path="$.d"):
             given.nothing_else()
@@ -70,7 +70,7 @@ class TestFields:
         given.nothing_else()
 
     def test_base64_of_either_alphabet(self) -> None:
-        given = Given({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
+        given = JsonReader({"a": "-_8", "b": "+/8=", "c": "+/8"}, "$")
         assert {given.data(name) for name in "abc"} == {b"\xfb\xff"}
 
     @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS + 2])
@@ -127,7 +127,7 @@ class TestPairing:
     def test_together(self) -> None:
         roles: Any = ["user", "user", "tool", "tool", "user"]
         said = [Message(role, str(number)) for number, role in enumerate(roles)]
-        assert together(said, "tool") == [
+        assert merge_consecutive(said, "tool") == [
             said[0],
             said[1],
             Message("tool", [Text("2"), Text("3")]),
@@ -158,11 +158,11 @@ class TestTools:
         ],
     )
     def test_those_after_one_that_is_wrong_are_not_checked(
-        self, read: Callable[[Given], Any], tool: dict[str, Any]
+        self, read: Callable[[JsonReader], Any], tool: dict[str, Any]
     ) -> None:
         """However many there are, each of them takes its time."""
         with wrong(path="$.tools"):
-            read(Given({"tools": [tool, tool, {"type": "nonsense"}]}, "$"))
+            read(JsonReader({"tools": [tool, tool, {"type": "nonsense"}]}, "$"))
 
 
 class TestCosts:
@@ -174,14 +174,14 @@ class TestCosts:
         result = {"role": "tool", "tool_call_id": "a", "content": "x"}
 
         def read(count: int) -> None:
-            *_, results = messages_in(Given({"messages": [said, *[result] * count]}, "$"))
+            *_, results = messages_in(JsonReader({"messages": [said, *[result] * count]}, "$"))
             assert len(results.content) == count
 
         assert calls_of(read, 800) < 2.2 * calls_of(read, 400)
 
     def test_of_pictures(self) -> None:
         def read(count: int) -> None:
-            assert len(images_in(Given({"images": ["iVBORw0KGgo="] * count}, "$"))) == count
+            assert len(images_in(JsonReader({"images": ["iVBORw0KGgo="] * count}, "$"))) == count
 
         assert calls_of(read, 800) < 2.2 * calls_of(read, 400)
 

@@ -11,8 +11,8 @@ import pytest
 
 import genai_host
 from genai_host import Config, Host
-from genai_host.api import Answer, Feature, Model, NoSettings, Now, Story, Turn, hookimpl
-from genai_host.conversations.record import Record
+from genai_host.api import Answer, Feature, FeatureSteps, Model, NoSettings, Now, Turn, hookimpl
+from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import (
     ConfigurationError,
     ConversationClosed,
@@ -20,10 +20,10 @@ from genai_host.errors import (
     PluginError,
     ReplayError,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 
-def idle(turn: Turn[NoSettings]) -> Story:
+def idle(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from Now()
     return Answer("done")
 
@@ -37,7 +37,9 @@ class TestChoosing:
         self, make_host: Callable[..., Host]
     ) -> None:
         config = Config(feature="own", models={"chat": "mock"})
-        host = make_host(config=config, own=MadePlugin(features=[Feature("own", NoSettings, idle)]))
+        host = make_host(
+            config=config, own=InlinePlugin(features=[Feature("own", NoSettings, idle)])
+        )
         conversation = host.open()
         assert conversation.feature.name == "own"
         assert conversation.models == {"main": "mock@mock"}
@@ -60,7 +62,7 @@ class TestChoosing:
 
     def test_a_feature_that_uses_no_model_takes_none(self, make_host: Callable[..., Host]) -> None:
         feature = Feature("f", NoSettings, idle, roles={})
-        host = make_host(f=MadePlugin(features=[feature]))
+        host = make_host(f=InlinePlugin(features=[feature]))
         with pytest.raises(ConfigurationError, match="uses no model"):
             host.open("f", "mock")
         assert host.open("f").say("x").text == "done"
@@ -71,7 +73,7 @@ class TestChoosing:
         roles = {"main": "chat", "embed": "embed"}
         feature = Feature("f", NoSettings, idle, roles=roles)  # type: ignore[arg-type]
         config = Config(models={"embed": "mock-embed"})
-        host = make_host(config=config, f=MadePlugin(features=[feature]))
+        host = make_host(config=config, f=InlinePlugin(features=[feature]))
         assert host.open("f", "mock").models["embed"] == "mock-embed@mock"
         with pytest.raises(NoRoute, match="mock is a model for chat, not embed"):
             host.open("f", "mock", models={"embed": "mock"})
@@ -79,7 +81,7 @@ class TestChoosing:
     def test_a_model_of_a_plugin_that_is_blocked_is_unknown(
         self, make_host: Callable[..., Host]
     ) -> None:
-        extra = MadePlugin(models=[Model("extra", ["plain"], at={"mock": "x"})])
+        extra = InlinePlugin(models=[Model("extra", ["plain"], at={"mock": "x"})])
         assert make_host(extra=extra).open("chat", "extra").models
         with pytest.raises(NoRoute):
             make_host(extra=extra, config=Config(disabled=["extra"])).open("chat", "extra")
@@ -169,7 +171,7 @@ def test_unknown_names_keep_no_memory_of_the_known(host: Host) -> None:
 
 def test_only_a_record_can_be_reopened(host: Host) -> None:
     with pytest.raises(ReplayError):
-        host.reopen(Record())
+        host.reopen(InMemoryRecord())
 
 
 def test_every_public_name_is_there() -> None:
@@ -186,7 +188,7 @@ def test_a_hundred_threads_may_open_at_once(make_host: Callable[..., Host]) -> N
     """The plugins are loaded once, whoever comes first."""
     loads: list[int] = []
 
-    class Counting(MadePlugin):
+    class Counting(InlinePlugin):
         @hookimpl
         def genai_models(self) -> list[Model]:
             loads.append(1)

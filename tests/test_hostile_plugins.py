@@ -12,7 +12,8 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import (
-    Limits,
+    CancelToken,
+    DialectEndpoint,
     Model,
     NoSettings,
     Offering,
@@ -20,7 +21,6 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ProviderType,
-    Serve,
     Services,
     Tool,
     ToolOutput,
@@ -28,16 +28,16 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.errors import NoRoute
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 
 class _Speaker(Provider):
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
 
     def __init__(self, settings: Any, services: Services) -> None:
         pass
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         raise NotImplementedError
 
     stream = send
@@ -73,7 +73,7 @@ def _open(**said: Any) -> Callable[[Any, Services], Provider]:
 def test_the_others_run_and_it_says_why_it_does_not(
     make_host: Callable[..., Host], open: Any
 ) -> None:
-    odd = MadePlugin(
+    odd = InlinePlugin(
         providers=[ProviderType("odd", NoSettings, open)],
         models=[Model("own", ["plain"], at={"odd": "o"})],
         offerings=[Offering("mock", "odd", "m")],
@@ -110,7 +110,7 @@ def test_odd_tools_disturb_no_other(make_host: Callable[..., Host]) -> None:
         "schema": Tool("schema", "x", give(""), {"$ref": "https://a.example/"}),
         "deep": Tool("deep", "x", give(""), {"properties": _deep()}),
     }
-    host = make_host(odd=MadePlugin(tools=odd.values()), fine=MadePlugin(tools=[_FINE]))
+    host = make_host(odd=InlinePlugin(tools=odd.values()), fine=InlinePlugin(tools=[_FINE]))
     assert not host.plugins.broken
     for name in odd:
         output = host.call_tool(name, {"a": 1})
@@ -149,7 +149,7 @@ def test_whatever_the_settings_are_they_are_listed_as_json(make_host: Callable[.
     class Settings:
         odd: Any = attrs.field(default=_raise)
 
-    plugin = MadePlugin(providers=[ProviderType("odd", Settings, _open())])
+    plugin = InlinePlugin(providers=[ProviderType("odd", Settings, _open())])
     host = make_host(odd=plugin)
     for instance in host.instances:
         json.dumps([attrs.asdict(each) for each in describe(instance.type.settings)])

@@ -16,10 +16,11 @@ from fixtures import MakeHost
 
 from genai_host import Host
 from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
     HttpRequest,
-    Limits,
-    Listed,
+    ListedModel,
     Message,
     Model,
     NoSettings,
@@ -27,7 +28,6 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     Secret,
-    Serve,
     Services,
     StreamEvent,
     http_provider,
@@ -41,10 +41,10 @@ from genai_host.errors import (
     GenaiError,
     MalformedReply,
     NoRoute,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.http.transport import Transport
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply, sse_reply, stream_reply
 
 KEY = "sk-canary-7d31"
@@ -91,11 +91,11 @@ def _read_words(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
 # a vendor in a few lines
 
 
-def acme(service: FakeService, **options: Any) -> MadePlugin:
+def acme(service: FakeService, **options: Any) -> InlinePlugin:
     kind = http_provider(
-        "acme", f"{service.url}/v1", {"openai-chat": Serve()}, key="ACME_KEY", **options
+        "acme", f"{service.url}/v1", {"openai-chat": DialectEndpoint()}, key="ACME_KEY", **options
     )
-    return MadePlugin(
+    return InlinePlugin(
         providers=[kind],
         models=[Model("m", ["openai-chat"], capabilities={"tools"}, at={"acme": "m-1"})],
     )
@@ -134,8 +134,8 @@ def test_it_says_what_is_missing(make_host: MakeHost, service: FakeService) -> N
 
 
 def test_a_vendor_may_need_no_key(make_host: MakeHost, service: FakeService) -> None:
-    kind = http_provider("free", service.url, {"openai-chat": Serve()})
-    host = make_host(free=MadePlugin(providers=[kind]))
+    kind = http_provider("free", service.url, {"openai-chat": DialectEndpoint()})
+    host = make_host(free=InlinePlugin(providers=[kind]))
     assert host.open("chat", "free/m").say("hi").text == "hello"
     assert "authorization" not in service.requests[0].headers
     assert [setting.env for setting in describe(kind.settings)] == [(), ()]
@@ -157,7 +157,7 @@ def test_its_models_are_listed(host: Host, service: FakeService) -> None:
     ]  # fmt: skip
     provider = host.instances["acme"].provider
     assert provider.list_models(Cancellation()) == [
-        Listed("a"), Listed("b", window=9), Listed("c", window=8),
+        ListedModel("a"), ListedModel("b", window=9), ListedModel("c", window=8),
     ]  # fmt: skip
     (sent,) = service.requests
     assert (sent.method, sent.path, sent.body) == ("GET", "/v1/models", b"")
@@ -184,7 +184,7 @@ def test_what_is_no_list_of_models_is_malformed(data: Any) -> None:
     ("answer", "kind"),
     [
         (json_reply({}, 401), AuthenticationFailed),
-        (json_reply({}, 503), Unavailable),
+        (json_reply({}, 503), ServiceUnavailable),
         (reply(b"<html>"), MalformedReply),
     ],
     ids=["401", "503", "html"],
@@ -280,12 +280,12 @@ def test_no_key_is_no_header(services: Services, key: Secret | None) -> None:
 
 
 class Signed(HttpProvider):
-    serves = {"openai-chat": Serve()}
+    serves = {"openai-chat": DialectEndpoint()}
 
     def __init__(self, settings: NoSettings, services: Services) -> None:
         super().__init__(services, "http://x")
 
-    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         seen = f"{request.method} {request.url} {len(request.body)}"
         return evolve(request, headers={**request.headers, "x-signature": seen})
 

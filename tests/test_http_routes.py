@@ -15,29 +15,29 @@ import requests
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     HttpRoute,
     NoSettings,
     Now,
-    RouteReply,
     RouteRequest,
-    Story,
+    RouteResponse,
     Turn,
-    json_reply,
+    json_response,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
 from genai_host.errors import (
-    InvalidData,
     NotFound,
     PluginError,
     RateLimited,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
+    ValidationError,
 )
 from genai_host.host import Host
-from genai_host.plugins.discovery import Given, Plugins
+from genai_host.plugins.discovery import Plugins, StaticPlugins
 from genai_host.serving.router import HttpRoutes
-from genai_host.testing import MadePlugin, RouteServer
+from genai_host.testing import InlinePlugin, RouteServer
 from genai_host.testing.pytest_plugin import MakeHost
 from genai_host.util.names import HTTP_PATHS
 
@@ -48,8 +48,8 @@ def route(method: Any, path: str, name: str = "echo", **more: Any) -> HttpRoute:
     return HttpRoute(method, path, f"{HERE}:{name}", **more)
 
 
-def echo(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(
+def echo(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(
         {
             "method": request.method,
             "parameters": dict(request.parameters),
@@ -60,19 +60,19 @@ def echo(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def other(request: RouteRequest, host: Host) -> RouteReply:
-    return RouteReply(b"other")
+def other(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(b"other")
 
 
-def read(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(request.json())
+def read(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(request.json())
 
 
 class Needy:
     """Cannot be made here, and says so."""
 
     def __init__(self, host: Host) -> None:
-        raise InvalidData("nothing is kept here")
+        raise ValidationError("nothing is kept here")
 
 
 class Counter:
@@ -85,33 +85,33 @@ class Counter:
         self.host = host
         self.count = 0
 
-    def add(self, request: RouteRequest) -> RouteReply:
+    def add(self, request: RouteRequest) -> RouteResponse:
         self.count += 1
-        return json_reply(self.count)
+        return json_response(self.count)
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply([self.count, self.host is not None])
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response([self.count, self.host is not None])
 
     def close(self) -> None:
         raise RuntimeError("a fault, which is logged")
 
 
-def missing(request: RouteRequest, host: Host) -> RouteReply:
+def missing(request: RouteRequest, host: Host) -> RouteResponse:
     raise NotFound("there is no such order", hint="list them")
 
 
 arrived, left = threading.Event(), threading.Event()
 
 
-def waits(request: RouteRequest, host: Host) -> RouteReply:
+def waits(request: RouteRequest, host: Host) -> RouteResponse:
     arrived.set()
     with request.limits.on_cancel(left.set):
         left.wait(30)
     request.limits.check()
-    return RouteReply()
+    return RouteResponse()
 
 
-def bug(request: RouteRequest, host: Host) -> RouteReply:
+def bug(request: RouteRequest, host: Host) -> RouteResponse:
     raise RuntimeError("key sk-123")
 
 
@@ -125,8 +125,8 @@ class Pieces:
     def __init__(self) -> None:
         self.closed = threading.Event()
 
-    def reply(self, request: RouteRequest, host: Host) -> RouteReply:
-        return RouteReply(self._pieces(), headers={"content-type": "text/plain"})
+    def reply(self, request: RouteRequest, host: Host) -> RouteResponse:
+        return RouteResponse(self._pieces(), headers={"content-type": "text/plain"})
 
     def _pieces(self) -> Iterator[bytes]:
         try:
@@ -143,15 +143,15 @@ request_wants_more = threading.Event()
 pieces = Pieces()
 
 
-def breaks(request: RouteRequest, host: Host) -> RouteReply:
+def breaks(request: RouteRequest, host: Host) -> RouteResponse:
     def made() -> Iterator[bytes]:
         yield b"one"
         raise RuntimeError("in the middle")
 
-    return RouteReply(made())
+    return RouteResponse(made())
 
 
-def silent(turn: Turn[NoSettings]) -> Story:
+def silent(turn: Turn[NoSettings]) -> FeatureSteps:
     return Answer((yield from Now()))
 
 
@@ -160,7 +160,7 @@ def asked(method: str, path: str, body: bytes = b"") -> RouteRequest:
 
 
 def routes_of(make_host: MakeHost, *routes: HttpRoute) -> HttpRoutes:
-    return HttpRoutes(make_host(mine=MadePlugin(http_routes=routes)))
+    return HttpRoutes(make_host(mine=InlinePlugin(http_routes=routes)))
 
 
 def test_a_route_gets_what_stands_in_its_path(make_host: MakeHost) -> None:
@@ -250,10 +250,10 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (InvalidData("x"), 400),
+        (ValidationError("x"), 400),
         (NotFound("x"), 404),
         (RateLimited("x"), 429),
-        (Unavailable("x"), 503),
+        (ServiceUnavailable("x"), 503),
         (UnexpectedFinish("x", reason="other"), 502),
         (PluginError("x"), 500),
     ],
@@ -262,7 +262,7 @@ def test_errors_are_replies(make_host: MakeHost, caplog: pytest.LogCaptureFixtur
 def test_each_error_has_its_status(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
-    def fails(request: RouteRequest, host: Host) -> RouteReply:
+    def fails(request: RouteRequest, host: Host) -> RouteResponse:
         raise error
 
     monkeypatch.setattr(f"{HERE}.other", fails)
@@ -289,10 +289,10 @@ def test_a_path_that_is_none_is_refused_where_it_is_declared(path: Any) -> None:
 )
 def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str) -> None:
     given = {
-        "mine": MadePlugin(http_routes=[route("GET", second), route("POST", "/shop/{id}")]),
-        "theirs": MadePlugin(http_routes=[route("GET", first)]),
+        "mine": InlinePlugin(http_routes=[route("GET", second), route("POST", "/shop/{id}")]),
+        "theirs": InlinePlugin(http_routes=[route("GET", first)]),
     }
-    plugins = Plugins(Given(given), Config())
+    plugins = Plugins(StaticPlugins(given), Config())
     if second == "/ok":
         assert [broken.found.name for broken in plugins.broken] == ["theirs"]
     else:
@@ -302,7 +302,7 @@ def test_a_plugin_that_takes_a_path_of_others_is_broken(first: str, second: str)
 
 def test_over_http(make_host: MakeHost) -> None:
     host = make_host(
-        mine=MadePlugin(
+        mine=InlinePlugin(
             features=[Feature("echoed", NoSettings, silent)],
             http_routes=[route("POST", "/shop/{id}"), route("POST", "/b", size=5)],
         )
@@ -322,7 +322,7 @@ def test_over_http(make_host: MakeHost) -> None:
 
 def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host: MakeHost) -> None:
     host = make_host(
-        mine=MadePlugin(
+        mine=InlinePlugin(
             http_routes=[
                 route("GET", "/pieces", "pieces.reply"),
                 route("GET", "/breaks", "breaks"),
@@ -350,7 +350,7 @@ def test_pieces_are_sent_as_they_come_and_closed_when_the_client_goes(make_host:
 
 
 def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
-    host = make_host(mine=MadePlugin(http_routes=[route("GET", "/waits", "waits")]))
+    host = make_host(mine=InlinePlugin(http_routes=[route("GET", "/waits", "waits")]))
     with RouteServer(host) as server:
         with dial(server) as client:
             client.sendall(b"GET /waits HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -363,7 +363,7 @@ def test_a_client_that_goes_ends_what_it_asked_for(make_host: MakeHost) -> None:
     "header", ["transfer-encoding: chunked", "content-length: -1", "content-length: 1, 1"]
 )
 def test_a_body_of_unknown_length_is_not_read(make_host: MakeHost, header: str) -> None:
-    host = make_host(mine=MadePlugin(http_routes=[route("POST", "/shop")]))
+    host = make_host(mine=InlinePlugin(http_routes=[route("POST", "/shop")]))
     with RouteServer(host) as server, dial(server) as client:
         client.sendall(f"POST /shop HTTP/1.1\r\n{header}\r\n\r\n".encode())
         told = b"".join(iter(lambda: client.recv(4096), b""))  # until it is closed
@@ -382,7 +382,7 @@ def test_what_goes_on_with_work_is_loaded_before_anybody_asks(make_host: MakeHos
         route("GET", "/early", "Counter.add", starts=True),
         route("GET", "/late", "other"),
     ]
-    with make_host(mine=MadePlugin(http_routes=routes)) as host:
+    with make_host(mine=InlinePlugin(http_routes=routes)) as host:
         found = HttpRoutes(host)
         found.start()
         assert Counter.made == 1
@@ -393,7 +393,7 @@ def test_what_cannot_go_on_with_work_for_a_known_reason_is_not_logged_as_a_fault
     make_host: MakeHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     needy = route("GET", "/a", "Needy.add", starts=True)
-    with make_host(mine=MadePlugin(http_routes=[needy])) as host:
+    with make_host(mine=InlinePlugin(http_routes=[needy])) as host:
         found = HttpRoutes(host)
         found.start()
         assert [each for each in caplog.records if each.levelno > logging.INFO] == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.testing import make_distribution
 
 
@@ -262,7 +262,7 @@ class TestFile:
         index = PluginIndex([str(site)], str(cache))
         assert [found.name for found in index.plugins()] == ["one"]
         assert index.outcomes() == {}
-        index.remember({index.plugins()[0].key: Outcome("loaded")})
+        index.remember({index.plugins()[0].key: LoadResult("loaded")})
         assert PluginIndex([str(site)], str(cache)).outcomes()
         for name in set(whole) - {"scanned", "outcomes"}:
             assert json.loads(file.read_text())[name] == whole[name]
@@ -306,7 +306,7 @@ class TestOutcomes:
         make_distribution(site, "one")
         index = PluginIndex([str(site)], str(cache))
         [found] = index.plugins()
-        outcome = Outcome("broken", "why", "how", {"models": ["m"]}, [("do", "help")])
+        outcome = LoadResult("broken", "why", "how", {"models": ["m"]}, [("do", "help")])
         index.remember({found.key: outcome})
         again = PluginIndex([str(site)], str(cache))
         assert again.outcomes()[found.key].reason == "why"
@@ -321,7 +321,7 @@ class TestOutcomes:
         info = make_distribution(site, "one")
         index = PluginIndex([str(site)], str(cache))
         [one] = index.plugins()
-        index.remember({one.key: Outcome("loaded")})
+        index.remember({one.key: LoadResult("loaded")})
         make_distribution(site, "two")
         index = PluginIndex([str(site)], str(cache))
         assert index.outcomes()[one.key].status == "loaded"
@@ -332,5 +332,5 @@ class TestOutcomes:
 
     def test_what_is_not_installed_is_not_remembered(self, site: Path, cache: Path) -> None:
         index = PluginIndex([str(site)], str(cache))
-        index.remember({Found("x", "y", "z").key: Outcome("loaded")})
+        index.remember({InstalledPlugin("x", "y", "z").key: LoadResult("loaded")})
         assert index.outcomes() == {}

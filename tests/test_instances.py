@@ -13,14 +13,14 @@ from fixtures import MakeHost
 
 from genai_host import Config, Host
 from genai_host.api import (
-    Limits,
+    CancelToken,
+    DialectEndpoint,
     Model,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
     Secret,
-    Serve,
     Services,
     about,
     hookimpl,
@@ -28,8 +28,8 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig, read_config
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
-from genai_host.providers.instance import Unopened
-from genai_host.testing import MadePlugin
+from genai_host.providers.instance import ProviderUnavailable
+from genai_host.testing import InlinePlugin
 
 
 @frozen
@@ -45,7 +45,7 @@ _KEY = {"key": {"env": "ANSWERING_KEY"}}
 class Answering(Provider):
     """Says what it is set to; knows how often it was opened and closed."""
 
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
     opened: list[str] = []
     closed: list[str] = []
 
@@ -61,7 +61,7 @@ class Answering(Provider):
             raise LookupError("crashed")
         return None if self.settings.key else "no key: set ANSWERING_KEY"
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         text = self.settings.answer
         return ProviderReply(b'{"message": {"role": "assistant", "content": "%s"}}' % text.encode())
 
@@ -78,7 +78,7 @@ def answering(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("ANSWERING_KEY", "canary-key")
 
     def make(config: Config | None = None, **plugins: object) -> Host:
-        plugin = MadePlugin(
+        plugin = InlinePlugin(
             providers=[ProviderType("answering", Settings, Answering)],
             models=[Model("m", ["plain"], at={"answering": "m"})],
         )
@@ -325,7 +325,7 @@ class TestWhileRunning:
             pytest.fail("it was opened")
         with pytest.raises(ProviderRemoved):
             _ = instance.provider
-        assert isinstance(instance.look(), Unopened)
+        assert isinstance(instance.look(), ProviderUnavailable)
         with pytest.raises(ProviderRemoved, match="the provider 'more' was removed"):
             host.instances.remove("more")
         host.instances.add("more", "answering")
@@ -363,7 +363,7 @@ class TestWhileRunning:
         assert found == ["the provider 'answering' was disabled"]
 
 
-class Watching(MadePlugin):
+class Watching(InlinePlugin):
     """Hears of changes and of calls; breaks if it is told to."""
 
     def __init__(self, *, breaks: bool = False) -> None:

@@ -14,21 +14,21 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     Detail,
+    DialectEndpoint,
     Feature,
+    FeatureSteps,
     NoSettings,
-    Opaque,
     Progress,
     Prompt,
-    Serve,
-    Story,
     ToolCall,
     ToolSchema,
     Turn,
+    VendorPart,
     http_provider,
 )
 from genai_host.api.json_text import check_numbers, read_json, write_json
-from genai_host.errors import InvalidData, InvalidParameter, PluginError
-from genai_host.testing import FakeService, MadePlugin
+from genai_host.errors import InvalidParameter, PluginError, ValidationError
+from genai_host.testing import FakeService, InlinePlugin
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_numbers_that_are_no_json_are_not_written(number: float) -> None:
     ],
 )
 def test_where_a_number_is_no_json(value: Any, where: str) -> None:
-    with pytest.raises(InvalidData, match=where):
+    with pytest.raises(ValidationError, match=where):
         check_numbers(value)
 
 
@@ -119,32 +119,32 @@ class TestWhoeverGivesThem:
     def test_what_was_said(self) -> None:
         for make in (
             lambda: ToolCall("1", "look", {"at": [math.inf]}),
-            lambda: Opaque("plain", {"at": math.inf}),
+            lambda: VendorPart("plain", {"at": math.inf}),
         ):
-            with pytest.raises(InvalidData, match=r"Infinity is no JSON \(at \$\.at"):
+            with pytest.raises(ValidationError, match=r"Infinity is no JSON \(at \$\.at"):
                 make()
 
     @pytest.mark.parametrize("schema", [{"maximum": math.nan}, {"const": {"a": math.inf}}])
     def test_a_schema(self, host: Host, schema: Any) -> None:
-        with pytest.raises(InvalidData, match=r"the schema itself is wrong: .* is no JSON"):
+        with pytest.raises(ValidationError, match=r"the schema itself is wrong: .* is no JSON"):
             host.open("chat", "mock").say("hi", returns=schema)
 
     def test_a_context(self, host: Host) -> None:
-        with pytest.raises(InvalidData, match="the context is no JSON"):
+        with pytest.raises(ValidationError, match="the context is no JSON"):
             host.open("chat", "mock").say("hi", context={"a": math.nan})
 
     def test_a_tool_of_a_feature(self, make_host: MakeHost) -> None:
         """It is a plugin's, and known to be wrong when the request is written."""
 
-        def ask(turn: Turn[NoSettings]) -> Story:
+        def ask(turn: Turn[NoSettings]) -> FeatureSteps:
             tool = ToolSchema("look", "looks", {"properties": {"at": {"maximum": math.nan}}})
             yield from Prompt([turn.message], tools=[tool])
             return Answer("")
 
-        plugin = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        plugin = InlinePlugin(features=[Feature("ask", NoSettings, ask)])
         with FakeService() as service, pytest.raises(PluginError, match="JSON"):
-            acme = http_provider("acme", service.url, {"openai-chat": Serve()})
-            host = make_host(ask=plugin, acme=MadePlugin(providers=[acme]))
+            acme = http_provider("acme", service.url, {"openai-chat": DialectEndpoint()})
+            host = make_host(ask=plugin, acme=InlinePlugin(providers=[acme]))
             host.open("ask", "acme/m").say("hi")
 
     @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ class TestWhoeverGivesThem:
         ],
     )
     def test_an_answer(self, make_host: MakeHost, wrong: Answer) -> None:
-        def answer(turn: Turn[NoSettings]) -> Story:
+        def answer(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Progress("soon")
             return wrong
 
-        plugin = MadePlugin(features=[Feature("answer", NoSettings, answer, roles={})])
+        plugin = InlinePlugin(features=[Feature("answer", NoSettings, answer, roles={})])
         with pytest.raises(PluginError, match="JSON"):
             make_host(answer=plugin).open("answer").say("hi")

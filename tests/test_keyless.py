@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from genai_host.calls.route import without_keys
-from genai_host.errors import Unavailable
+from genai_host.calls.route import redact
+from genai_host.errors import ServiceUnavailable
 
 
 def clean(text: str) -> str:
@@ -11,13 +11,13 @@ def clean(text: str) -> str:
 
 
 def test_all_of_a_chain_is_clean_though_two_of_it_are_equal() -> None:
-    cause = Unavailable("sk-1 is wrong")
+    cause = ServiceUnavailable("sk-1 is wrong")
     cause.__cause__ = ValueError("the key was sk-1", "again sk-1")
-    error = Unavailable("sk-1 is wrong")
+    error = ServiceUnavailable("sk-1 is wrong")
     error.__cause__ = cause
     assert error == cause
 
-    assert without_keys(error, clean) is error
+    assert redact(error, clean) is error
     assert (error.message, cause.message) == ("*** is wrong", "*** is wrong")
     assert cause.__cause__.args == ("the key was ***", "again ***")
 
@@ -25,11 +25,11 @@ def test_all_of_a_chain_is_clean_though_two_of_it_are_equal() -> None:
 def test_a_chain_that_comes_back_to_itself_ends() -> None:
     one, two = ValueError("sk-1"), ValueError("sk-1 too")
     one.__context__, two.__context__ = two, one
-    without_keys(one, clean)
+    redact(one, clean)
     assert (one.args, two.args) == (("***",), ("*** too",))
 
 
 def test_bytes_of_an_error_of_decoding() -> None:
     error = UnicodeDecodeError("utf-8", b"sk-1 \xff", 5, 6, "invalid start byte")
-    without_keys(error, clean)
+    redact(error, clean)
     assert "sk-1" not in repr(error)

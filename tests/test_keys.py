@@ -18,7 +18,7 @@ from genai_host.api import Secret, about
 from genai_host.api.settings import Setting, describe
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_host.secrets.backends import KeyRing
-from genai_host.secrets.keys import Keys
+from genai_host.secrets.keys import SecretStore
 
 CANARY = "sk-canary-3e07"
 
@@ -60,7 +60,7 @@ def ring() -> Ring:
     return Ring()
 
 
-def found(keys: Keys, name: str = "mine", setting: Setting = KEY) -> tuple[str, str] | None:
+def found(keys: SecretStore, name: str = "mine", setting: Setting = KEY) -> tuple[str, str] | None:
     key = keys.find(name, setting, kind="usual")
     return None if key is None else (key.secret.reveal(), key.source)
 
@@ -72,10 +72,10 @@ class TestOrder:
             "GENAI_HOST_PROVIDERS__USUAL__API_KEY": "own",
             "USUAL_KEY": "usual",
         }
-        keys = Keys(ring=KeyRing(ring), environ=environ)
+        keys = SecretStore(ring=KeyRing(ring), environ=environ)
         file = f"the file {paths.keys_file()}"
         for name in ("usual", "mine"):
-            assert Keys(environ={}).set(name, "api_key", Secret("filed")) == file
+            assert SecretStore(environ={}).set(name, "api_key", Secret("filed")) == file
         assert found(keys) == ("filed", file)
         for name in ("usual", "mine"):
             assert keys.set(name, "api_key", Secret("ringed")) == "the keyring"
@@ -91,21 +91,21 @@ class TestOrder:
 
     def test_the_variable_of_an_instance_is_its_own(self) -> None:
         environ = {"GENAI_HOST_PROVIDERS__MY_GATE__API_KEY": "x"}
-        keys = Keys(environ=environ)
+        keys = SecretStore(environ=environ)
         assert found(keys, "my-gate")
         assert found(keys, "my") is None
         assert found(keys, "gate") is None
 
     def test_none_is_none(self) -> None:
-        assert found(Keys(environ={})) is None
+        assert found(SecretStore(environ={})) is None
         assert not os.path.exists(paths.keys_file())
 
     def test_each_home_has_a_keyring_of_its_own(
         self, ring: Ring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        Keys(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("here"))
+        SecretStore(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("here"))
         monkeypatch.setenv("GENAI_HOST_HOME", str(tmp_path / "other"))
-        Keys(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("there"))
+        SecretStore(ring=KeyRing(ring), environ={}).set("mine", "api_key", Secret("there"))
         assert sorted(ring.held.values()) == ["here", "there"]
 
 
@@ -114,7 +114,7 @@ class TestReferences:
         file = tmp_path / "key"
         file.write_text("filed\n")
         ring.held["work", "gate"] = "ringed"
-        keys = Keys(ring=KeyRing(ring), environ={"MINE": "x", "USUAL_KEY": "usual"})
+        keys = SecretStore(ring=KeyRing(ring), environ={"MINE": "x", "USUAL_KEY": "usual"})
         for given, secret, source in (
             ({"env": "MINE"}, "x", "the environment variable MINE"),
             ({"file": str(file)}, "filed", f"the file {file}"),
@@ -138,7 +138,7 @@ class TestReferences:
         ],
     )
     def test_one_to_nothing_is_an_error(self, ring: Ring, given: object, says: str) -> None:
-        keys = Keys(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
+        keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": "usual"})
         with pytest.raises(ConfigurationError, match=says) as caught:
             keys.find("usual", KEY, kind="usual", given=given)
         assert CANARY not in shown(caught.value)
@@ -148,20 +148,20 @@ class TestReferences:
 
 class TestFile:
     @pytest.fixture
-    def keys(self) -> Keys:
-        keys = Keys(environ={})
+    def keys(self) -> SecretStore:
+        keys = SecretStore(environ={})
         keys.set("mine", "api_key", Secret(CANARY))
         return keys
 
-    def test_it_is_its_owners_alone(self, keys: Keys) -> None:
+    def test_it_is_its_owners_alone(self, keys: SecretStore) -> None:
         assert stat.S_IMODE(os.stat(keys.path).st_mode) == 0o600
         assert stat.S_IMODE(os.stat(os.path.dirname(keys.path)).st_mode) == 0o700
 
     @pytest.mark.skipif(os.name == "nt", reason="there are no such modes")
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
-    def test_one_that_others_can_read_is_refused(self, keys: Keys, mode: int) -> None:
+    def test_one_that_others_can_read_is_refused(self, keys: SecretStore, mode: int) -> None:
         os.chmod(keys.path, mode)
-        for use in (found, lambda keys: keys.set("mine", "api_key", Secret("x")), Keys.kept):
+        for use in (found, lambda keys: keys.set("mine", "api_key", Secret("x")), SecretStore.kept):
             with pytest.raises(ConfigurationError, match="others can read it") as caught:
                 use(keys)
             assert caught.value.hint == f"chmod 600 {keys.path}"
@@ -186,13 +186,15 @@ class TestFile:
         ],
         ids=lambda content: content[:50].decode("latin-1"),
     )
-    def test_one_that_is_damaged_is_told_and_not_changed(self, keys: Keys, content: bytes) -> None:
+    def test_one_that_is_damaged_is_told_and_not_changed(
+        self, keys: SecretStore, content: bytes
+    ) -> None:
         Path(keys.path).write_bytes(content)
         for use in (
             found,
             lambda keys: keys.set("mine", "api_key", Secret("x")),
             lambda keys: keys.remove("mine"),
-            Keys.kept,
+            SecretStore.kept,
         ):
             with pytest.raises(ConfigurationError) as caught:
                 use(keys)
@@ -201,7 +203,7 @@ class TestFile:
         assert Path(keys.path).read_bytes() == content
 
     def test_a_failed_write_leaves_the_old_one(
-        self, keys: Keys, monkeypatch: pytest.MonkeyPatch
+        self, keys: SecretStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -215,7 +217,7 @@ class TestFile:
         assert found(keys) == (CANARY, f"the file {keys.path}")
         assert not list(Path(keys.path).parent.glob("*.new"))
 
-    def test_what_is_removed_is_gone(self, keys: Keys) -> None:
+    def test_what_is_removed_is_gone(self, keys: SecretStore) -> None:
         keys.set("mine", "token", Secret("t"))
         assert keys.remove("mine", "token") == ["token"]
         assert keys.remove("mine", "token") == []
@@ -226,16 +228,16 @@ class TestFile:
     def test_processes_that_set_keys_at_once_lose_none(self) -> None:
         code = (
             "import sys; from genai_host.api import Secret\n"
-            "from genai_host.secrets.keys import Keys\n"
-            "Keys().set(sys.argv[1], 'api_key', Secret('x'))"
+            "from genai_host.secrets.keys import SecretStore\n"
+            "SecretStore().set(sys.argv[1], 'api_key', Secret('x'))"
         )
         names = [f"p-{number}" for number in range(8)]
         started = [subprocess.Popen([sys.executable, "-c", code, name]) for name in names]
         assert [process.wait() for process in started] == [0] * 8
-        assert sorted(name for name, _ in Keys().kept()) == names
+        assert sorted(name for name, _ in SecretStore().kept()) == names
 
     def test_what_is_read_only_takes_no_keys(self) -> None:
-        keys = Keys(environ={"GENAI_HOST_READ_ONLY": "1"})
+        keys = SecretStore(environ={"GENAI_HOST_READ_ONLY": "1"})
         for change in (
             lambda: keys.set("mine", "api_key", Secret("x")),
             lambda: keys.remove("mine"),
@@ -246,7 +248,7 @@ class TestFile:
 
 class TestKeyring:
     def test_what_it_refuses_is_a_typed_error_without_the_secret(self, ring: Ring) -> None:
-        keys = Keys(ring=KeyRing(ring), environ={})
+        keys = SecretStore(ring=KeyRing(ring), environ={})
         keys.set("mine", "api_key", Secret(CANARY))
         ring.breaks = True
         for use in (
@@ -261,23 +263,23 @@ class TestKeyring:
         assert found(keys) == (CANARY, "the keyring")
 
     def test_what_is_removed_is_gone(self, ring: Ring) -> None:
-        keys = Keys(ring=KeyRing(ring), environ={})
+        keys = SecretStore(ring=KeyRing(ring), environ={})
         keys.set("mine", "api_key", Secret("x"))
         assert keys.kept() == {("mine", "api_key"): "the keyring"}
         assert keys.remove("mine") == ["api_key"]
         assert ring.held == {}
 
     def test_what_it_has_lost_is_an_error(self, ring: Ring) -> None:
-        keys = Keys(ring=KeyRing(ring), environ={})
+        keys = SecretStore(ring=KeyRing(ring), environ={})
         keys.set("mine", "api_key", Secret("x"))
         ring.held.clear()
         with pytest.raises(ConfigurationError, match="no longer has api_key of mine"):
             found(keys)
 
     def test_without_one_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "none that keyring could use" in Keys().lack()
+        assert "none that keyring could use" in SecretStore().lack()
         monkeypatch.setitem(sys.modules, "keyring", None)
-        assert "keyring is not installed" in Keys().lack()
+        assert "keyring is not installed" in SecretStore().lack()
 
     def test_one_that_the_library_finds_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import keyring
@@ -288,13 +290,13 @@ class TestKeyring:
 
         backend = Found()
         monkeypatch.setattr(keyring, "get_keyring", lambda: backend)
-        assert Keys().lack() == ""
-        assert Keys().set("mine", "api_key", Secret("x")) == "the keyring"
+        assert SecretStore().lack() == ""
+        assert SecretStore().set("mine", "api_key", Secret("x")) == "the keyring"
         assert list(backend.held.values()) == ["x"]
 
 
 def test_a_secret_is_in_no_repr(ring: Ring) -> None:
-    keys = Keys(ring=KeyRing(ring), environ={"USUAL_KEY": CANARY})
+    keys = SecretStore(ring=KeyRing(ring), environ={"USUAL_KEY": CANARY})
     key = keys.find("usual", KEY, kind="usual")
     assert key is not None
     assert key.secret.reveal() == CANARY

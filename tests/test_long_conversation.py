@@ -20,18 +20,18 @@ from sqlalchemy import event
 
 import genai_host.conversations.record
 import genai_host.dialects
-from genai_host import Config, Given, Host
-from genai_host.api import Answer, Feature, NoSettings, Now, Prompt, Story, Turn
-from genai_host.conversations.replay import Retold
+from genai_host import Config, Host, StaticPlugins
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Now, Prompt, Turn
+from genai_host.conversations.replay import ConversationState
 from genai_host.dialects.plain import Plain
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin
 
 SHORT, LONGER, LONG = 10, 500, 5_000
 """Turns; each adds two messages."""
 
 
-def note(turn: Turn[NoSettings]) -> Story:
+def note(turn: Turn[NoSettings]) -> FeatureSteps:
     """Answers at once, with one step on record; or asks a model that is shown everything."""
     if turn.context.get("ask"):
         completion = yield from Prompt([*turn.history, turn.message])
@@ -71,9 +71,9 @@ class Kept:
         plugins = {
             "dialects": genai_host.dialects,
             "fake": FakeModel(lambda heard: "heard"),
-            "note": MadePlugin(features=[Feature("note", NoSettings, note)]),
+            "note": InlinePlugin(features=[Feature("note", NoSettings, note)]),
         }
-        self.host = Host(config=Config(), discovery=Given(plugins), store=self.store)
+        self.host = Host(config=Config(), discovery=StaticPlugins(plugins), store=self.store)
         self._connections: list[Any] = []
         event.listen(
             self.store._opened.engine,
@@ -124,13 +124,13 @@ def test_a_10_000_message_conversation_opens_with_no_quadratic_cost(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_together: list[int] = []
-    history = vars(Retold)["history"]
+    history = vars(ConversationState)["history"]
 
-    def counted(retold: Retold) -> Any:
+    def counted(retold: ConversationState) -> Any:
         put_together.append(retold.turns)
         return history.fget(retold)
 
-    monkeypatch.setattr(Retold, "history", property(counted))
+    monkeypatch.setattr(ConversationState, "history", property(counted))
     costs = {}
     for turns in (SHORT, LONGER, LONG):  # the short one for whatever is done once
         with kept.counted() as costs[turns]:

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 
 from genai_host.api import (
     ChatCall,
-    Checker,
-    Encoded,
+    EncodedJson,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
+    SchemaValidator,
     Text,
     ToolCall,
     ToolResult,
     Usage,
+    VendorPart,
 )
 from genai_host.api.messages import PARTS, ROLES
 from genai_host.api.schema import message_schema
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 PICTURE = Image(b"\x89PNG", "image/png")
 
@@ -69,7 +69,7 @@ def test_the_roles_are_known(role: Any) -> None:
 
 @pytest.mark.parametrize("role", ["", "User", "developer", None, 5, [], {}], ids=repr)
 def test_another_role_is_refused(role: Any) -> None:
-    with pytest.raises(InvalidData, match="unknown role") as caught:
+    with pytest.raises(ValidationError, match="unknown role") as caught:
         Message(role, "hi")
     assert caught.value.path == "$.role"
     assert "system, user, assistant, tool" in caught.value.message
@@ -81,7 +81,7 @@ def test_another_role_is_refused(role: Any) -> None:
     ids=repr,
 )
 def test_what_is_no_part_is_refused(content: Any) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         Message("user", content)
     assert caught.value.path == "$.content"
 
@@ -102,7 +102,7 @@ def test_a_picture_is_either_its_bytes_or_its_address(kind: type[Image] | type[F
     both = {"data": b"x", "url": "https://example.com"}
     wrongs: list[dict[str, Any]] = [{}, both, {"media_type": "image/png"}]
     for wrong in wrongs:
-        with pytest.raises(InvalidData, match=f"{kind.type}: give either data or a url"):
+        with pytest.raises(ValidationError, match=f"{kind.type}: give either data or a url"):
             kind(**wrong)
 
 
@@ -138,7 +138,7 @@ def test_a_result_holds_text_and_pictures(content: Any, parts: tuple[Part, ...])
     ids=repr,
 )
 def test_a_result_holds_nothing_else(content: Any) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         ToolResult("1", content=content)
 
 
@@ -218,7 +218,7 @@ def test_a_call_writes_each_message_once_for_each_form() -> None:
     first, second, third = (Message("user", text) for text in "abc")
     ChatCall(model_id="m", messages=[first, second]).written("x", write)
     call = ChatCall(model_id="m", messages=[first, second, third])
-    assert call.written("x", write) == [Encoded(b"a,b,c")]
+    assert call.written("x", write) == [EncodedJson(b"a,b,c")]
     assert written == ["a", "b", "c"]
     call.written("y", write)
     assert written == ["a", "b", "c", "a", "b", "c"]
@@ -226,7 +226,7 @@ def test_a_call_writes_each_message_once_for_each_form() -> None:
 
 def test_an_opaque_part_keeps_what_it_is_given() -> None:
     data = {"signature": ["x", None, 1.5]}
-    assert Opaque("vendor", data).data is data
+    assert VendorPart("vendor", data).data is data
 
 
 counts = st.builds(Usage, *[st.integers(0, 10**9)] * 4)
@@ -246,7 +246,7 @@ def test_usage_adds_up(used: list[Usage]) -> None:
 def test_the_schema_of_a_message_takes_messages_only() -> None:
     schema = message_schema()
     assert list(schema["$defs"]) == [part.type for part in PARTS]
-    checker = Checker(schema)
+    checker = SchemaValidator(schema)
     checker.check({"role": "user", "content": "hi"})
     checker.check({"role": "user", "content": []})
     inner = {"type": "tool_result", "id": "1", "content": [{"type": "file", "url": "x"}]}
@@ -259,5 +259,5 @@ def test_the_schema_of_a_message_takes_messages_only() -> None:
         {"role": "user", "content": [{"type": "poll"}]},
         {"role": "tool", "content": [inner]},
     ):
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             checker.check(wrong)

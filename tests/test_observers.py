@@ -19,12 +19,12 @@ from genai_host.api import (
     ChatCall,
     Completion,
     Feature,
+    FeatureSteps,
     Message,
     NoSettings,
     Prompt,
     RouteInfo,
     RouteRequest,
-    Story,
     ToolCall,
     ToolOutput,
     Turn,
@@ -33,11 +33,11 @@ from genai_host.api import (
 )
 from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
-from genai_host.testing import FakeService, MadePlugin, ManualClock
+from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
 
 
-class Watching(MadePlugin):
+class Watching(InlinePlugin):
     def __init__(self) -> None:
         super().__init__()
         self.started: list[tuple[str, RouteInfo]] = []
@@ -100,7 +100,7 @@ def test_an_abandoned_call_is_told_as_cancelled(host: Host, watching: Watching) 
 
 
 def test_who_asks_for_less_is_told_less(make_host: Callable[..., Host]) -> None:
-    class Curt(MadePlugin):
+    class Curt(InlinePlugin):
         heard = 0
 
         @hookimpl
@@ -115,7 +115,7 @@ def test_who_asks_for_less_is_told_less(make_host: Callable[..., Host]) -> None:
 def test_an_observer_that_breaks_does_not_break_the_call(
     make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(MadePlugin):
+    class Broken(InlinePlugin):
         @hookimpl
         def genai_on_call_start(self) -> None:
             raise RuntimeError("broken observer")
@@ -124,7 +124,7 @@ def test_an_observer_that_breaks_does_not_break_the_call(
     assert "plugin broken raised in genai_on_call_start" in caplog.text
 
 
-class Hearing(MadePlugin):
+class Hearing(InlinePlugin):
     """Hears all of it: what was told, in its order, with what of it a test looks at."""
 
     def __init__(self, **declared: Any) -> None:
@@ -224,7 +224,7 @@ def test_an_abandoned_turn_is_told_as_cancelled(make_host: Callable[..., Host]) 
 
 
 def test_calls_of_steps_at_once_have_their_turn_for_parent(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from All([Prompt([turn.message]) for _ in range(4)])
         return Answer("done")
 
@@ -250,7 +250,7 @@ def test_what_a_plugin_adds_to_the_headers_is_sent(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-8f10")
 
-    class Adding(MadePlugin):
+    class Adding(InlinePlugin):
         @hookimpl
         def genai_on_call_start(self, id: str) -> None:
             self.id = id

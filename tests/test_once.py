@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from genai_host.util.lazy_property import once
+from genai_host.util.lazy_property import lazy_property
 
 
 class Thing:
@@ -14,21 +14,21 @@ class Thing:
         self._lock = threading.RLock()
         self.made = 0
 
-    @once
+    @lazy_property
     def part(self) -> list[int]:
         """What it is."""
         self.made += 1
         return [self.made]
 
-    @once
+    @lazy_property
     def nothing(self) -> None:
         self.made += 1
 
-    @once
+    @lazy_property
     def outer(self) -> list[int]:
         return [*self.part, 2]
 
-    @once
+    @lazy_property
     def failing(self) -> int:
         self.made += 1
         raise LookupError

@@ -9,8 +9,8 @@ import pytest
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Feature, NoSettings, ProviderType, Story, Turn, hookimpl
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, ProviderType, Turn, hookimpl
+from genai_host.testing import FakeModel, InlinePlugin
 
 
 class Everywhere(FakeModel):
@@ -21,7 +21,7 @@ class Everywhere(FakeModel):
         yield ProviderType("fake", NoSettings, self._open)
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()
     return Answer(" ".join(sorted(turn.roles)))
 
@@ -41,7 +41,7 @@ def roles(host: Host, **models: str) -> str:
 
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
-    return make_host(fake=Everywhere(), cast=MadePlugin(features=[FEATURE]))
+    return make_host(fake=Everywhere(), cast=InlinePlugin(features=[FEATURE]))
 
 
 def test_one_that_embeds_or_moderates_is_played_by_what_there_is(host: Host) -> None:
@@ -53,14 +53,14 @@ def test_one_that_chats_is_played_by_whom_one_names(host: Host) -> None:
 
 
 def test_one_for_which_there_is_nothing_is_left_out(make_host: MakeHost) -> None:
-    host = make_host(cast=MadePlugin(features=[FEATURE]))
+    host = make_host(cast=InlinePlugin(features=[FEATURE]))
     assert host.open("cast", "mock").say("hi").text == "main"
 
 
 def test_one_for_which_the_user_has_chosen_a_model_is_played_by_that(make_host: MakeHost) -> None:
     host = make_host(
         fake=FakeModel(),
-        cast=MadePlugin(features=[FEATURE]),
+        cast=InlinePlugin(features=[FEATURE]),
         config=Config(models={"embed": "fake-embed"}),
     )
     assert host.open("cast", "mock").models == {"main": "mock@mock", "embed": "fake-embed@fake"}

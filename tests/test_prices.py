@@ -16,18 +16,18 @@ from attrs import define, field
 from stores import CODEC, MakeStore, make_store, place, postgres_server, store
 from support import Terminal
 
-from genai_host import Caps, Cost, Host, Patience, Record, Usage
+from genai_host import Cost, Host, InMemoryRecord, RetryPolicy, TurnLimits, Usage
 from genai_host.api import (
     FREE,
     Answer,
+    DialectEndpoint,
     Embed,
     Feature,
+    FeatureSteps,
     Moderate,
     NoSettings,
     Operation,
     Prompt,
-    Serve,
-    Story,
     Turn,
     http_provider,
 )
@@ -36,9 +36,9 @@ from genai_host.catalog.prices import PackagedPrices, installed_prices
 from genai_host.cli.terminal import cost_text, dollars_text
 from genai_host.conversations.record import StepEnded
 from genai_host.dialects.plain import Plain
-from genai_host.errors import DeserializationError, GenaiError, LimitExceeded
+from genai_host.errors import GenaiError, LimitExceeded, OutputValidationError
 from genai_host.store import Store
-from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
+from genai_host.testing import FakeModel, FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply, stream_reply
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -68,7 +68,7 @@ def said(text: str = "a", **usage: int) -> dict[str, Any]:
     return {"text": text, "usage": {**USED, **usage}}
 
 
-def twice(turn: Turn[NoSettings]) -> Story:
+def twice(turn: Turn[NoSettings]) -> FeatureSteps:
     """Asks two times, whatever becomes of it."""
     for _ in range(2):
         with suppress(GenaiError):
@@ -76,7 +76,7 @@ def twice(turn: Turn[NoSettings]) -> Story:
     return Answer("done")
 
 
-TWICE = MadePlugin(features=[Feature("twice", NoSettings, twice)])
+TWICE = InlinePlugin(features=[Feature("twice", NoSettings, twice)])
 
 
 def scripted(make_host: MakeHost, *replies: Any, seller: str = "acme", **given: Any) -> Host:
@@ -189,13 +189,13 @@ class TestCaps:
     """What a turn may cost, of a feature that calls a model two times: each for 2.2 dollars."""
 
     def cost(self, host: Host, most: float | None) -> Cost:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             for _ in range(2):
                 yield from Prompt([turn.message])
             return Answer("done")
 
         host.registry.features["capped"] = Feature("capped", NoSettings, respond)
-        return host.open("capped", "script/m", caps=Caps(cost=most)).say("hi").cost
+        return host.open("capped", "script/m", caps=TurnLimits(cost=most)).say("hi").cost
 
     @pytest.mark.parametrize("most", [2.2, 0.01])
     def test_no_call_comes_after_so_much(self, make_host: MakeHost, most: float) -> None:
@@ -220,12 +220,12 @@ class TestCaps:
 
     def test_a_try_that_failed_on_the_way_does_not_end_it(self, make_host: MakeHost) -> None:
         replies = [{"status": 503}, said(), said()]
-        host = scripted(make_host, *replies, patience=Patience(tries=2))
+        host = scripted(make_host, *replies, patience=RetryPolicy(tries=2))
         assert self.cost(host, 2.3).known == 2
 
     def test_a_feature_may_conclude_when_it_has_no_more_dollars(self, make_host: MakeHost) -> None:
         host = scripted(make_host, said(), said())
-        answer = host.open("twice", "script/m", caps=Caps(cost=1)).say("hi")
+        answer = host.open("twice", "script/m", caps=TurnLimits(cost=1)).say("hi")
         assert (answer.text, answer.cost.known) == ("done", 1)
 
 
@@ -284,7 +284,7 @@ class TestCalls:
         assert "no such shelf" in caplog.text
 
     def test_embeddings_and_moderation_have_a_cost_as_well(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Embed(["one two three"])
             yield from Moderate("four")
             return Answer("done")
@@ -293,7 +293,7 @@ class TestCalls:
         feature = Feature("both", NoSettings, respond, roles)
         fake = FakeModel()
         host = make_host(
-            prices=Table({("acme", "m"): 1.0}), fake=fake, both=MadePlugin(features=[feature])
+            prices=Table({("acme", "m"): 1.0}), fake=fake, both=InlinePlugin(features=[feature])
         )
         settings = {"priced_as": "acme"}
         host.instances.add("sold", "mock", settings, models={"mock-embed": "m"})
@@ -322,18 +322,18 @@ class TestCalls:
     def test_a_service_over_http_is_known_by_its_address(
         self, make_host: MakeHost, service: FakeService
     ) -> None:
-        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": Serve()})
+        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": DialectEndpoint()})
         table = Table({(f"{service.url}/v1", "m"): 1.0})
         usage = {"prompt_tokens": 900, "completion_tokens": 100}
         message = {"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
         service.replies.append(json_reply({"choices": [message], "usage": usage}))
-        host = make_host(prices=table, acme=MadePlugin(providers=[acme]))
+        host = make_host(prices=table, acme=InlinePlugin(providers=[acme]))
         assert host.open("chat", "acme/m").say("hi").cost == Cost(1.0, known=1)
 
 
 class TestFailures:
     def test_a_call_that_was_refused_costs_nothing(self, make_host: MakeHost) -> None:
-        patience = Patience(tries=2, shortest=0)
+        patience = RetryPolicy(tries=2, shortest=0)
         host = scripted(make_host, {"status": 503}, said(), said(), patience=patience)
         answer = host.open("twice", "script/m").say("hi")
         assert answer.cost == Cost(4.4, known=2)
@@ -347,38 +347,41 @@ class TestFailures:
         self, make_host: MakeHost, service: FakeService
     ) -> None:
         """Whatever was written before has its price."""
-        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": Serve()})
+        acme = http_provider("acme", f"{service.url}/v1", {"openai-chat": DialectEndpoint()})
         begun = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": None}]}
         failed = {"error": {"message": "overloaded", "type": "server_error", "code": 503}}
         events = [json.dumps(each).encode() for each in (begun, failed)]
         service.replies.extend([stream_reply(events), json_reply({}, 400)])
         host = make_host(
-            prices=Table({}), acme=MadePlugin(providers=[acme]), twice=TWICE, patience=Patience(1)
+            prices=Table({}),
+            acme=InlinePlugin(providers=[acme]),
+            twice=TWICE,
+            patience=RetryPolicy(1),
         )
         *_, last = host.open("twice", "acme/m").stream("hi")
         assert last.answer is not None
         assert last.answer.cost == Cost(unknown=1)
 
     def test_what_was_never_sent_is_no_call(self, make_host: MakeHost) -> None:
-        def ask(turn: Turn[NoSettings]) -> Story:
+        def ask(turn: Turn[NoSettings]) -> FeatureSteps:
             with suppress(GenaiError):
                 yield from Prompt([turn.message], parameters={"no-such": 1})
             return Answer("done")
 
-        feature = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        feature = InlinePlugin(features=[Feature("ask", NoSettings, ask)])
         conversation = scripted(make_host, said(), ask=feature).open("ask", "script/m")
         assert conversation.say("hi").cost == Cost()
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         [ended] = [each for each in conversation.record.entries if isinstance(each, StepEnded)]
         assert not ended.tries
 
     def test_an_answer_that_is_not_what_was_asked_for_has_one(self, make_host: MakeHost) -> None:
-        def ask(turn: Turn[NoSettings]) -> Story:
-            with suppress(DeserializationError):
+        def ask(turn: Turn[NoSettings]) -> FeatureSteps:
+            with suppress(OutputValidationError):
                 yield from Prompt([turn.message], schema={"type": "object"})
             return Answer("done")
 
-        feature = MadePlugin(features=[Feature("ask", NoSettings, ask)])
+        feature = InlinePlugin(features=[Feature("ask", NoSettings, ask)])
         host = scripted(make_host, said("no JSON"), ask=feature)
         answer = host.open("ask", "script/m").say("hi")
         assert answer.cost == Cost(2.2, known=1)
@@ -391,10 +394,10 @@ def test_it_stays_as_it_was_when_a_turn_is_replayed(make_host: MakeHost) -> None
     host = scripted(make_host, *replies, prices=table)
     conversation = host.open("twice", "script/m")
     first = conversation.say("hi")
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     table.dollars.clear()
     entries = list(conversation.record.entries)[:-1]
-    again = host.reopen(Record(entries)).resume()
+    again = host.reopen(InMemoryRecord(entries)).resume()
     assert again.cost == first.cost == Cost(2.2, known=1, unknown=1)
     assert again.details == first.details
 

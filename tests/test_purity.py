@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Answer, Message, NoSettings, Now, Story, Turn
+from genai_host.api import Answer, FeatureSteps, Message, NoSettings, Now, Turn
 from genai_host.testing.purity import Watched
 
 TURN = Turn(Message("user", "hi"), (), NoSettings())
@@ -45,7 +45,7 @@ def drive(watched: Watched, *results: Any) -> Answer:
 def calling(act: Callable[[], object]) -> list[str]:
     """What is found of what a feature calls, after its first step."""
 
-    def respond(turn: Turn[Any]) -> Story:
+    def respond(turn: Turn[Any]) -> FeatureSteps:
         yield from Now()
         act()
         return Answer("")
@@ -94,7 +94,7 @@ def test_what_is_the_same_each_time_is_not(act: Callable[[], object]) -> None:
 
 
 def test_a_watched_feature_does_what_it_does() -> None:
-    def respond(turn: Turn[Any]) -> Story:
+    def respond(turn: Turn[Any]) -> FeatureSteps:
         first = yield from Now()
         try:
             yield from Now()
@@ -128,7 +128,7 @@ def test_what_others_do_when_garbage_is_collected_is_not_its_doing() -> None:
 def test_a_watched_feature_can_be_closed() -> None:
     closed = []
 
-    def respond(turn: Turn[Any]) -> Story:
+    def respond(turn: Turn[Any]) -> FeatureSteps:
         try:
             yield from Now()
         finally:

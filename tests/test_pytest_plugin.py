@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.testing import FakeModel, FakeService, MadePlugin, ManualClock
+from genai_host.testing import FakeModel, FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_model import ASKING
 from genai_host.testing.fake_service import json_reply
 from genai_host.testing.pytest_plugin import MakeHost
@@ -25,7 +25,7 @@ def test_each_test_has_a_home(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_host_is_made_of_what_is_given(make_host: MakeHost, clock: ManualClock) -> None:
-    host = make_host(fake=FakeModel(), asking=MadePlugin(features=[ASKING]), clock=clock)
+    host = make_host(fake=FakeModel(), asking=InlinePlugin(features=[ASKING]), clock=clock)
     assert host.clock is clock
     assert host.open("asking", "fake").say("hi").text == "hi"
     assert "plain" in host.registry.dialects

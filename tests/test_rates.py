@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from genai_host.api import Rate, RouteInfo
+from genai_host.api import RateLimit, RouteInfo
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled
-from genai_host.providers.limits import Rates
+from genai_host.providers.limits import RateLimiter
 from genai_host.testing import ManualClock
 
 A, B = RouteInfo("a", "mock", "plain"), RouteInfo("b", "mock", "plain")
-TWO = Rate(2, 1.0)
+TWO = RateLimit(2, 1.0)
 
 
 class InLine(Cancellation):
@@ -56,11 +56,13 @@ class Caller(threading.Thread):
 
 
 @pytest.fixture
-def rates(clock: ManualClock) -> Rates:
-    return Rates(clock)
+def rates(clock: ManualClock) -> RateLimiter:
+    return RateLimiter(clock)
 
 
-def test_calls_over_the_rate_wait_until_the_first_is_old(rates: Rates, clock: ManualClock) -> None:
+def test_calls_over_the_rate_wait_until_the_first_is_old(
+    rates: RateLimiter, clock: ManualClock
+) -> None:
     rates.wait(A, TWO, Cancellation())
     clock.advance(0.25)
     rates.wait(A, TWO, Cancellation())
@@ -76,8 +78,8 @@ def test_calls_over_the_rate_wait_until_the_first_is_old(rates: Rates, clock: Ma
     assert fourth.is_through()
 
 
-def test_who_gives_up_leaves_the_place_to_the_next(rates: Rates, clock: ManualClock) -> None:
-    one = Rate(1, 1.0)
+def test_who_gives_up_leaves_the_place_to_the_next(rates: RateLimiter, clock: ManualClock) -> None:
+    one = RateLimit(1, 1.0)
     rates.wait(A, one, Cancellation())
     callers = []
     for _ in range(4):
@@ -95,10 +97,11 @@ def test_who_gives_up_leaves_the_place_to_the_next(rates: Rates, clock: ManualCl
     assert callers[3].is_through()
 
 
-def test_who_waits_for_others_sets_no_alarm(rates: Rates, clock: ManualClock) -> None:
-    rates.wait(A, Rate(1, 1.0), Cancellation())
+def test_who_waits_for_others_sets_no_alarm(rates: RateLimiter, clock: ManualClock) -> None:
+    rates.wait(A, RateLimit(1, 1.0), Cancellation())
     callers = [
-        Caller(lambda cancellation: rates.wait(A, Rate(1, 1.0), cancellation)) for _ in range(3)
+        Caller(lambda cancellation: rates.wait(A, RateLimit(1, 1.0), cancellation))
+        for _ in range(3)
     ]
     for caller in callers:
         caller.wait_until_in_line()
@@ -110,37 +113,37 @@ def test_who_waits_for_others_sets_no_alarm(rates: Rates, clock: ManualClock) ->
 
 
 def test_another_rate_holds_once_no_call_counts_any_more(
-    rates: Rates, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    rates: RateLimiter, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rates.wait(A, Rate(1, 1.0), Cancellation())
+    rates.wait(A, RateLimit(1, 1.0), Cancellation())
     clock.advance(1.0)
     for _ in range(2):
         rates.wait(A, TWO, Cancellation())
     assert not caplog.records
 
 
-def test_a_call_that_is_cancelled_already_takes_no_place(rates: Rates) -> None:
+def test_a_call_that_is_cancelled_already_takes_no_place(rates: RateLimiter) -> None:
     ended = Cancellation()
     ended.cancel()
     with pytest.raises(Cancelled):
-        rates.wait(A, Rate(1, 1.0), ended)
-    rates.wait(A, Rate(1, 1.0), Cancellation())
+        rates.wait(A, RateLimit(1, 1.0), ended)
+    rates.wait(A, RateLimit(1, 1.0), Cancellation())
 
 
 def test_another_rate_is_told_of_once_and_not_kept_to(
-    rates: Rates, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    rates: RateLimiter, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         rates.wait(A, TWO, Cancellation())
-        rates.wait(B, Rate(1, 1.0), Cancellation())
+        rates.wait(B, RateLimit(1, 1.0), Cancellation())
         assert not caplog.records
-        rates.wait(A, Rate(5, 1.0), Cancellation())
+        rates.wait(A, RateLimit(5, 1.0), Cancellation())
         (record,) = caplog.records
         assert record.getMessage() == (
             "a@mock is called at most 2 times in 1 s: that stays, "
             "and at most 5 times in 1 s is not kept to"
         )
-        third = Caller(lambda cancellation: rates.wait(A, Rate(5, 1.0), cancellation))
+        third = Caller(lambda cancellation: rates.wait(A, RateLimit(5, 1.0), cancellation))
         clock.wait_for_alarm_in(1.0)
         clock.advance(1.0)
         assert third.is_through()

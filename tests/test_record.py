@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import fields, frozen
 
-from genai_host import Host, Message, Record
+from genai_host import Host, InMemoryRecord, Message
 from genai_host.api import Answer, Codec, Cost, Detail, Image, Part, Usage
 from genai_host.conversations.record import (
     SCHEMA,
@@ -23,9 +23,9 @@ from genai_host.conversations.record import (
     TurnStarted,
     form_of,
 )
-from genai_host.conversations.replay import retell
-from genai_host.errors import Cancelled, InvalidData, RateLimited, ReplayError
-from genai_host.testing import MadePlugin
+from genai_host.conversations.replay import replay
+from genai_host.errors import Cancelled, RateLimited, ReplayError, ValidationError
+from genai_host.testing import InlinePlugin
 
 OPENED = Opened("chat", "1", {"main": "mock"})
 
@@ -42,7 +42,7 @@ def turn(
 def test_a_turn_is_recorded_step_by_step(host: Host) -> None:
     conversation = host.open("chat", "mock")
     conversation.say("hi")
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     kinds = [type(entry) for entry in conversation.record.entries]
     assert kinds == [Opened, TurnStarted, StepStarted, StepEnded, TurnEnded]
 
@@ -52,7 +52,7 @@ def test_a_failed_turn_stays_on_record_with_its_error(host: Host) -> None:
     conversation = host.open("chat", provider="script")
     with pytest.raises(RateLimited) as caught:
         conversation.say("hi")
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     step, ended = conversation.record.entries[-2:]
     assert isinstance(step, StepEnded)
     assert isinstance(ended, TurnEnded)
@@ -67,7 +67,7 @@ def test_an_abandoned_turn_stays_on_record(host: Host) -> None:
     stream = conversation.stream("a b c")
     next(stream)
     stream.close()
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     ended = conversation.record.entries[-1]
     assert isinstance(ended, TurnEnded)
     assert ended.error == Cancelled("abandoned")
@@ -78,7 +78,7 @@ def test_it_grows_with_what_is_said_and_not_with_its_square(host: Host) -> None:
     sizes = []
     for _ in range(30):
         conversation.say("the same words each time")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         sizes.append(len(json.dumps(conversation.record.to_json())))
     grown = [after - before for before, after in pairwise(sizes)]
     assert max(grown) - min(grown) < 100
@@ -113,7 +113,7 @@ def test_answers_have_the_form_of_the_codec(answer: Answer) -> None:
     codec = Codec()
     entry = TurnEnded(7, answer)
     assert form_of(entry, codec) == {"entry": "turn_ended", **codec.to_json(entry)}
-    assert Record.from_json([form_of(entry, codec)], codec).entries == (entry,)
+    assert InMemoryRecord.from_json([form_of(entry, codec)], codec).entries == (entry,)
 
 
 def test_it_round_trips_through_json(host: Host) -> None:
@@ -127,11 +127,11 @@ def test_it_round_trips_through_json(host: Host) -> None:
     conversation.undo()
     conversation.say(["three", "four"])
     conversation.use(temperature=1)
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
-    again = Record.from_json(data, host.codec)
+    again = InMemoryRecord.from_json(data, host.codec)
     assert again.entries == conversation.record.entries
-    assert retell(again.entries).history == conversation.history
+    assert replay(again.entries).history == conversation.history
 
 
 @pytest.mark.parametrize(
@@ -156,28 +156,28 @@ def test_it_round_trips_through_json(host: Host) -> None:
     ids=repr,
 )
 def test_what_is_no_record_is_refused(data: Any) -> None:
-    with pytest.raises(InvalidData):
-        Record.from_json(data)
+    with pytest.raises(ValidationError):
+        InMemoryRecord.from_json(data)
 
 
 class TestRetelling:
     def test_history_and_state_are_those_of_the_turns_that_were_answered(self) -> None:
-        told = retell([OPENED, *turn(0, state=1), *turn(1, state=2)])
+        told = replay([OPENED, *turn(0, state=1), *turn(1, state=2)])
         assert (len(told.history), told.state, told.turns) == (4, 2, 2)
         assert told.pending == []
 
     def test_a_failed_turn_adds_nothing(self) -> None:
         failed = [*turn(1, answer=None), TurnEnded(1, error=Cancelled("x"))]
-        told = retell([OPENED, *turn(0), *failed])
+        told = replay([OPENED, *turn(0), *failed])
         assert len(told.history) == 2
         assert told.turns == 2
 
     def test_a_turn_that_has_not_ended_is_pending(self) -> None:
         begun = [*turn(1, answer=None), StepStarted(1, (0,), "prompt", "x")]
-        assert retell([OPENED, *turn(0), *begun]).pending == begun
+        assert replay([OPENED, *turn(0), *begun]).pending == begun
 
     def test_turns_that_were_taken_back_are_gone(self) -> None:
-        told = retell([OPENED, *turn(0), *turn(1, state=5), Rewound(2, 1), *turn(2, says="r")])
+        told = replay([OPENED, *turn(0), *turn(1, state=5), Rewound(2, 1), *turn(2, says="r")])
         assert [message.text for message in told.history] == ["q", "a", "r", "a"]
         assert [mark.history for mark in told.marks] == [0, 2]
 
@@ -186,7 +186,7 @@ class TestRetelling:
             [TurnStarted(n, Message("user", f"q{n}"), "1", 0), TurnEnded(n, Answer("a", adds=()))]
             for n in range(3)
         ]
-        told = retell([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])
+        told = replay([OPENED, *silent[0], *silent[1], *silent[2], Rewound(0, 2)])
         assert told.history == ()
         assert [mark.started.turn for mark in told.marks] == [0, 1]
 
@@ -194,30 +194,30 @@ class TestRetelling:
         again: list[Entry] = [TurnStarted(2, Message("user", "r"), "1", 2, again=True)]
         before = [OPENED, *turn(0, state=1), *turn(1, state=2)]
         for told in (
-            retell([*before, *again]),
-            retell([*before, *again, TurnEnded(2, error=Cancelled("x"))]),
+            replay([*before, *again]),
+            replay([*before, *again, TurnEnded(2, error=Cancelled("x"))]),
         ):
             assert (len(told.history), told.state, len(told.marks)) == (4, 2, 2)
-        told = retell([*before, *again, TurnEnded(2, Answer("b", state=3))])
+        told = replay([*before, *again, TurnEnded(2, Answer("b", state=3))])
         assert [message.text for message in told.history] == ["q", "a", "r", "b"]
         assert [(mark.history, mark.state) for mark in told.marks] == [(0, None), (2, 1)]
         assert told.state == 3
 
     def test_a_turn_in_place_of_none_is_refused(self) -> None:
         with pytest.raises(ReplayError, match="in place of no turn"):
-            retell([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)])
+            replay([OPENED, TurnStarted(0, Message("user", "r"), "1", 0, again=True)])
 
     def test_a_second_beginning_is_refused(self) -> None:
         with pytest.raises(ReplayError, match="begins twice"):
-            retell([OPENED, OPENED])
+            replay([OPENED, OPENED])
 
     def test_steps_of_no_turn_are_refused(self) -> None:
         for entry in (StepStarted(0, (0,), "now", "x"), TurnEnded(0, Answer("a"))):
             with pytest.raises(ReplayError, match="no turn"):
-                retell([OPENED, entry])
+                replay([OPENED, entry])
 
     def test_changes_hold_from_then_on(self) -> None:
-        told = retell([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
+        told = replay([OPENED, *turn(0), Changed({"main": "other"}, {"seed": 1}, {"x": 2})])
         assert told.opened.models == {"main": "other"}
         assert told.opened.parameters == {"seed": 1}
         assert told.opened.settings == {"x": 2}
@@ -225,11 +225,11 @@ class TestRetelling:
     def test_a_record_without_a_beginning_is_refused(self) -> None:
         for entries in ([], turn(0)):
             with pytest.raises(ReplayError, match="how the conversation began"):
-                retell(entries)
+                replay(entries)
 
     def test_a_newer_form_is_refused(self) -> None:
         with pytest.raises(ReplayError, match=f"this host knows {SCHEMA}"):
-            retell([Opened("chat", "1", {}, schema=SCHEMA + 1)])
+            replay([Opened("chat", "1", {}, schema=SCHEMA + 1)])
 
 
 @frozen
@@ -239,11 +239,11 @@ class Place(Part):
 
 
 def test_parts_of_plugins_are_recorded_and_read_again(make_host: Any) -> None:
-    host = make_host(places=MadePlugin(parts=[Place]))
+    host = make_host(places=InlinePlugin(parts=[Place]))
     conversation = host.open("chat", "mock")
     conversation.say(["where?", Place("Oslo")])
     data = json.loads(json.dumps(conversation.record.to_json(host.codec)))
-    history = host.reopen(Record.from_json(data, host.codec)).history
+    history = host.reopen(InMemoryRecord.from_json(data, host.codec)).history
     assert history[0].content[1] == Place("Oslo")
-    with pytest.raises(InvalidData, match="unknown part 'place'"):
-        Record.from_json(data)
+    with pytest.raises(ValidationError, match="unknown part 'place'"):
+        InMemoryRecord.from_json(data)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from genai_host import Conversation, Host, Message, Patience
+from genai_host import Conversation, Host, Message, RetryPolicy
 from genai_host.conversations.record import (
     Entry,
-    Record,
+    InMemoryRecord,
     StepEnded,
     StepStarted,
     TurnEnded,
@@ -46,7 +46,7 @@ def keeping(make_host: Any, kept: Store) -> Host:
     return host
 
 
-class Failing(Record):
+class Failing(InMemoryRecord):
     """A record that fails at the entries of a kind."""
 
     def __init__(self, kind: type[Any], error: GenaiError) -> None:
@@ -173,7 +173,7 @@ class TestFailure:
 class TestTries:
     @pytest.fixture
     def patient(self, make_host: Any, kept: Store) -> Host:
-        patience = Patience(tries=3, calls=6, jitter=lambda _: 0.0)
+        patience = RetryPolicy(tries=3, calls=6, jitter=lambda _: 0.0)
         host: Host = make_host(store=kept, patience=patience)
         return host
 

@@ -13,34 +13,34 @@ import pytest
 from attrs import evolve
 from genai_vendor_mock import MockProvider
 
-from genai_host import Conversation, Host, Message, Record
+from genai_host import Conversation, Host, InMemoryRecord, Message
 from genai_host.api import (
     All,
+    AllSettled,
     Answer,
     CallFunction,
     Feature,
+    FeatureSteps,
     NewId,
     NoSettings,
     Now,
+    Pause,
     Progress,
     Prompt,
-    Settled,
-    Story,
     Turn,
-    Wait,
 )
 from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
 from genai_host.errors import (
     ConversationBusy,
     GenaiError,
-    InvalidData,
     RateLimited,
     ReplayError,
     StepChanged,
     StepInterrupted,
-    TurnWaiting,
+    TurnPaused,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin, ManualClock, replay_everywhere
+from genai_host.testing import InlinePlugin, ManualClock, replay_from_every_entry
 
 
 def says(text: str, **fields: Any) -> Prompt:
@@ -55,17 +55,17 @@ def fail() -> None:
     raise ValueError("always")
 
 
-def everything(turn: Turn[NoSettings]) -> Story:
+def everything(turn: Turn[NoSettings]) -> FeatureSteps:
     """A turn that does all there is to do."""
     now = yield from Now()
     yield from Progress("begun")
     id = yield from NewId()
     completion = yield from Prompt([*turn.history, turn.message])
     sums = yield from All([CallFunction(add, {"a": n, "b": n}, twice=True) for n in range(3)])
-    settled = yield from Settled(
+    settled = yield from AllSettled(
         [says("x"), CallFunction(fail, twice=True), All([says("y"), says("z")])]
     )
-    approved = yield from Wait("approval", {"id": id})
+    approved = yield from Pause("approval", {"id": id})
     try:
         yield from CallFunction(fail, twice=True)
     except GenaiError as error:
@@ -80,13 +80,13 @@ def everything(turn: Turn[NoSettings]) -> Story:
 
 
 def host_of(make_host: Callable[..., Host], respond: Any, **fields: Any) -> Host:
-    return make_host(f=MadePlugin(features=[Feature("f", NoSettings, respond, **fields)]))
+    return make_host(f=InlinePlugin(features=[Feature("f", NoSettings, respond, **fields)]))
 
 
 def answered(conversation: Conversation, message: str) -> Answer:
     try:
         return conversation.say(message)
-    except TurnWaiting:
+    except TurnPaused:
         return conversation.resume("yes")
 
 
@@ -95,16 +95,16 @@ def test_a_conversation_made_again_at_any_point_gives_the_same_answer(
 ) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda length: "0" * length)
     feature = Feature("f", NoSettings, everything)
-    host = make_host(f=MadePlugin(features=[feature]), clock=ManualClock())
+    host = make_host(f=InlinePlugin(features=[feature]), clock=ManualClock())
     conversation = host.open("f", "mock")
     for message in ("one", "two"):
         answered(conversation, message)
-    assert isinstance(conversation.record, Record)
-    assert replay_everywhere(host, conversation.record, give=lambda kind: "yes") > 40
+    assert isinstance(conversation.record, InMemoryRecord)
+    assert replay_from_every_entry(host, conversation.record, give=lambda kind: "yes") > 40
 
 
 def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         id = yield from NewId()
         yield from Now()
         return Answer(id)
@@ -112,9 +112,9 @@ def test_an_id_on_record_stays_the_same(make_host: Callable[..., Host]) -> None:
     host = host_of(make_host, respond, roles={})
     conversation = host.open("f")
     expected = conversation.say("x").text
-    assert isinstance(conversation.record, Record)
-    assert host.reopen(Record(conversation.record.entries[:4])).resume().text == expected
-    assert host.reopen(Record(conversation.record.entries[:2])).resume().text != expected
+    assert isinstance(conversation.record, InMemoryRecord)
+    assert host.reopen(InMemoryRecord(conversation.record.entries[:4])).resume().text == expected
+    assert host.reopen(InMemoryRecord(conversation.record.entries[:2])).resume().text != expected
 
 
 def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
@@ -142,18 +142,20 @@ def test_replaying_under_another_hash_seed_gives_the_same_digests() -> None:
 
 
 class TestGoingOn:
-    def cut(self, host: Host, conversation: Conversation, last: type[Entry], step: str) -> Record:
+    def cut(
+        self, host: Host, conversation: Conversation, last: type[Entry], step: str
+    ) -> InMemoryRecord:
         """The record up to the first such entry of such a step."""
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         kept: list[Entry] = []
         for entry in conversation.record.entries:
             kept.append(entry)
             if isinstance(entry, last) and getattr(entry, "step", step) == step:
-                return Record(kept)
+                return InMemoryRecord(kept)
         raise AssertionError("there is no such entry")
 
     def test_what_is_on_record_is_not_done_again(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             first = yield from says("a")
             second = yield from says("b")
             return Answer(f"{first.text} {second.text}")
@@ -176,7 +178,7 @@ class TestGoingOn:
     def test_a_prompt_that_was_under_way_is_made_again_and_listeners_are_told(
         self, make_host: Callable[..., Host]
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from says("a")).text)
 
         host = host_of(make_host, respond)
@@ -196,7 +198,7 @@ class TestGoingOn:
             calls.append(amount)
             return amount
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 paid = yield from CallFunction(pay, {"amount": 5})
             except StepInterrupted:
@@ -211,7 +213,7 @@ class TestGoingOn:
         assert calls == [5]
 
     def test_a_failure_is_thrown_in_again_as_it_was(self, make_host: Callable[..., Host]) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield from says("a")
             except RateLimited as error:
@@ -225,16 +227,16 @@ class TestGoingOn:
         expected = conversation.say("x").text
         record = self.cut(host, conversation, StepStarted, "now")
         data = json.loads(json.dumps(record.to_json()))
-        assert host.reopen(Record.from_json(data)).resume().text == expected
+        assert host.reopen(InMemoryRecord.from_json(data)).resume().text == expected
 
     def test_an_approval_may_come_in_another_process(self, make_host: Callable[..., Host]) -> None:
         host = host_of(make_host, everything)
         conversation = host.open("f", "mock")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("x")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         data = json.loads(json.dumps(conversation.record.to_json()))
-        elsewhere = host.reopen(Record.from_json(data))
+        elsewhere = host.reopen(InMemoryRecord.from_json(data))
         assert elsewhere.status == "waiting"
         assert elsewhere.waiting == conversation.waiting
         with pytest.raises(ConversationBusy):
@@ -246,25 +248,25 @@ class TestGoingOn:
     def test_what_nobody_waits_for_is_refused_there_too(
         self, make_host: Callable[..., Host]
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from Now()
-            return Answer(str((yield from Wait("approval", returns=bool))))
+            return Answer(str((yield from Pause("approval", returns=bool))))
 
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("x")
-        assert isinstance(conversation.record, Record)
-        elsewhere = host.reopen(Record(conversation.record.entries))
-        with pytest.raises(InvalidData, match="expected bool"):
+        assert isinstance(conversation.record, InMemoryRecord)
+        elsewhere = host.reopen(InMemoryRecord(conversation.record.entries))
+        with pytest.raises(ValidationError, match="expected bool"):
             elsewhere.resume("garbage")
         assert elsewhere.status == "waiting"
         assert elsewhere.resume(True).text == "True"
-        pending = host.reopen(Record(conversation.record.entries[:4]))
+        pending = host.reopen(InMemoryRecord(conversation.record.entries[:4]))
         assert pending.status == "pending"
-        with pytest.raises(InvalidData, match="waits for no result"):
+        with pytest.raises(ValidationError, match="waits for no result"):
             pending.resume(True)
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             pending.resume()
         assert pending.resume(False).text == "False"
 
@@ -275,30 +277,30 @@ class TestGoingOn:
             given.append(kind)
             return "yes"
 
-        def respond(turn: Turn[NoSettings]) -> Story:
-            first = yield from Wait("one")
-            second = yield from Wait("two")
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            first = yield from Pause("one")
+            second = yield from Pause("two")
             return Answer(f"{first} {second}")
 
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("x")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.resume("yes")
         conversation.resume("yes")
-        assert isinstance(conversation.record, Record)
-        assert replay_everywhere(host, conversation.record, give=give) == 5
+        assert isinstance(conversation.record, InMemoryRecord)
+        assert replay_from_every_entry(host, conversation.record, give=give) == 5
         assert given == ["one", "two", "one", "two", "two", "two"]
-        with pytest.raises(TurnWaiting):
-            replay_everywhere(host, conversation.record)
+        with pytest.raises(TurnPaused):
+            replay_from_every_entry(host, conversation.record)
 
     def test_turns_after_a_reopening_go_on_as_usual(self, host: Host) -> None:
         conversation = host.open("chat", "mock")
         for text in ("one", "two"):
             conversation.say(text)
-        assert isinstance(conversation.record, Record)
-        reopened = host.reopen(Record(conversation.record.entries))
+        assert isinstance(conversation.record, InMemoryRecord)
+        reopened = host.reopen(InMemoryRecord(conversation.record.entries))
         assert reopened.history == conversation.history
         assert reopened.undo() == Message("user", "two")
         assert reopened.say("three").text == "three"
@@ -311,51 +313,51 @@ class TestChangedFeatures:
         host = host_of(make_host, respond, roles={})
         conversation = host.open("f")
         conversation.say("x")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         return [e for e in conversation.record.entries if not isinstance(e, TurnEnded)]
 
     def test_another_step_at_a_point_on_record_stops_it(
         self, make_host: Callable[..., Host]
     ) -> None:
-        def before(turn: Turn[NoSettings]) -> Story:
+        def before(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from Now()))
 
-        def after(turn: Turn[NoSettings]) -> Story:
+        def after(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from NewId()))
 
-        def other(turn: Turn[NoSettings]) -> Story:
+        def other(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from NewId("x-")))
 
         entries = self.record(make_host, before)
         host = host_of(make_host, after, roles={})
         with pytest.raises(StepChanged, match="step 0 was now and is now new_id"):
-            host.reopen(Record(entries)).resume()
+            host.reopen(InMemoryRecord(entries)).resume()
         entries = self.record(make_host, after)
         host = host_of(make_host, other, roles={})
         with pytest.raises(StepChanged, match="another new_id"):
-            host.reopen(Record(entries)).resume()
+            host.reopen(InMemoryRecord(entries)).resume()
 
     def test_a_step_without_a_result_is_compared_too(self, make_host: Callable[..., Host]) -> None:
-        def before(turn: Turn[NoSettings]) -> Story:
+        def before(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from NewId("a")))
 
-        def after(turn: Turn[NoSettings]) -> Story:
+        def after(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from NewId("b")))
 
         entries = [e for e in self.record(make_host, before) if not isinstance(e, StepEnded)]
         host = host_of(make_host, after, roles={})
         with pytest.raises(StepChanged):
-            host.reopen(Record(entries)).resume()
+            host.reopen(InMemoryRecord(entries)).resume()
 
     def test_another_version_of_the_feature_is_refused(
         self, make_host: Callable[..., Host]
     ) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             return Answer((yield from Now()))
 
         entries = self.record(make_host, respond)
         host = host_of(make_host, respond, roles={}, version="2")
-        conversation = host.reopen(Record(entries))
+        conversation = host.reopen(InMemoryRecord(entries))
         with pytest.raises(ReplayError, match="began with version 1 of f, this is version 2"):
             conversation.resume()
         assert conversation.undo() == Message("user", "x")
@@ -364,10 +366,10 @@ class TestChangedFeatures:
     def test_a_changed_message_is_another_prompt(self, host: Host) -> None:
         conversation = host.open("chat", "mock")
         conversation.say("one")
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         entries = list(conversation.record.entries[:-1])
         started = entries[1]
         assert isinstance(started, TurnStarted)
         entries[1] = evolve(started, message=Message("user", "other"))
         with pytest.raises(StepChanged, match="another prompt"):
-            host.reopen(Record(entries)).resume()
+            host.reopen(InMemoryRecord(entries)).resume()

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genai_host.api import (
+    CancelToken,
     Dialect,
-    Limits,
+    DialectEndpoint,
     Model,
     Offering,
     Provider,
     ProviderReply,
     ProviderRequest,
-    Serve,
 )
 from genai_host.api.models import STANDARD
 from genai_host.catalog.catalog import Catalog
-from genai_host.catalog.join import Candidate, Served
+from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.errors import NoRoute
 
 
@@ -40,7 +40,7 @@ CHAT = dialect(
     capabilities=frozenset({"stream", "tools", "schema", "images"}),
     parameters={"temperature": STANDARD["temperature"], "top_p": STANDARD["top_p"]},
     variant={"max_tokens": "max_tokens", "role": "system"},
-    endpoint=Serve(path="/chat", query={"v": "1"}),
+    endpoint=DialectEndpoint(path="/chat", query={"v": "1"}),
 )
 OTHER = dialect("other-wire", capabilities=frozenset({"stream", "tools"}))
 EMBED = dialect("embed-wire", operation="embed")
@@ -48,7 +48,7 @@ COUNT = dialect(
     "chat-count",
     operation="count",
     counts="chat-wire",
-    endpoint=Serve(path="/count"),
+    endpoint=DialectEndpoint(path="/count"),
     parameters={"top_p": {"type": "number"}},
 )
 DIALECTS = {each.name: each for each in (CHAT, OTHER, EMBED, COUNT)}
@@ -64,17 +64,23 @@ CLAUDE = Model(
 LLAMA = Model("llama", dialects=["chat-wire"], capabilities={"tools"}, window=500)
 E5 = Model("e5", dialects=["embed-wire"], operation="embed", at={"first": "e5-small"})
 
-FIRST = Served(
+FIRST = ProviderInfo(
     "first",
     "first",
-    serves={"chat-wire": Serve(), "other-wire": Serve(), "embed-wire": Serve()},
+    serves={
+        "chat-wire": DialectEndpoint(),
+        "other-wire": DialectEndpoint(),
+        "embed-wire": DialectEndpoint(),
+    },
     default_models={"chat": "claude", "embed": "e5"},
 )
-SECOND = Served("second", "second", serves={"chat-wire": Serve(path="/v2", lacks={"schema"})})
+SECOND = ProviderInfo(
+    "second", "second", serves={"chat-wire": DialectEndpoint(path="/v2", lacks={"schema"})}
+)
 
 
 def catalog(
-    *served: Served,
+    *served: ProviderInfo,
     offerings: tuple[Offering, ...] = (),
     models: tuple[Model, ...] = (CLAUDE, LLAMA, E5),
     prefer: tuple[str, ...] = (),
@@ -126,8 +132,11 @@ class TestNames:
         assert found.model is LLAMA
 
     def test_a_passed_id_goes_by_the_dialect_whose_pattern_fits(self) -> None:
-        serves = {"chat-wire": Serve(ids="gpt-*"), "other-wire": Serve(ids="claude-*")}
-        both = catalog(Served("both", "both", serves=serves))
+        serves = {
+            "chat-wire": DialectEndpoint(ids="gpt-*"),
+            "other-wire": DialectEndpoint(ids="claude-*"),
+        }
+        both = catalog(ProviderInfo("both", "both", serves=serves))
         assert ways(both.resolve("both/claude-9")) == [("both", "other-wire")]
         assert ways(both.resolve("both/gpt-9")) == [("both", "chat-wire")]
         with pytest.raises(NoRoute, match="no shared dialect"):
@@ -217,7 +226,7 @@ class TestJoin:
         assert catalog(offerings=offered).resolve("claude")[0].provider == "first"
 
     def test_what_runs_comes_before_what_does_not_at_the_same_preference(self) -> None:
-        broken = Served("a", "first", serves=FIRST.serves, missing="no key: set X")
+        broken = ProviderInfo("a", "first", serves=FIRST.serves, missing="no key: set X")
         found = catalog(broken, FIRST).explain("claude")
         assert [candidate.runs for candidate in found] == [True, True, False, False]
 
@@ -226,16 +235,18 @@ class TestJoin:
         assert (found.provider, found.id) == ("second", "llama-3")
 
     def test_an_offering_may_name_an_instance(self) -> None:
-        a, b = (Served(name, "second", serves=SECOND.serves) for name in ("a", "b"))
+        a, b = (ProviderInfo(name, "second", serves=SECOND.serves) for name in ("a", "b"))
         found = catalog(a, b, offerings=(Offering("llama", "b", "llama-b"),)).resolve("llama")
         assert [(each.provider, each.id) for each in found] == [("b", "llama-b")]
 
     def test_the_users_own_id_for_a_model_wins(self) -> None:
-        mine = Served("mine", "first", serves=FIRST.serves, models={"claude": "my-deployment"})
+        mine = ProviderInfo(
+            "mine", "first", serves=FIRST.serves, models={"claude": "my-deployment"}
+        )
         assert {each.id for each in catalog(mine).resolve("claude")} == {"my-deployment"}
 
     def test_a_user_may_name_a_model_that_nobody_declared(self) -> None:
-        mine = Served("mine", "x", serves=SECOND.serves, models={"own": "/m/own.gguf"})
+        mine = ProviderInfo("mine", "x", serves=SECOND.serves, models={"own": "/m/own.gguf"})
         [found] = catalog(mine).resolve("own")
         assert (found.id, found.provider) == ("/m/own.gguf", "mine")
 
@@ -276,7 +287,9 @@ class TestJoin:
         model = Model(
             "m", ["chat-wire"], variant={"chat-wire": {"max_tokens": "model", "role": "model"}}
         )
-        served = Served("p", "p", serves={"chat-wire": Serve(variant={"role": "serve"})})
+        served = ProviderInfo(
+            "p", "p", serves={"chat-wire": DialectEndpoint(variant={"role": "serve"})}
+        )
         for offered, expected in (({}, "serve"), ({"role": "offering"}, "offering")):
             offering = Offering("m", "p", "id", variant=offered)
             [found] = catalog(served, models=(model,), offerings=(offering,)).resolve("m")
@@ -285,7 +298,7 @@ class TestJoin:
     def test_parameters_are_the_dialects_with_those_of_provider_and_model(self) -> None:
         model = Model("m", ["chat-wire"], parameters={"top_p": False}, at={"p": "id"})
         own = {"min_p": {"type": "number"}}
-        served = Served("p", "p", serves={"chat-wire": Serve(parameters=own)})
+        served = ProviderInfo("p", "p", serves={"chat-wire": DialectEndpoint(parameters=own)})
         [found] = catalog(served, models=(model,)).resolve("m")
         assert set(found.parameters) == {"temperature", "min_p"}
 
@@ -336,28 +349,30 @@ class TestReasons:
         assert {each.provider for each in joined.resolve("claude")} == {"first"}
 
     def test_no_shared_dialect_names_both_sides(self) -> None:
-        only_other = Served("p", "p", serves={"other-wire": Serve()})
+        only_other = ProviderInfo("p", "p", serves={"other-wire": DialectEndpoint()})
         joined = catalog(only_other, offerings=(Offering("llama", "p", "l"),))
         assert self.why(joined, "llama") == [
             "no shared dialect: llama speaks chat-wire, p serves other-wire"
         ]
 
     def test_a_dialect_that_is_not_installed_says_what_to_install(self) -> None:
-        served = Served("p", "p", serves={"new-wire": Serve(install="genai-dialect-new")})
+        served = ProviderInfo(
+            "p", "p", serves={"new-wire": DialectEndpoint(install="genai-dialect-new")}
+        )
         model = Model("m", ["new-wire"], at={"p": "m"})
         assert self.why(catalog(served, models=(model,)), "m") == [
             "the dialect new-wire is not installed: genai-host install genai-dialect-new"
         ]
 
     def test_what_a_provider_lacks_is_the_reason(self) -> None:
-        keyless = Served("p", "first", serves=FIRST.serves, missing="no key: set P_API_KEY")
+        keyless = ProviderInfo("p", "first", serves=FIRST.serves, missing="no key: set P_API_KEY")
         with pytest.raises(NoRoute) as caught:
             catalog(keyless).resolve("claude")
         assert caught.value.reasons == ("no key: set P_API_KEY",)
         assert "no key: set P_API_KEY" in str(caught.value)
 
     def test_a_model_whose_files_are_missing_is_refused_and_others_run(self) -> None:
-        served = Served(
+        served = ProviderInfo(
             "first",
             "first",
             serves=FIRST.serves,
@@ -373,7 +388,9 @@ class TestReasons:
             catalog().resolve("e5")
 
     def test_several_reasons_are_each_given_once(self) -> None:
-        a, b = (Served(n, "first", serves=FIRST.serves, missing=f"no key for {n}") for n in "ab")
+        a, b = (
+            ProviderInfo(n, "first", serves=FIRST.serves, missing=f"no key for {n}") for n in "ab"
+        )
         with pytest.raises(NoRoute) as caught:
             catalog(a, b).resolve("claude")
         assert caught.value.reasons == ("no key for a", "no key for b")
@@ -391,10 +408,10 @@ class TestDefaults:
         assert catalog().resolve(None, "first", "embed")[0].model is E5
 
     def test_without_a_name_the_first_that_may_be_chosen_and_runs(self) -> None:
-        stand_in = Served(
+        stand_in = ProviderInfo(
             "a", "a", serves=FIRST.serves, default_models={"chat": "a/x"}, automatic=False
         )
-        keyless = Served(
+        keyless = ProviderInfo(
             "b", "first", serves=FIRST.serves, default_models={"chat": "claude"}, missing="no key"
         )
         found = catalog(stand_in, keyless, FIRST).resolve(None)
@@ -402,7 +419,7 @@ class TestDefaults:
         assert catalog(stand_in, FIRST).resolve(None, "a")[0].provider == "a"
 
     def test_the_preferred_provider_is_asked_first(self) -> None:
-        other = Served("z", "first", serves=FIRST.serves, default_models={"chat": "claude"})
+        other = ProviderInfo("z", "first", serves=FIRST.serves, default_models={"chat": "claude"})
         assert catalog(FIRST, other, prefer=("z",)).resolve(None)[0].provider == "z"
 
     def test_no_default_is_an_error_that_says_what_to_do(self) -> None:
@@ -413,7 +430,7 @@ class TestDefaults:
             catalog().resolve(None, "second")
 
     def test_a_default_that_is_elsewhere_spoils_no_other(self) -> None:
-        odd = Served("a", "a", serves=FIRST.serves, default_models={"chat": "claude@first"})
+        odd = ProviderInfo("a", "a", serves=FIRST.serves, default_models={"chat": "claude@first"})
         assert catalog(odd, FIRST).resolve(None)[0].provider == "first"
         with pytest.raises(NoRoute, match="is at first, and not at a"):
             catalog(odd, FIRST).resolve(None, "a")
@@ -426,9 +443,9 @@ def test_candidates_are_plain_data() -> None:
 
 
 class _Speaker(Provider):
-    serves = {"chat-wire": Serve()}
+    serves = {"chat-wire": DialectEndpoint()}
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         raise NotImplementedError
 
     stream = send
@@ -447,11 +464,11 @@ class TestAsked:
             def missing_models(self) -> dict[str, str]:
                 return {"claude-1": "no weights"}
 
-        served = Served("p", "first", models={"own": "id"}, automatic=False).asked(Sound())
-        assert served == Served(
+        served = ProviderInfo("p", "first", models={"own": "id"}, automatic=False).asked(Sound())
+        assert served == ProviderInfo(
             "p",
             "first",
-            serves={"chat-wire": Serve()},
+            serves={"chat-wire": DialectEndpoint()},
             models={"own": "id"},
             default_models={"chat": "claude"},
             automatic=False,
@@ -464,7 +481,7 @@ class TestAsked:
         [
             ("serves", ["chat-wire"], "serves must be a mapping of names of dialects to Serve"),
             ("serves", {"chat-wire": None}, "serves must be a mapping"),
-            ("serves", {1: Serve()}, "serves must be a mapping"),
+            ("serves", {1: DialectEndpoint()}, "serves must be a mapping"),
             ("serves", None, "serves must be a mapping"),
             ("default_models", ["claude"], "default_models must be a mapping"),
             ("default_models", {"chat": None}, "default_models must be a mapping"),
@@ -482,7 +499,7 @@ class TestAsked:
         self, name: str, value: object, reason: str
     ) -> None:
         provider = type("Odd", (_Speaker,), {name: value})()
-        odd = Served("odd", "odd").asked(provider)
+        odd = ProviderInfo("odd", "odd").asked(provider)
         assert odd.missing.startswith("its plugin failed: ")
         assert reason in odd.missing
         joined = catalog(odd, FIRST, offerings=(Offering("claude", "odd", "c"),))
@@ -500,7 +517,7 @@ class TestAsked:
             def missing(self) -> str | None:
                 raise Mute
 
-        served = Served("odd", "odd").asked(Odd())
+        served = ProviderInfo("odd", "odd").asked(Odd())
         assert served.missing == "its plugin failed: Mute: it cannot say what is wrong"
 
 
@@ -553,7 +570,9 @@ class TestAliases:
 
 
 class TestCounting:
-    COUNTING = evolve(SECOND, serves={**SECOND.serves, "chat-count": Serve(query={"v": "2"})})
+    COUNTING = evolve(
+        SECOND, serves={**SECOND.serves, "chat-count": DialectEndpoint(query={"v": "2"})}
+    )
 
     def test_tokens_are_counted_where_a_dialect_counts_those_of_chat(self) -> None:
         joined = catalog(FIRST, self.COUNTING, offerings=(LLAMA_AT_SECOND,))
@@ -574,7 +593,7 @@ class TestCounting:
         assert "chat-count" not in {each.dialect for each in joined.matrix()}
 
     def test_another_dialect_may_count_than_the_best_for_chat(self) -> None:
-        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": Serve()})
+        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": DialectEndpoint()})
         assert ways(catalog(both).explain("claude")) == [
             ("first", "other-wire"),
             ("first", "chat-wire"),
@@ -592,5 +611,5 @@ class TestCounting:
             catalog(FIRST).resolve("e5", operation="count")
 
     def test_the_usual_model_is_that_for_chat(self) -> None:
-        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": Serve()})
+        both = evolve(FIRST, serves={**FIRST.serves, "chat-count": DialectEndpoint()})
         assert catalog(both).resolve(None, operation="count")[0].model is CLAUDE

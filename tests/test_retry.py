@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from genai_host import Patience
+from genai_host import RetryPolicy
 from genai_host.api import Delta, RouteInfo
 from genai_host.api.cancellation import Cancellation
 from genai_host.calls.retry import Retry, drained
 from genai_host.calls.route import Route
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     Cancelled,
     CircuitOpen,
     ContextOverflow,
@@ -23,14 +24,13 @@ from genai_host.errors import (
     IncompleteReply,
     InvalidParameter,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnsupportedPart,
 )
-from genai_host.plugins.observers import CallReport
+from genai_host.plugins.observers import CallRecord
 from genai_host.testing import ManualClock
 
-NO_WAIT = Patience(jitter=lambda _: 0.0)
+NO_WAIT = RetryPolicy(jitter=lambda _: 0.0)
 
 
 def routes(*providers: str) -> list[Route]:
@@ -52,7 +52,7 @@ class Service:
         self._outcomes = {name: list(each) for name, each in outcomes.items()}
         self.calls: list[str] = []
 
-    def call(self, route: Route, report: CallReport) -> Any:
+    def call(self, route: Route, report: CallRecord) -> Any:
         self.calls.append(route.info.provider)
         outcomes = self._outcomes[route.info.provider]
         outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
@@ -60,11 +60,11 @@ class Service:
             raise outcome
         return outcome
 
-    def whole(self, route: Route, report: CallReport) -> Generator[Delta, None, Any]:
+    def whole(self, route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
         yield from ()
         return self.call(route, report)
 
-    def stream(self, route: Route, report: CallReport) -> Generator[Delta, None, str]:
+    def stream(self, route: Route, report: CallRecord) -> Generator[Delta, None, str]:
         outcome = self.call(route, report)
         for piece in outcome[:-1]:
             yield Delta(piece)
@@ -79,7 +79,7 @@ def answer(
     return drained(retry.stream(routes, cancellation, service.whole))
 
 
-def attempt(service: Service, *providers: str, patience: Patience = NO_WAIT) -> Any:
+def attempt(service: Service, *providers: str, patience: RetryPolicy = NO_WAIT) -> Any:
     """The answer, or the error."""
     try:
         return answer(Retry(ManualClock(), patience), service, routes(*providers), Cancellation())
@@ -94,22 +94,22 @@ class TestHowOften:
         assert service.calls == ["a"]
 
     def test_what_may_pass_is_tried_again(self) -> None:
-        service = Service(a=[Unavailable("1"), IncompleteReply("2"), "yes"])
+        service = Service(a=[ServiceUnavailable("1"), IncompleteReply("2"), "yes"])
         assert attempt(service, "a") == "yes"
 
     def test_three_times_a_route_and_six_calls_in_all(self) -> None:
-        down = {name: [Unavailable(name)] for name in "abc"}
+        down = {name: [ServiceUnavailable(name)] for name in "abc"}
         alone = Service(**down)
-        assert attempt(alone, "a") == Unavailable("a")
+        assert attempt(alone, "a") == ServiceUnavailable("a")
         assert alone.calls == ["a"] * 3
         chain = Service(**down)
-        assert attempt(chain, "a", "b", "c") == Unavailable("b")
+        assert attempt(chain, "a", "b", "c") == ServiceUnavailable("b")
         assert chain.calls == ["a"] * 3 + ["b"] * 3
 
     @pytest.mark.parametrize(
         "error",
         [
-            RequestRefused("x", status=400),
+            BadRequest("x", status=400),
             AuthenticationFailed("x", status=401),
             ContextOverflow("x", status=400),
             Cancelled("x"),
@@ -123,14 +123,14 @@ class TestHowOften:
 
     def test_a_refused_key_leads_on_to_another_provider_if_that_is_asked_for(self) -> None:
         service = Service(a=[AuthenticationFailed("no")], b=["yes"])
-        patience = Patience(refused_keys=True, jitter=lambda _: 0.0)
+        patience = RetryPolicy(refused_keys=True, jitter=lambda _: 0.0)
         assert attempt(service, "a", "a", "b", patience=patience) == "yes"
         assert service.calls == ["a", "b"]
         refusing = Service(a=[AuthenticationFailed("no")])
         assert isinstance(attempt(refusing, "a", patience=patience), AuthenticationFailed)
 
     def test_the_next_route_is_one_at_another_provider(self) -> None:
-        service = Service(a=[Unavailable("x")], b=["yes"])
+        service = Service(a=[ServiceUnavailable("x")], b=["yes"])
         assert attempt(service, "a", "a", "b") == "yes"
         assert service.calls == ["a", "a", "a", "b"]
 
@@ -139,17 +139,17 @@ class TestHowOften:
     )
     def test_a_way_that_cannot_be_asked_is_left_out(self, error: GenaiError) -> None:
         """Unless it is the first: then nothing has failed before."""
-        service = Service(a=[Unavailable("down")], b=[error], c=["yes"])
+        service = Service(a=[ServiceUnavailable("down")], b=[error], c=["yes"])
         assert attempt(service, "a", "b", "c") == "yes"
-        assert attempt(service, "a", "b") == Unavailable("down")
+        assert attempt(service, "a", "b") == ServiceUnavailable("down")
         assert attempt(service, "b", "c") is error
 
     def test_another_dialect_there_may_be_asked(self) -> None:
-        service = Service(a=[Unavailable("down")], b=[UnsupportedPart("x"), "yes"])
+        service = Service(a=[ServiceUnavailable("down")], b=[UnsupportedPart("x"), "yes"])
         assert attempt(service, "a", "b", "b") == "yes"
 
     def test_an_open_circuit_is_no_call(self) -> None:
-        service = Service(a=[CircuitOpen("x")], b=[Unavailable("1"), "yes"])
+        service = Service(a=[CircuitOpen("x")], b=[ServiceUnavailable("1"), "yes"])
         assert attempt(service, "a", "b") == "yes"
         assert service.calls == ["a", "b", "b"]
         assert attempt(Service(a=[CircuitOpen("x", retry_after=9)]), "a").retry_after == 9
@@ -163,10 +163,10 @@ class TestHowLong:
             bounds.append(bound)
             return 0.0
 
-        patience = Patience(tries=9, calls=9, longest=3.0, jitter=jitter)
-        attempt(Service(a=[Unavailable("x")]), "a", patience=patience)
+        patience = RetryPolicy(tries=9, calls=9, longest=3.0, jitter=jitter)
+        attempt(Service(a=[ServiceUnavailable("x")]), "a", patience=patience)
         assert bounds == [0.5, 1.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0]
-        assert {0 <= Patience().jitter(0.5) <= 0.5 for _ in range(100)} == {True}
+        assert {0 <= RetryPolicy().jitter(0.5) <= 0.5 for _ in range(100)} == {True}
 
     @pytest.mark.parametrize("seconds", [2.0, 60.0])
     def test_what_the_service_asks_for_is_waited(self, seconds: float) -> None:
@@ -213,7 +213,7 @@ class TestStreams:
         except GenaiError as error:
             return pieces, error
 
-    @pytest.mark.parametrize("error", [Unavailable("x"), IncompleteReply("x")], ids=repr)
+    @pytest.mark.parametrize("error", [ServiceUnavailable("x"), IncompleteReply("x")], ids=repr)
     def test_before_the_first_piece_another_route_answers(self, error: GenaiError) -> None:
         service = Service(a=[[error]], b=[["he", "llo", None]])
         assert self.stream(service, "a", "b") == (["he", "llo"], "hello")
@@ -231,7 +231,7 @@ class TestStreams:
     def test_leaving_it_ends_the_call(self) -> None:
         ended: list[bool] = []
 
-        def act(_: Route, report: CallReport) -> Generator[Delta, None, None]:
+        def act(_: Route, report: CallRecord) -> Generator[Delta, None, None]:
             try:
                 yield Delta("a")
                 yield Delta("b")

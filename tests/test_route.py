@@ -10,10 +10,11 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import (
+    CancelToken,
     ChatCall,
     Completion,
     Dialect,
-    Limits,
+    DialectEndpoint,
     Message,
     Model,
     NoSettings,
@@ -23,32 +24,31 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     ReplyStream,
-    Serve,
     Services,
     StreamEvent,
-    standard,
+    standard_parameters,
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     GenaiError,
     InvalidParameter,
     MalformedReply,
     PluginError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
-from genai_host.providers.instances import Instances
-from genai_host.testing import MadePlugin
+from genai_host.providers.instances import ProviderInstances
+from genai_host.testing import InlinePlugin
 
 
 class Wire(Dialect[ChatCall, Completion]):
     """Writes what it is given; reads the text of the reply."""
 
     name = "wire"
-    endpoint = Serve(add={"from_dialect": 1}, drop=("secret",))
+    endpoint = DialectEndpoint(add={"from_dialect": 1}, drop=("secret",))
     capabilities = frozenset({"stream", "tools"})
-    parameters = standard("temperature", "top_p", "max_tokens", "stop")
+    parameters = standard_parameters("temperature", "top_p", "max_tokens", "stop")
     variant = {"name": "dialect", "kept": True}
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
@@ -71,15 +71,15 @@ class Wire(Dialect[ChatCall, Completion]):
             return 3  # type: ignore[return-value]
         return Completion(Message("assistant", reply.body.decode()))
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
-        return RequestRefused("as the dialect says") if reply.body == b"dialect" else None
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return BadRequest("as the dialect says") if reply.body == b"dialect" else None
 
 
 class Echo(Provider):
     """Says what it was sent, or what the instance is set to do."""
 
     serves = {
-        "wire": Serve(
+        "wire": DialectEndpoint(
             add={"version": 2},
             drop=("model",),
             header_to_body={"x-beta": "beta"},
@@ -94,22 +94,22 @@ class Echo(Provider):
     def wire_id(self, model_id: str) -> str:
         return f"eu.{model_id}"
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         if isinstance(self.reply, Exception):
             raise self.reply
         sent = {"headers": dict(request.headers), "id": request.model_id}
         return self.reply or ProviderReply(json.dumps({**request.body, **sent}).encode())
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         return self.send(request, limits)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return RateLimited("as the provider says") if reply.body == b"provider" else None
 
 
 @pytest.fixture
 def host(make_host: Callable[..., Host]) -> Host:
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         providers=[ProviderType("echo", NoSettings, Echo)],
         dialects=[Wire()],
         models=[
@@ -127,7 +127,7 @@ def host(make_host: Callable[..., Host]) -> Host:
 
 
 def provider(host: Host) -> Echo:
-    instances: Instances = host.instances
+    instances: ProviderInstances = host.instances
     found = instances["echo"].provider
     assert isinstance(found, Echo)
     return found
@@ -186,15 +186,15 @@ class TestErrors:
         ("reply", "kind", "message"),
         [
             (ProviderReply(b"provider", 400), RateLimited, "as the provider says"),
-            (ProviderReply(b"dialect", 400), RequestRefused, "as the dialect says"),
+            (ProviderReply(b"dialect", 400), BadRequest, "as the dialect says"),
             (ProviderReply(b"", 401), AuthenticationFailed, "status 401"),
             (ProviderReply(b"", 403), AuthenticationFailed, "status 403"),
-            (ProviderReply(b"", 404), RequestRefused, "status 404"),
-            (ProviderReply(b"", 408), Unavailable, "status 408"),
-            (ProviderReply(b"", 422), RequestRefused, "status 422"),
+            (ProviderReply(b"", 404), BadRequest, "status 404"),
+            (ProviderReply(b"", 408), ServiceUnavailable, "status 408"),
+            (ProviderReply(b"", 422), BadRequest, "status 422"),
             (ProviderReply(b"", 429), RateLimited, "status 429"),
-            (ProviderReply(b"", 500), Unavailable, "status 500"),
-            (ProviderReply(b"", 529), Unavailable, "status 529"),
+            (ProviderReply(b"", 500), ServiceUnavailable, "status 500"),
+            (ProviderReply(b"", 529), ServiceUnavailable, "status 529"),
             (ProviderReply(b"deep"), MalformedReply, "nested too deeply"),
             (ProviderReply(b"odd"), PluginError, "dialect wire gives a int"),
         ],

@@ -23,11 +23,11 @@ from support import Terminal
 from genai_host import Config
 from genai_host.cli.scaffold import Scaffold, new_scaffold
 from genai_host.config import InstanceConfig
-from genai_host.conversations.record import Record
+from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import ConfigurationError
-from genai_host.plugins.discovery import EntryPoints, Loaded, Plugins
-from genai_host.plugins.index import Outcome, PluginIndex
-from genai_host.testing import make_distribution, replay_everywhere
+from genai_host.plugins.discovery import InstalledPlugins, LoadedPlugin, Plugins
+from genai_host.plugins.index import LoadResult, PluginIndex
+from genai_host.testing import make_distribution, replay_from_every_entry
 from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
 
 __all__ = ["base", "environment", "wheels"]
@@ -202,13 +202,13 @@ class TestNames:
         index = PluginIndex([str(site)], str(tmp_path / "index"))
         new_scaffold("vendor", "small", index)
         [found] = index.plugins()
-        index.remember({found.key: Outcome("loaded", provides={"providers": ["big", "small"]})})
+        index.remember({found.key: LoadResult("loaded", provides={"providers": ["big", "small"]})})
         taken = (("vendor", "small"), ("vendor", "big"), ("feature", "big"), ("tool", "big"))
         for kind, name in taken:
             with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
                 new_scaffold(kind, name, index)
         new_scaffold("feature", "small", index)  # a provider and a feature may share one
-        index.remember({found.key: Outcome("loaded", provides={"tools": ["big_one", "class_"]})})
+        index.remember({found.key: LoadResult("loaded", provides={"tools": ["big_one", "class_"]})})
         for name in ("big-one", "class"):
             with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
                 new_scaffold("tool", name, index)
@@ -240,8 +240,8 @@ class TestNames:
             install(folder, Scaffold(kind, name))
             monkeypatch.syspath_prepend(str(folder))
             index = PluginIndex([str(folder)], str(tmp_path / "index"))
-            [result] = Plugins(EntryPoints(index), Config()).results
-            assert isinstance(result, Loaded), f"{result}"
+            [result] = Plugins(InstalledPlugins(index), Config()).results
+            assert isinstance(result, LoadedPlugin), f"{result}"
             assert result.declared.names() == declared[kind]
 
 
@@ -301,8 +301,8 @@ class TestFeature:
         conversation = host.open("poet", "mock")
         conversation.say("one")
         conversation.say("two")
-        assert isinstance(conversation.record, Record)
-        assert replay_everywhere(host, conversation.record) == 10
+        assert isinstance(conversation.record, InMemoryRecord)
+        assert replay_from_every_entry(host, conversation.record) == 10
 
 
 class TestTool:

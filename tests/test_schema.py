@@ -12,9 +12,9 @@ from attrs import field, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import Checker, Secret, schema_of
+from genai_host.api import SchemaValidator, Secret, schema_of
 from genai_host.api.schema import build, message_schema
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 DEEP = 100_000
 DRAFT = "http://json-schema.org/draft-0{}/schema#"
@@ -127,11 +127,11 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_class_describes_is_built_from_what_fits(
     form: Any, good: Any, built: Any, bad: Any
 ) -> None:
-    checker = Checker(schema_of(form))
+    checker = SchemaValidator(schema_of(form))
     checker.check(good)
     found = build(good, form)
     assert (found, type(found)) == (built, type(built))
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         checker.check(bad)
 
 
@@ -158,7 +158,7 @@ def test_a_mapping_is_a_schema_already() -> None:
     ids=lambda form: getattr(form, "__name__", str(form)),
 )
 def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
-    with pytest.raises(InvalidData, match="no JSON Schema can be made from"):
+    with pytest.raises(ValidationError, match="no JSON Schema can be made from"):
         schema_of(form)
 
 
@@ -172,7 +172,7 @@ def test_what_has_no_json_form_has_no_schema(form: Any) -> None:
     ],
 )
 def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> None:
-    with pytest.raises(InvalidData, match=why):
+    with pytest.raises(ValidationError, match=why):
         build(value, form)
 
 
@@ -203,8 +203,8 @@ def test_what_a_class_refuses_is_not_built(value: Any, form: Any, why: str) -> N
     ids=lambda value: type(value).__name__,
 )
 def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: str) -> None:
-    with pytest.raises(InvalidData) as caught:
-        Checker(schema)
+    with pytest.raises(ValidationError) as caught:
+        SchemaValidator(schema)
     if path:  # where more than the place is wrong, any will do
         assert caught.value.message.startswith("the schema itself is wrong")
         assert caught.value.path == path
@@ -230,11 +230,11 @@ def test_a_schema_that_is_wrong_is_refused_when_it_is_made(schema: Any, path: st
 def test_a_reference_to_what_is_elsewhere_is_an_error_and_loads_nothing(
     schema: dict[str, Any],
 ) -> None:
-    checker = Checker({"type": "object", "properties": {"a": schema}})
+    checker = SchemaValidator({"type": "object", "properties": {"a": schema}})
     checker.check({"b": 1})
-    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+    with pytest.raises(ValidationError, match=r"refers to .*(schema|passwd)"):
         checker.check({"a": 1})
-    with pytest.raises(InvalidData, match=r"refers to .*(schema|passwd)"):
+    with pytest.raises(ValidationError, match=r"refers to .*(schema|passwd)"):
         checker.check_references()
 
 
@@ -253,7 +253,7 @@ def test_a_reference_to_what_is_elsewhere_is_an_error_and_loads_nothing(
     ids=repr,
 )
 def test_references_to_what_is_there_are_in_order(schema: Any) -> None:
-    Checker(schema).check_references()
+    SchemaValidator(schema).check_references()
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,8 @@ def test_references_to_what_is_there_are_in_order(schema: Any) -> None:
     ids=repr,
 )
 def test_a_reference_to_what_is_no_schema_is_an_error(schema: dict[str, Any]) -> None:
-    with pytest.raises(InvalidData):
-        Checker(schema).check({"b": 1})
+    with pytest.raises(ValidationError):
+        SchemaValidator(schema).check({"b": 1})
 
 
 @pytest.mark.parametrize(
@@ -288,24 +288,24 @@ def test_a_reference_to_what_is_no_schema_is_an_error(schema: dict[str, Any]) ->
     ],
 )  # fmt: skip
 def test_a_schema_names_its_draft(schema: Any, good: Any, bad: Any) -> None:
-    checker = Checker(schema)
+    checker = SchemaValidator(schema)
     if good is not None:
         checker.check(good)
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         checker.check(bad)
 
 
 def test_the_place_of_the_fault_is_told() -> None:
-    checker = Checker({"items": {"properties": {"a b": {"type": "integer"}}}})
-    with pytest.raises(InvalidData, match="'x' is not of type 'integer'") as caught:
+    checker = SchemaValidator({"items": {"properties": {"a b": {"type": "integer"}}}})
+    with pytest.raises(ValidationError, match="'x' is not of type 'integer'") as caught:
         checker.check([{}, {"a b": "x"}])
     assert caught.value.path == "$[1]['a b']"
     assert "(at $[1]['a b'])" in caught.value.message
 
 
 def test_a_long_value_is_not_told_in_full() -> None:
-    with pytest.raises(InvalidData) as caught:
-        Checker({"type": "integer"}).check("x" * 10_000)
+    with pytest.raises(ValidationError) as caught:
+        SchemaValidator({"type": "integer"}).check("x" * 10_000)
     assert len(caught.value.message) < 400
 
 
@@ -327,12 +327,12 @@ def test_a_long_value_is_not_told_in_full() -> None:
     ids=lambda value: "" if isinstance(value, str) else repr(value)[:60],
 )
 def test_a_pattern_that_takes_too_long_is_an_error(schema: Any, value: Any) -> None:
-    with pytest.raises(InvalidData):
-        Checker(schema).check(value)
+    with pytest.raises(ValidationError):
+        SchemaValidator(schema).check(value)
 
 
 def test_patterns_with_a_bound_mean_what_they_did() -> None:
-    checker = Checker(
+    checker = SchemaValidator(
         {
             "properties": {"p": {"pattern": "^[ab]+$"}, "q": {}},
             "patternProperties": {"^x": {"type": "integer"}},
@@ -342,19 +342,19 @@ def test_patterns_with_a_bound_mean_what_they_did() -> None:
     checker.check({"p": "ab", "q": None, "x1": 1, "other": "s"})
     checker.check("no object")
     for value, path in (({"p": "c"}, "$.p"), ({"x1": "s"}, "$.x1"), ({"other": 1}, "$.other")):
-        with pytest.raises(InvalidData) as caught:
+        with pytest.raises(ValidationError) as caught:
             checker.check(value)
         assert caught.value.path == path
-    closed = Checker({"patternProperties": {"^x": {}}, "additionalProperties": False})
+    closed = SchemaValidator({"patternProperties": {"^x": {}}, "additionalProperties": False})
     closed.check({"x1": 1})
-    with pytest.raises(InvalidData, match="y"):
+    with pytest.raises(ValidationError, match="y"):
         closed.check({"y": 1})
 
 
 def test_a_property_may_be_called_pattern() -> None:
-    checker = Checker({"properties": {"pattern": {}}, "unevaluatedProperties": False})
+    checker = SchemaValidator({"properties": {"pattern": {}}, "unevaluatedProperties": False})
     checker.check({"pattern": "x"})
-    with pytest.raises(InvalidData, match="Unevaluated"):
+    with pytest.raises(ValidationError, match="Unevaluated"):
         checker.check({"other": "x"})
 
 
@@ -376,8 +376,8 @@ def test_a_property_may_be_called_pattern() -> None:
     ids=lambda value: repr(value)[:40] if isinstance(value, dict) else "",
 )
 def test_no_value_breaks_a_checker(schema: Any, value: Any) -> None:
-    with pytest.raises(InvalidData):
-        Checker(schema).check(value)
+    with pytest.raises(ValidationError):
+        SchemaValidator(schema).check(value)
 
 
 KEYWORDS = ["$ref", "$schema", "$id", "$defs", "$dynamicRef", "type", "properties", "pattern",
@@ -397,6 +397,6 @@ schemas = st.sampled_from(SCHEMAS) | st.dictionaries(
 @given(schema=schemas, value=json_values)
 def test_neither_schemas_nor_values_raise_anything_else(schema: Any, value: Any) -> None:
     try:
-        Checker(schema).check(value)
-    except InvalidData as error:
+        SchemaValidator(schema).check(value)
+    except ValidationError as error:
         assert error.message

@@ -15,12 +15,12 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     Usage,
+    VendorPart,
 )
 from genai_host.testing import FakeModel
 
@@ -144,14 +144,14 @@ def test_tools_are_offered_called_and_answered(api: Api) -> None:
 def test_signed_thoughts_come_back_as_they_were(api: Api) -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     api.fake.answer = lambda heard: Completion(
-        Message("assistant", [Reasoning("hm"), Opaque(OWN, thought), Text("so")])
+        Message("assistant", [Reasoning("hm"), VendorPart(OWN, thought), Text("so")])
     )
     whole = api.answered()
     assert whole["content"] == [thought, {"type": "text", "text": "so"}]
     api.answered(HI, {"role": "assistant", "content": whole["content"]}, HI)
     assert api.fake.prompts[1].messages[1].content == (
         Reasoning("hm"),
-        Opaque(OWN, thought),
+        VendorPart(OWN, thought),
         Text("so"),
     )
 
@@ -209,8 +209,12 @@ def test_what_its_service_wrote_goes_there_and_back(api: Api) -> None:
         {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
     ]
     cited = {"citations": [{"type": "web_search_result_location", "url": "https://x"}]}
-    parts = [*(Opaque(OWN, block) for block in own), Opaque(OWN, cited), Text("so")]
-    others = [Opaque("gemini", {"type": "thinking"}), Opaque(OWN, 3), Opaque(OWN, {"type": 3})]
+    parts = [*(VendorPart(OWN, block) for block in own), VendorPart(OWN, cited), Text("so")]
+    others = [
+        VendorPart("gemini", {"type": "thinking"}),
+        VendorPart(OWN, 3),
+        VendorPart(OWN, {"type": 3}),
+    ]
     api.fake.answer = lambda heard: Completion(Message("assistant", [*parts, *others]))
     content = api.answered()["content"]
     assert content == [*own, {"type": "text", "text": "so", **cited}]

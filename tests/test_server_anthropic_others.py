@@ -10,15 +10,15 @@ from anthropic_api import CLOCK, HI, Api, anthropic_api
 from fixtures import MakeHost
 
 from genai_host.api import (
-    Limits,
+    CancelToken,
+    DialectEndpoint,
+    HttpProblem,
     NoSettings,
-    Problem,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
     ReplyStream,
-    Serve,
     hookimpl,
 )
 from genai_host.server.anthropic.replies import error_object, problem_reply
@@ -32,12 +32,12 @@ def api(make_host: MakeHost) -> Iterator[Api]:
 
 
 class _Speaks(Provider):
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         raise NotImplementedError
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         raise NotImplementedError
 
 
@@ -132,12 +132,12 @@ class TestProblems:
         ],
     )
     def test_each_has_its_type(self, status: int, sent: int, kind: str) -> None:
-        problem = Problem(status, "some_code", "it went wrong")
+        problem = HttpProblem(status, "some_code", "it went wrong")
         assert problem_reply(problem).status == sent
         assert error_object(problem)["error"] == {"type": kind, "message": "it went wrong"}
 
     def test_where_and_what_to_do(self) -> None:
-        problem = Problem(400, "invalid_data", "no text", "give one", "$.messages[0]")
+        problem = HttpProblem(400, "invalid_data", "no text", "give one", "$.messages[0]")
         message = error_object(problem)["error"]["message"]
         assert message == "messages[0]: no text (give one)"
 

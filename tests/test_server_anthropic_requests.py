@@ -14,9 +14,9 @@ from hypothesis import strategies as some
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.http_routes import Given
+from genai_host.api.http_routes import JsonReader
 from genai_host.api.json_text import write_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.server.anthropic.replies import problem_reply
 from genai_host.server.anthropic.requests import thinking_in
 from genai_host.server.anthropic.routes import ROUTES
@@ -164,7 +164,7 @@ def test_parameters_that_the_model_has_besides(api: Api) -> None:
 def test_tools_are_chosen(choice: dict[str, Any], expected: str) -> None:
     from genai_host.server.anthropic.requests import chosen, tools_in
 
-    body = Given({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
+    body = JsonReader({"tools": [CLOCK, {**CLOCK, "name": "none"}], "tool_choice": choice}, "$")
     tools, found, at_once = chosen(body, tools_in(body)[0])
     assert (found, at_once) == (expected, None)
     assert [tool.name for tool in tools] == (
@@ -181,7 +181,7 @@ LOW = {"effort": "low"}
 
 class TestThinking:
     def read(self, taken: dict[str, Any], **body: Any) -> dict[str, Any]:
-        return thinking_in(Given(body, "$"), lambda: taken)
+        return thinking_in(JsonReader(body, "$"), lambda: taken)
 
     @pytest.mark.parametrize(
         ("taken", "body", "expected"),
@@ -227,7 +227,7 @@ class TestThinking:
         ],
     )
     def test_what_cannot_be(self, taken: Any, body: Any, path: str) -> None:
-        with pytest.raises(InvalidData) as caught:
+        with pytest.raises(ValidationError) as caught:
             self.read(taken, **body)
         assert caught.value.path == path
 

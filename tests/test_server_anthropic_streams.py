@@ -15,22 +15,22 @@ from fixtures import MakeHost
 from openai_service import LOOKING
 
 from genai_host.api import (
+    CancelToken,
     Completion,
     Delta,
-    Limits,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
-from genai_host.errors import ContextOverflow, RateLimited, Unavailable
+from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
 from genai_host.server.anthropic.replies import Writer
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 
@@ -82,11 +82,11 @@ def test_a_feature(api: Api) -> None:
 
 
 def test_what_a_feature_calls_is_its_own(make_host: MakeHost) -> None:
-    def answer(heard: Heard) -> Completion:
+    def answer(heard: RecordedPrompt) -> Completion:
         if heard.messages[-1].role == "tool":
             return Completion(Message("assistant", "done"))
         call = ToolCall("a", "look", {"at": "it"})
-        return Completion(Message("assistant", [Opaque(OWN, SIGNED[0]), call]), "tool_calls")
+        return Completion(Message("assistant", [VendorPart(OWN, SIGNED[0]), call]), "tool_calls")
 
     fake = FakeModel(answer)
     with anthropic_api(make_host, fake, agent=genai_feature_agent, look=LOOKING) as api:
@@ -109,14 +109,14 @@ def written(
         return Completion(Message("assistant", content))
 
     writer = Writer("m", shows_thoughts=shows_thoughts)
-    whole = b"".join(writer.events(Answering(answer())))
+    whole = b"".join(writer.events(CompletionStream(answer())))
     return blocks_of(
         [json.loads(block.split("\ndata: ")[1]) for block in whole.decode().split("\n\n")[:-1]]
     )
 
 
 SIGNED = [thinking("hm", "c2ln"), thinking("\n\nso", "c29z")]
-OWNS = [Opaque(OWN, block) for block in SIGNED]
+OWNS = [VendorPart(OWN, block) for block in SIGNED]
 HIDDEN = {"type": "redacted_thinking", "data": "eA=="}
 
 
@@ -127,7 +127,7 @@ class TestThoughts:
         Delta(reasoning="h"),
         Delta(reasoning="m"),
         Delta(opaque=OWNS[0]),
-        Delta(opaque=Opaque(OWN, HIDDEN)),
+        Delta(opaque=VendorPart(OWN, HIDDEN)),
         Delta(reasoning="\n\n\n\ns"),
         Delta(reasoning="o"),
         Delta(opaque=OWNS[1]),
@@ -135,7 +135,7 @@ class TestThoughts:
         Delta(tool_call=ToolCall("a", "clock")),
     )
     content = (
-        Reasoning("hm"), OWNS[0], Opaque(OWN, HIDDEN), Reasoning("\n\nso"), OWNS[1],
+        Reasoning("hm"), OWNS[0], VendorPart(OWN, HIDDEN), Reasoning("\n\nso"), OWNS[1],
         Text("well"), ToolCall("a", "clock"),
     )  # fmt: skip
     blocks = (
@@ -148,7 +148,7 @@ class TestThoughts:
         assert written(self.pieces, self.content, shows_thoughts=shows) == [*self.blocks]
 
     def test_that_are_omitted_have_their_signature(self) -> None:
-        own = Opaque(OWN, thinking("", "c2ln"))
+        own = VendorPart(OWN, thinking("", "c2ln"))
         assert written([Delta(opaque=own), Delta("a")], [own, Text("a")]) == [
             thinking("", "c2ln"),
             {"type": "text", "text": "a"},
@@ -166,7 +166,7 @@ class TestThoughts:
         assert written([], self.content)[:3] == [*self.blocks[:3]]
 
     def test_of_others_are_theirs(self) -> None:
-        other = Opaque("gemini", {"thoughtSignature": "AQ=="})
+        other = VendorPart("gemini", {"thoughtSignature": "AQ=="})
         assert written([Delta(opaque=other), Delta("a")], [other, Text("a")]) == [
             {"type": "text", "text": "a"}
         ]
@@ -178,7 +178,7 @@ class TestErrors:
         [
             (ContextOverflow("too long"), 400, "invalid_request_error"),
             (RateLimited("slow", retry_after=90), 429, "rate_limit_error"),
-            (Unavailable("away"), 529, "overloaded_error"),
+            (ServiceUnavailable("away"), 529, "overloaded_error"),
         ],
     )
     @pytest.mark.parametrize("stream", [False, True])
@@ -211,7 +211,7 @@ class _Hanging(FakeModel):
         super().__init__()
         self.freed = threading.Event()
 
-    def hang(self, limits: Limits) -> None:
+    def hang(self, limits: CancelToken) -> None:
         try:
             super().hang(limits)
         finally:

@@ -17,9 +17,9 @@ from fixtures import MakeHost
 from serving import served
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
-from genai_host.errors import InvalidData, RateLimited
-from genai_host.testing import MadePlugin
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
+from genai_host.errors import RateLimited, ValidationError
+from genai_host.testing import InlinePlugin
 
 HERE = __name__
 
@@ -28,8 +28,8 @@ def route(method: Any, path: str, name: str, **more: Any) -> HttpRoute:
     return HttpRoute(method, path, f"{HERE}:{name}", **more)
 
 
-def echo(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(
+def echo(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(
         {
             "method": request.method,
             "path": request.path,
@@ -43,52 +43,53 @@ def echo(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def large(request: RouteRequest, host: Host) -> RouteReply:
-    return RouteReply(b"0123456789" * 100_000)
+def large(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(b"0123456789" * 100_000)
 
 
-def pieces(request: RouteRequest, host: Host) -> RouteReply:
-    return RouteReply(iter([b"one", b"", b"two" * 500, b"three"]))
+def pieces(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(iter([b"one", b"", b"two" * 500, b"three"]))
 
 
-def breaks(request: RouteRequest, host: Host) -> RouteReply:
+def breaks(request: RouteRequest, host: Host) -> RouteResponse:
     def made() -> Iterator[bytes]:
         yield b"one"
         raise RuntimeError("in the middle")
 
-    return RouteReply(made())
+    return RouteResponse(made())
 
 
-def fails(request: RouteRequest, host: Host) -> RouteReply:
-    raise {"invalid": InvalidData("wrong", path="$.a"), "rate": RateLimited("x", retry_after=3)}[
-        request.parameters["how"]
-    ]
+def fails(request: RouteRequest, host: Host) -> RouteResponse:
+    raise {
+        "invalid": ValidationError("wrong", path="$.a"),
+        "rate": RateLimited("x", retry_after=3),
+    }[request.parameters["how"]]
 
 
-def leaves(request: RouteRequest, host: Host) -> RouteReply:
+def leaves(request: RouteRequest, host: Host) -> RouteResponse:
     raise SystemExit(3)
 
 
-def splits(request: RouteRequest, host: Host) -> RouteReply:
-    return RouteReply(b"x", headers={"x-a": "1\r\nset-cookie: a=b"})
+def splits(request: RouteRequest, host: Host) -> RouteResponse:
+    return RouteResponse(b"x", headers={"x-a": "1\r\nset-cookie: a=b"})
 
 
-def own(request: RouteRequest, host: Host) -> RouteReply:
+def own(request: RouteRequest, host: Host) -> RouteResponse:
     headers = {"cache-control": "max-age=60", "content-security-policy": "default-src 'self'"}
-    return RouteReply(b"", status=204, headers=headers)
+    return RouteResponse(b"", status=204, headers=headers)
 
 
 arrived, ended = threading.Event(), threading.Event()
 
 
-def waits(request: RouteRequest, host: Host) -> RouteReply:
+def waits(request: RouteRequest, host: Host) -> RouteResponse:
     gone = threading.Event()
     arrived.set()
     with request.limits.on_cancel(gone.set):
         gone.wait(30)
     ended.set()
     request.limits.check()
-    return RouteReply()
+    return RouteResponse()
 
 
 ROUTES = [
@@ -107,7 +108,7 @@ ROUTES = [
 
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
-    return make_host(mine=MadePlugin(http_routes=ROUTES))
+    return make_host(mine=InlinePlugin(http_routes=ROUTES))
 
 
 @pytest.fixture

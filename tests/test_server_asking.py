@@ -14,9 +14,9 @@ from genai_host import Host
 from genai_host.api import Message, RouteRequest, ToolSchema
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
-from genai_host.errors import Cancelled, Interrupted, InvalidData, NotFound, Unavailable
+from genai_host.errors import Cancelled, Interrupted, NotFound, ServiceUnavailable, ValidationError
 from genai_host.serving import completion
-from genai_host.serving.completion import Answering, Asked
+from genai_host.serving.completion import ChatRequest, CompletionStream
 from genai_host.serving.models import served_model, served_models
 from genai_host.store import Store
 from genai_host.testing import FakeModel
@@ -30,9 +30,9 @@ def request(user: str = "", limits: Cancellation | None = None) -> RouteRequest:
     return RouteRequest("POST", "/", limits=limits or Cancellation(), user=user)
 
 
-def ask(host: Host, model: str | None = "fake", **given: Any) -> Answering:
+def ask(host: Host, model: str | None = "fake", **given: Any) -> CompletionStream:
     return completion.answer(
-        host, Asked(model=model, messages=given.pop("messages", HI), **given), request()
+        host, ChatRequest(model=model, messages=given.pop("messages", HI), **given), request()
     )
 
 
@@ -43,9 +43,9 @@ def test_a_model_answers(make_host: MakeHost) -> None:
 
 def test_json_comes_out_of_its_fence(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel(lambda heard: '```json\n{"a": 1}\n```'))
-    asked = Asked(model="fake", messages=HI, schema={"type": "object"})
+    asked = ChatRequest(model="fake", messages=HI, schema={"type": "object"})
     assert completion.whole(host, asked, request()).text == '{"a":1}'
-    asked = Asked(model="fake", messages=HI)
+    asked = ChatRequest(model="fake", messages=HI)
     assert completion.whole(host, asked, request()).text.startswith("```json")
 
 
@@ -60,16 +60,16 @@ def test_a_feature_answers_as_a_model_would(make_host: MakeHost) -> None:
 
 def test_what_fails_first_is_raised_where_it_is_asked(make_host: MakeHost) -> None:
     fake = FakeModel()
-    fake.faults[0] = Unavailable("away")
-    with pytest.raises(Unavailable):
+    fake.faults[0] = ServiceUnavailable("away")
+    with pytest.raises(ServiceUnavailable):
         ask(make_host(fake=fake))
 
 
 def test_a_feature_takes_no_tools_and_answers_users_alone(make_host: MakeHost) -> None:
     host = make_host(fake=FakeModel())
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         ask(host, "feature:chat", tools=(ToolSchema("a", "b"),))
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         ask(host, "feature:chat", messages=[Message("assistant", "hi")])
 
 
@@ -79,7 +79,7 @@ def test_a_client_that_goes_ends_the_answer(make_host: MakeHost, model: str) -> 
     gone = Cancellation()
     gone.cancel()
     with pytest.raises(Cancelled):
-        completion.answer(host, Asked(model=model, messages=HI), request(limits=gone))
+        completion.answer(host, ChatRequest(model=model, messages=HI), request(limits=gone))
 
 
 @pytest.mark.parametrize("model", ["fake", "feature:chat"])
@@ -112,7 +112,7 @@ def test_a_turn_that_the_end_of_the_server_cuts_off_can_be_gone_on_with(
 def asked_meanwhile(host: Host, model: str) -> Iterator[tuple[Cancellation, Future[Any]]]:
     """Something is asked in another thread: its limits, and what comes of it."""
     limits = Cancellation()
-    asked = Asked(model=model, messages=HI)
+    asked = ChatRequest(model=model, messages=HI)
     with ThreadPoolExecutor(1) as pool:
         yield limits, pool.submit(completion.whole, host, asked, request(limits=limits))
 
@@ -120,7 +120,7 @@ def asked_meanwhile(host: Host, model: str) -> Iterator[tuple[Cancellation, Futu
 def test_closing_a_reply_that_nobody_has_read_ends_the_answer(make_host: MakeHost) -> None:
     ended = []
 
-    def write(answering: Answering) -> Iterator[bytes]:
+    def write(answering: CompletionStream) -> Iterator[bytes]:
         yield from (piece.text.encode() for piece in answering)
 
     answering = ask(make_host(fake=FakeModel()), in_pieces=True)
@@ -136,7 +136,7 @@ def test_what_is_asked_is_kept_only_where_that_is_wanted(
     for record in (False, True):
         with Store(tmp_path / f"{record}.db") as store:
             host = make_host(fake=FakeModel(), store=store, config=Config(record_served=record))
-            completion.whole(host, Asked(model="fake", messages=HI), request(user="ann"))
+            completion.whole(host, ChatRequest(model="fake", messages=HI), request(user="ann"))
             assert not host.conversations()
             kept = host.kept("ann").conversations()
             assert [each.title for each in kept] == ["hi"] * record
@@ -151,7 +151,7 @@ def test_what_was_passed_through_is_gone_on_with_at_the_same_model(
 ) -> None:
     with Store(tmp_path / "store.db") as store:
         host = make_host(fake=FakeModel(), store=store, config=Config(record_served=True))
-        completion.whole(host, Asked(model="fake/some-id", messages=HI), request())
+        completion.whole(host, ChatRequest(model="fake/some-id", messages=HI), request())
         [kept] = host.conversations()
         assert host.conversation(kept.id).models["main"] == "fake/some-id"
 

@@ -16,10 +16,10 @@ from serving import served
 from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
-from genai_host.server.access import Admission, Allowance, Room
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
+from genai_host.server.access import ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Refused
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 POST = b"POST /size HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
@@ -39,7 +39,7 @@ class Held:
         self.full = threading.Event()
         self.lock = threading.Lock()
 
-    def answer(self, request: RouteRequest, host: Host) -> RouteReply:
+    def answer(self, request: RouteRequest, host: Host) -> RouteResponse:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
@@ -48,10 +48,10 @@ class Held:
             self.go.wait(30)
         with self.lock:
             self.now -= 1
-        return json_reply("held")
+        return json_response("held")
 
-    def endless(self, request: RouteRequest, host: Host) -> RouteReply:
-        return RouteReply(self._pieces())
+    def endless(self, request: RouteRequest, host: Host) -> RouteResponse:
+        return RouteResponse(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
         try:
@@ -65,15 +65,15 @@ class Held:
 held = Held()
 
 
-def size(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(len(request.body))
+def size(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(len(request.body))
 
 
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
     held.begin()
     return make_host(
-        mine=MadePlugin(
+        mine=InlinePlugin(
             http_routes=[
                 HttpRoute("POST", "/size", f"{__name__}:size", size=1000),
                 HttpRoute("POST", "/large", f"{__name__}:size", size=10**6),
@@ -184,7 +184,7 @@ class TestPlaces:
 
     def test_in_the_order_of_coming(self) -> None:
         async def talk() -> None:
-            places = Admission(1, 2)
+            places = RequestQueue(1, 2)
             assert places.enter() is None
             first, second = places.enter(), places.enter()
             assert first is not None
@@ -229,7 +229,7 @@ class TestRate:
             assert client.get(f"{server.url}/nope").status_code == 429
 
     def test_comes_back_with_time(self) -> None:
-        allowance = Allowance(60)
+        allowance = UserRateLimiter(60)
         for _ in range(60):
             allowance.take("a", 0.0)
         with pytest.raises(Refused) as refused:
@@ -244,13 +244,13 @@ class TestRate:
             allowance.take("a", 1e6)
 
     def test_of_many_is_forgotten(self) -> None:
-        allowance = Allowance(1)
+        allowance = UserRateLimiter(1)
         for number in range(20_000):
             allowance.take(str(number), 0.0)
         assert len(allowance._left) == 10_000
 
     def test_room(self) -> None:
-        room = Room(10)
+        room = ByteBudget(10)
         room.take(10)
         with pytest.raises(Refused):
             room.take(1)

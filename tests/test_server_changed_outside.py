@@ -12,8 +12,8 @@ import tomlkit
 from genai_host import Host
 from genai_host.api import Secret
 from genai_host.config import read_config
-from genai_host.secrets.keys import Keys
-from genai_host.server.server import ChangedOutside
+from genai_host.secrets.keys import SecretStore
+from genai_host.server.server import ConfigWatcher
 
 TYPE = "openai-compatible"
 
@@ -34,7 +34,7 @@ def write(file: Path, **addresses: str) -> None:
     os.replace(other, file)
 
 
-def look(changed: ChangedOutside) -> None:
+def look(changed: ConfigWatcher) -> None:
     """For as long as it takes until what is there is taken up."""
     changed.look()
     changed.look()
@@ -42,7 +42,7 @@ def look(changed: ChangedOutside) -> None:
 
 def test_providers_that_are_added_changed_and_removed_in_the_file(file: Path) -> None:
     with Host() as host:
-        changed = ChangedOutside(host)
+        changed = ConfigWatcher(host)
         look(changed)
         before = host.instances["one"]
         write(file, one="http://127.0.0.1:1/v1", two="http://127.0.0.1:2/v1")
@@ -57,7 +57,7 @@ def test_providers_that_are_added_changed_and_removed_in_the_file(file: Path) ->
 
 def test_what_this_process_has_changed_itself_stays_as_it_is(file: Path) -> None:
     with Host() as host:
-        changed = ChangedOutside(host)
+        changed = ConfigWatcher(host)
         look(changed)
         host.instances.add("mine", TYPE, {"base_url": "http://127.0.0.1:9/v1"})
         write(file, one="http://127.0.0.1:2/v1")
@@ -70,7 +70,7 @@ def test_what_this_process_has_changed_itself_stays_as_it_is(file: Path) -> None
 
 def test_it_waits_until_a_file_is_written(file: Path) -> None:
     with Host() as host:
-        changed = ChangedOutside(host)
+        changed = ConfigWatcher(host)
         look(changed)
         whole = file.read_text("utf-8")
         file.write_text("", encoding="utf-8")
@@ -85,7 +85,7 @@ def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Host() as host:
-        changed = ChangedOutside(host)
+        changed = ConfigWatcher(host)
         look(changed)
         file.write_text("providers = 1", encoding="utf-8")
         with caplog.at_level(logging.WARNING, "genai_host"):
@@ -101,14 +101,14 @@ def test_one_that_is_wrong_changes_nothing_and_is_told_of_once(
 
 def test_keys_that_are_set_elsewhere(file: Path) -> None:
     with Host() as host:
-        changed = ChangedOutside(host)
+        changed = ConfigWatcher(host)
         look(changed)
         before = host.instances["one"]
-        Keys().set("one", "api_key", Secret("sk-other"))
+        SecretStore().set("one", "api_key", Secret("sk-other"))
         look(changed)
         now = host.instances["one"]
         assert now is not before
-        Keys().set("one", "api_key", Secret("sk-mine"))
+        SecretStore().set("one", "api_key", Secret("sk-mine"))
         host.instances.configure("one", now.config)  # as who sets it here does
         mine = host.instances["one"]
         look(changed)

@@ -22,7 +22,7 @@ from genai_host.api import Secret
 from genai_host.cli.serve import command
 from genai_host.config import ServerConfig, read_config
 from genai_host.errors import ConfigurationError
-from genai_host.secrets.keys import Keys
+from genai_host.secrets.keys import SecretStore
 from genai_host.server.routes import own_routes
 from genai_host.server.server import Server
 from genai_host.server.settings import ServerSettings, settings_of
@@ -141,7 +141,7 @@ class TestCommand:
 class TestTokens:
     def find(self, server: ServerConfig, **environ: str) -> Any:
         config = Config(server=server)
-        return settings_of(config, Keys(environ=environ), environ)["tokens"]
+        return settings_of(config, SecretStore(environ=environ), environ)["tokens"]
 
     def test_come_from_where_they_are_said_to_be(self, tmp_path: Path) -> None:
         file = tmp_path / "ann"

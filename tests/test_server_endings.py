@@ -20,14 +20,14 @@ from serving import served
 from talking import dial, heard, until
 
 from genai_host import Config, Host, Message
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret, json_reply
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret, json_response
 from genai_host.config import InstanceConfig
 from genai_host.errors import Interrupted
 from genai_host.server import state
 from genai_host.serving import completion
-from genai_host.serving.completion import Asked
+from genai_host.serving.completion import ChatRequest
 from genai_host.store import Store
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, HANG, FakeService, sse_reply
 from genai_host.testing.fake_service import json_reply as service_reply
 
@@ -36,15 +36,15 @@ EVENT = b"data: hello\n\n"
 SAID: Any = [Message("user", "hi")]
 
 
-def whole(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=SAID)
-    return json_reply(completion.whole(host, asked, request).text)
+def whole(request: RouteRequest, host: Host) -> RouteResponse:
+    asked = ChatRequest(model="remote/m", messages=SAID)
+    return json_response(completion.whole(host, asked, request).text)
 
 
-def streamed(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
+def streamed(request: RouteRequest, host: Host) -> RouteResponse:
+    asked = ChatRequest(model="remote/m", messages=SAID, in_pieces=True)
 
-    def write(answering: completion.Answering) -> Iterator[bytes]:
+    def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         for delta in answering:
             yield b"data: " + delta.text.encode() + b"\n\n"
         yield b"data: [DONE]\n\n"
@@ -52,10 +52,10 @@ def streamed(request: RouteRequest, host: Host) -> RouteReply:
     return completion.streamed(completion.answer(host, asked, request), write)
 
 
-def interruptible(request: RouteRequest, host: Host) -> RouteReply:
-    asked = Asked(model="remote/m", messages=SAID, in_pieces=True)
+def interruptible(request: RouteRequest, host: Host) -> RouteResponse:
+    asked = ChatRequest(model="remote/m", messages=SAID, in_pieces=True)
 
-    def write(answering: completion.Answering) -> Iterator[bytes]:
+    def write(answering: completion.CompletionStream) -> Iterator[bytes]:
         try:
             for delta in answering:
                 yield b"data: " + delta.text.encode() + b"\n\n"
@@ -65,31 +65,31 @@ def interruptible(request: RouteRequest, host: Host) -> RouteReply:
     return completion.streamed(completion.answer(host, asked, request), write)
 
 
-def conversations(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply([each.id for each in host.kept(request.user).conversations()])
+def conversations(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response([each.id for each in host.kept(request.user).conversations()])
 
 
-def begin(request: RouteRequest, host: Host) -> RouteReply:
+def begin(request: RouteRequest, host: Host) -> RouteResponse:
     conversation = host.open("chat", "mock", owner=request.user)
     conversation.say("hi")
-    return json_reply(conversation.id)
+    return json_response(conversation.id)
 
 
-def show(request: RouteRequest, host: Host) -> RouteReply:
+def show(request: RouteRequest, host: Host) -> RouteResponse:
     conversation = host.conversation(request.parameters["id"], owner=request.user)
-    return json_reply(len(conversation.history))
+    return json_response(len(conversation.history))
 
 
-def fails(request: RouteRequest, host: Host) -> RouteReply:
+def fails(request: RouteRequest, host: Host) -> RouteResponse:
     raise RuntimeError("a bug")
 
 
-def breaks(request: RouteRequest, host: Host) -> RouteReply:
+def breaks(request: RouteRequest, host: Host) -> RouteResponse:
     def pieces() -> Iterator[bytes]:
         yield b"x" * 1000
         raise RuntimeError("a bug")
 
-    return RouteReply(pieces())
+    return RouteResponse(pieces())
 
 
 ROUTES = [
@@ -117,7 +117,7 @@ def host(make_host: MakeHost, service: FakeService) -> Host:
     settings = {"base_url": f"{service.url}/v1"}
     remote = InstanceConfig("openai-compatible", settings=settings)
     return make_host(
-        mine=MadePlugin(http_routes=ROUTES),
+        mine=InlinePlugin(http_routes=ROUTES),
         openai=genai_vendor_openai,
         config=Config(providers={"remote": remote}),
     )
@@ -201,7 +201,7 @@ def test_a_stream_that_is_cut_upstream_does_not_seem_whole(
 def test_nobody_sees_conversations_of_others(make_host: MakeHost, tmp_path: Path) -> None:
     tokens = {"ann": Secret("of-ann"), "bob": Secret("of-bob"), "": Secret("of-all")}
     with Store(tmp_path / "c.db") as store:
-        host = make_host(mine=MadePlugin(http_routes=ROUTES), store=store)
+        host = make_host(mine=InlinePlugin(http_routes=ROUTES), store=store)
         with served(host, tokens=tokens) as server:
 
             def ask(method: str, path: str, user: str) -> requests.Response:

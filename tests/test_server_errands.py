@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from genai_host.server.response_buffer import Errands
+from genai_host.server.response_buffer import LoopCallbacks
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
         yield made
 
 
-def done(loop: asyncio.AbstractEventLoop, work: Callable[[Errands], object]) -> None:
+def done(loop: asyncio.AbstractEventLoop, work: Callable[[LoopCallbacks], object]) -> None:
     """By a thread, while the loop does something else; then what it left for the loop."""
-    errands = Errands(loop)
+    errands = LoopCallbacks(loop)
     thread = threading.Thread(target=work, args=(errands,))
     thread.start()
     thread.join()
@@ -44,7 +44,7 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
 
     monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
 
-    def work(errands: Errands) -> None:
+    def work(errands: LoopCallbacks) -> None:
         errands.add(seen.append, 1)
         for number in (2, 3, 4):
             errands.put(seen.append, number)
@@ -57,7 +57,7 @@ def test_it_is_woken_once_for_all_of_them_and_does_them_in_order(
 def test_one_that_fails_keeps_no_other_from_being_done(loop: asyncio.AbstractEventLoop) -> None:
     seen: list[int] = []
 
-    def work(errands: Errands) -> None:
+    def work(errands: LoopCallbacks) -> None:
         errands.add(seen.append, 1)
         errands.add([].pop)
         errands.put(seen.append, 2)
@@ -68,7 +68,7 @@ def test_one_that_fails_keeps_no_other_from_being_done(loop: asyncio.AbstractEve
 
 def test_after_it_nothing_is_done(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
-    errands = Errands(loop)
+    errands = LoopCallbacks(loop)
     errands.put(pytest.fail, "the loop has ended")
 
 
@@ -80,7 +80,7 @@ def test_none_is_lost_while_others_are_done() -> None:
         count += 1
 
     async def all_of() -> None:
-        errands = Errands(asyncio.get_running_loop())
+        errands = LoopCallbacks(asyncio.get_running_loop())
 
         def work() -> None:
             for _ in range(2_000):

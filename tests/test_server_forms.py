@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host.api import Problem
-from genai_host.serving.errors import _api, form
+from genai_host.api import HttpProblem
+from genai_host.serving.errors import _api, error_reply
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,6 @@ def test_the_api_of_a_request(path: str, headers: list[str], api: str) -> None:
 
 
 def test_what_is_of_no_api_has_the_form_of_the_host() -> None:
-    reply = form("/shop", {}, Problem(429, "overloaded", "not now", retry_after=0.5))
+    reply = error_reply("/shop", {}, HttpProblem(429, "overloaded", "not now", retry_after=0.5))
     assert (reply.status, reply.headers["retry-after"]) == (429, "1")
     assert reply.body == b'{"error":{"code":"overloaded","message":"not now"}}'

@@ -15,12 +15,12 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     Usage,
+    VendorPart,
 )
 from genai_host.testing import FakeModel
 
@@ -129,13 +129,13 @@ class TestSignatures:
             "assistant",
             [
                 Reasoning("hm"),
-                Opaque("gemini", {"text": "hm", "thought": True, "thoughtSignature": "AA=="}),
+                VendorPart("gemini", {"text": "hm", "thought": True, "thoughtSignature": "AA=="}),
                 Text("so"),
-                Opaque("gemini", {"thoughtSignature": "AQ=="}),
+                VendorPart("gemini", {"thoughtSignature": "AQ=="}),
                 ToolCall("c1", "look", {}),
-                Opaque("gemini", {"thoughtSignature": "Ag=="}),
-                Opaque("other", {"secret": 1}),
-                Opaque("gemini", {"text": "", "thoughtSignature": "Aw=="}),
+                VendorPart("gemini", {"thoughtSignature": "Ag=="}),
+                VendorPart("other", {"secret": 1}),
+                VendorPart("gemini", {"text": "", "thoughtSignature": "Aw=="}),
             ],
         )
         api.fake.answer = lambda heard: Completion(said, "tool_calls")
@@ -150,11 +150,11 @@ class TestSignatures:
         content = reply["candidates"][0]["content"]
         response = {"functionResponse": {"id": "c1", "name": "look", "response": {}}}
         api.generate(user("hi"), content, user(response))
-        kept = [part for part in said.content if part != Opaque("other", {"secret": 1})]
+        kept = [part for part in said.content if part != VendorPart("other", {"secret": 1})]
         assert heard(api)[1] == Message("assistant", kept)
 
     def test_thoughts_that_are_not_shown_are_not_signed(self, api: Api) -> None:
-        signed = Opaque("gemini", {"text": "hm", "thought": True, "thoughtSignature": "AA=="})
+        signed = VendorPart("gemini", {"text": "hm", "thought": True, "thoughtSignature": "AA=="})
         said = Message("assistant", [Reasoning("hm"), signed, Text("so")])
         api.fake.answer = lambda heard: Completion(said)
         assert parts_of(api.generate(user("hi"))) == [{"text": "so"}]

@@ -11,7 +11,7 @@ from fixtures import MakeHost
 from gemini_form import Api, model, serving, user
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import Given
+from genai_host.api.http_routes import JsonReader
 from genai_host.server.gemini.requests import json_schema
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import FakeService, json_reply
@@ -149,7 +149,7 @@ class TestSchemas:
             },
             "$defs": {"e": {"type": "STRING"}},
         }
-        assert json_schema(Given(given, "$", camel=True)) == {
+        assert json_schema(JsonReader(given, "$", camel=True)) == {
             "type": "object",
             "required": ["a"],
             "properties": {
@@ -202,7 +202,7 @@ class TestTools:
             from genai_host.server.gemini.requests import tools_in
 
             body = {"tools": [{"functionDeclarations": [LOOK]}, {"function_declarations": [HEAR]}]}
-            seen += tools_in(Given(body, "$", camel=True))
+            seen += tools_in(JsonReader(body, "$", camel=True))
             api.generate(HI, **body)
             assert api.fake.prompts[-1].tools == ("look", "hear")
         assert seen == [
@@ -226,7 +226,7 @@ class TestTools:
     def test_which_may_be_called(self, config: Any, tools: Any, choice: str | None) -> None:
         from genai_host.server.gemini.requests import chosen, tools_in
 
-        body = Given(
+        body = JsonReader(
             {
                 "tools": [{"functionDeclarations": [LOOK, HEAR]}],
                 "toolConfig": {"functionCallingConfig": config},

@@ -13,32 +13,32 @@ from fixtures import MakeHost
 from gemini_form import Api, serving, user
 
 from genai_host.api import (
+    CancelToken,
     Completion,
     Delta,
+    DialectEndpoint,
+    HttpProblem,
     Image,
-    Limits,
     Message,
     NoSettings,
-    Opaque,
-    Problem,
     Provider,
     ProviderReply,
     ProviderRequest,
     ProviderType,
     Reasoning,
-    Serve,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
     hookimpl,
 )
 from genai_host.errors import (
     AuthenticationFailed,
     ContextOverflow,
-    DeadlineExceeded,
+    ProviderTimeout,
     RateLimited,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.server.gemini.replies import problem_reply
 from genai_host.testing import FakeModel
@@ -91,9 +91,9 @@ class TestEvents:
     def test_calls_come_with_their_signatures(self, api: Api) -> None:
         said = [
             Text("so"),
-            Opaque("gemini", {"thoughtSignature": "AQ=="}),
+            VendorPart("gemini", {"thoughtSignature": "AQ=="}),
             ToolCall("c1", "look", {"at": 1}),
-            Opaque("gemini", {"thoughtSignature": "Ag=="}),
+            VendorPart("gemini", {"thoughtSignature": "Ag=="}),
             ToolCall("c2", "look", {}),
             Image(url="https://a.test/b.png"),
         ]
@@ -126,22 +126,22 @@ class TestEvents:
 class _Thinking(Provider):
     """Says what it thinks piece by piece; breaks off where it is told to."""
 
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
 
     def __init__(self, cut: bool) -> None:
         self._cut = cut
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         raise NotImplementedError
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> Any:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> Any:
         return _Events(self._events())
 
     def _events(self) -> Iterator[StreamEvent]:
         for delta in ({"reasoning": "h"}, {"reasoning": "m"}, {"text": "so"}):
             yield StreamEvent(json.dumps({"delta": delta}).encode())
         if self._cut:
-            raise Unavailable("it went away")
+            raise ServiceUnavailable("it went away")
         end = {
             "message": {
                 "role": "assistant",
@@ -211,8 +211,8 @@ class TestErrors:
             (AuthenticationFailed("no key"), 502, "UNAVAILABLE"),
             (ContextOverflow("too long"), 400, "INVALID_ARGUMENT"),
             (RateLimited("slowly", retry_after=2.5), 429, "RESOURCE_EXHAUSTED"),
-            (DeadlineExceeded("too slow"), 504, "DEADLINE_EXCEEDED"),
-            (Unavailable("gone"), 503, "UNAVAILABLE"),
+            (ProviderTimeout("too slow"), 504, "DEADLINE_EXCEEDED"),
+            (ServiceUnavailable("gone"), 503, "UNAVAILABLE"),
         ],
     )
     @pytest.mark.parametrize("method", ["generateContent", "streamGenerateContent?alt=sse"])
@@ -245,7 +245,7 @@ class TestErrors:
         assert reply.json()["error"]["status"] == word
 
     def test_what_is_wrong_and_what_to_do(self) -> None:
-        reply = problem_reply(Problem(422, "limit_exceeded", "too many steps", "ask for less"))
+        reply = problem_reply(HttpProblem(422, "limit_exceeded", "too many steps", "ask for less"))
         assert reply.status == 422
         assert json.loads(reply.body)["error"] == {  # type: ignore[arg-type]  # it is whole
             "code": 422,
@@ -266,7 +266,7 @@ class _Hanging(FakeModel):
         super().__init__()
         self.freed = threading.Event()
 
-    def hang(self, limits: Limits) -> None:
+    def hang(self, limits: CancelToken) -> None:
         try:
             super().hang(limits)
         finally:
@@ -288,14 +288,14 @@ def test_a_client_that_goes_ends_the_call(make_host: MakeHost) -> None:
 
 def test_deltas_without_anything_are_left_out() -> None:
     from genai_host.server.gemini.replies import Writer
-    from genai_host.serving.completion import Answering
+    from genai_host.serving.completion import CompletionStream
 
     def answer() -> Any:
         yield Delta()
         yield Delta(tool_call=ToolCall("a", "b"))
         return Completion(Message("assistant", [ToolCall("a", "b")]), "tool_calls")
 
-    written = b"".join(Writer("m", False).array(Answering(answer())))
+    written = b"".join(Writer("m", False).array(CompletionStream(answer())))
     (only,) = json.loads(written)
     assert parts_in([only]) == [{"functionCall": {"id": "a", "name": "b", "args": {}}}]
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from serving import served
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, Secret
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, Secret
 from genai_host.errors import ConfigurationError
-from genai_host.server.access import Guard
+from genai_host.server.access import AccessPolicy
 from genai_host.server.heads import Head, Refused, read_head
-from genai_host.server.settings import Answered, ServerSettings
-from genai_host.testing import MadePlugin
+from genai_host.server.settings import AccessLogEntry, ServerSettings
+from genai_host.testing import InlinePlugin
 
 JSON = {"content-type": "application/json"}
 TOKENS = {"": Secret("the-token-of-all"), "ann": Secret("the-token-of-ann")}
@@ -35,7 +35,7 @@ def head(
 def refusal(settings: ServerSettings, asked: Head) -> int:
     """The status; 200 if it is let in."""
     try:
-        Guard(settings).admit(asked)
+        AccessPolicy(settings).admit(asked)
     except Refused as refused:
         return refused.problem.status
     return 200
@@ -141,7 +141,7 @@ def test_over_tls_a_page_of_http_is_another_origin() -> None:
     ],
 )
 def test_tokens(headers: dict[str, str], user: str | None) -> None:
-    guard = Guard(ServerSettings(tokens=TOKENS))
+    guard = AccessPolicy(ServerSettings(tokens=TOKENS))
     if user is not None:
         assert guard.admit(head(headers=headers)) == user
         return
@@ -160,7 +160,7 @@ def test_all_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatc
         return real(one, other)
 
     monkeypatch.setattr(hmac, "compare_digest", counting)
-    guard = Guard(ServerSettings(tokens=TOKENS))
+    guard = AccessPolicy(ServerSettings(tokens=TOKENS))
     for token in ("the-token-of-all", "the-token-of-ann", "wrong"):
         compared.clear()
         refused = token == "wrong"
@@ -233,7 +233,7 @@ class TestOverHttp:
     def host(self, make_host: MakeHost) -> Host:
         self.calls.clear()
         routes = [HttpRoute(method, "/x", f"{__name__}:called") for method in ("GET", "POST")]
-        return make_host(mine=MadePlugin(http_routes=routes))
+        return make_host(mine=InlinePlugin(http_routes=routes))
 
     def test_nothing_runs_for_who_is_not_let_in(self, host: Host) -> None:
         """Wrong host, wrong origin, no token, a form: and nothing tells a token."""
@@ -247,7 +247,7 @@ class TestOverHttp:
             ({"content-type": "text/plain"}, 415),
             ({"content-type": None}, 415),
         ]
-        told: list[Answered] = []
+        told: list[AccessLogEntry] = []
         with served(host, tokens=TOKENS, log=told.append) as server, requests.Session() as client:
             client.trust_env = False
             for change, status in wrong:
@@ -294,9 +294,9 @@ class TestOverHttp:
         assert self.calls == [""]
 
 
-def called(request: RouteRequest, host: Host) -> RouteReply:
+def called(request: RouteRequest, host: Host) -> RouteResponse:
     TestOverHttp.calls.append(request.user)
-    return RouteReply(request.user.encode())
+    return RouteResponse(request.user.encode())
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from serving import served
 from talking import dial, heard, said, statuses, until
 
 from genai_host import Host
-from genai_host.api import HttpRoute, RouteReply, RouteRequest, json_reply
-from genai_host.testing import MadePlugin
+from genai_host.api import HttpRoute, RouteRequest, RouteResponse, json_response
+from genai_host.testing import InlinePlugin
 
 GET = b"GET /x HTTP/1.1\r\nhost: localhost\r\n"
 POST = b"POST /x HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -20,16 +20,16 @@ LAST = b"connection: close\r\n"
 seen: list[RouteRequest] = []
 
 
-def see(request: RouteRequest, host: Host) -> RouteReply:
+def see(request: RouteRequest, host: Host) -> RouteResponse:
     seen.append(request)
-    return json_reply(request.body.decode())
+    return json_response(request.body.decode())
 
 
 @pytest.fixture
 def host(make_host: MakeHost) -> Host:
     seen.clear()
     routes = [HttpRoute(method, "/x", f"{__name__}:see") for method in ("GET", "POST")]
-    return make_host(mine=MadePlugin(http_routes=routes))
+    return make_host(mine=InlinePlugin(http_routes=routes))
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from attrs import evolve
 from fixtures import MakeHost
 from stores import MakeStore, begin, make_store, place, postgres_server
 
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.server.native import idempotency
 from genai_host.server.native.idempotency import Replies
 from genai_host.store import Store
@@ -44,27 +44,27 @@ def asked(body: bytes = b"x", key: str = "k", **given: Any) -> RouteRequest:
     return RouteRequest("POST", "/a", body=body, headers=headers, limits=Cancellation(), **given)
 
 
-def twice() -> RouteReply:
+def twice() -> RouteResponse:
     raise AssertionError("it is done twice")
 
 
 def test_the_other_gives_the_reply_of_the_first(servers: Pair) -> None:
     one, other = servers
-    reply = RouteReply('{"a": "ä"}'.encode(), status=201, headers={"x": "y"})
+    reply = RouteResponse('{"a": "ä"}'.encode(), status=201, headers={"x": "y"})
     one.once(asked(), lambda: reply)
     assert other.once(asked(), twice) == reply
-    assert other.once(asked(user="ann"), lambda: RouteReply(b"hers")).body == b"hers"
-    with pytest.raises(InvalidData):
+    assert other.once(asked(user="ann"), lambda: RouteResponse(b"hers")).body == b"hers"
+    with pytest.raises(ValidationError):
         other.once(asked(b"y"), twice)
 
 
 def test_while_it_is_under_way_it_is_refused_at_the_other(servers: Pair) -> None:
     one, other = servers
 
-    def answer() -> RouteReply:
+    def answer() -> RouteResponse:
         with pytest.raises(Conflict, match="under way"):
             other.once(asked(), twice)
-        return RouteReply(b"once")
+        return RouteResponse(b"once")
 
     one.once(asked(), answer)
     assert other.once(asked(), twice).body == b"once"
@@ -73,50 +73,50 @@ def test_while_it_is_under_way_it_is_refused_at_the_other(servers: Pair) -> None
 def test_what_failed_may_be_asked_of_the_other(servers: Pair) -> None:
     one, other = servers
 
-    def fail() -> RouteReply:
+    def fail() -> RouteResponse:
         raise NotFound("no")
 
     with pytest.raises(NotFound):
         one.once(asked(), fail)
-    assert other.once(asked(), lambda: RouteReply(b"done")).body == b"done"
+    assert other.once(asked(), lambda: RouteResponse(b"done")).body == b"done"
     assert one.once(asked(), twice).body == b"done"
 
 
 def test_a_stream_is_known_to_the_other_once_it_has_ended(servers: Pair) -> None:
     one, other = servers
-    body: Any = one.once(asked(), lambda: RouteReply(iter([b"1", b"2"]))).body
+    body: Any = one.once(asked(), lambda: RouteResponse(iter([b"1", b"2"]))).body
     with pytest.raises(Conflict):
         other.once(asked(), twice)
     assert b"".join(body) == b"12"
     assert other.once(asked(), twice).body == b"12"
-    cut: Any = one.once(asked(key="cut"), lambda: RouteReply(iter([b"1", b"2"]))).body
+    cut: Any = one.once(asked(key="cut"), lambda: RouteResponse(iter([b"1", b"2"]))).body
     next(iter(cut))
     cut.close()
-    assert other.once(asked(key="cut"), lambda: RouteReply(b"again")).body == b"again"
+    assert other.once(asked(key="cut"), lambda: RouteResponse(b"again")).body == b"again"
 
 
 def test_a_reply_that_is_too_large_is_not_kept_and_not_made_twice(
     servers: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "_MOST_BYTES", 3)
-    servers[0].once(asked(), lambda: RouteReply(b"four"))
+    servers[0].once(asked(), lambda: RouteResponse(b"four"))
     with pytest.raises(Conflict, match="not kept"):
         servers[1].once(asked(), twice)
 
 
 def test_they_go_after_a_day(servers: Pair, clock: ManualClock, stores: list[Store]) -> None:
     one, other = servers
-    one.once(asked(), lambda: RouteReply(b"first"))
+    one.once(asked(), lambda: RouteResponse(b"first"))
     clock.advance(25 * 3600)
-    other.once(asked(key="other"), lambda: RouteReply(b"other"))
+    other.once(asked(key="other"), lambda: RouteResponse(b"other"))
     assert len(stores[0].documents("idempotency").list()) == 1
-    assert other.once(asked(), lambda: RouteReply(b"second")).body == b"second"
+    assert other.once(asked(), lambda: RouteResponse(b"second")).body == b"second"
 
 
 def test_they_go_with_their_conversation(servers: Pair, stores: list[Store]) -> None:
     id = begin(stores[0]).id
     request = asked(parameters={"id": id})
-    servers[0].once(request, lambda: RouteReply(b"said"))
+    servers[0].once(request, lambda: RouteResponse(b"said"))
     assert servers[1].once(request, twice).body == b"said"
     stores[0].delete(id)
     assert stores[0].documents("idempotency").list() == []
@@ -127,8 +127,8 @@ def test_a_key_is_for_one_conversation(servers: Pair, stores: list[Store]) -> No
     first, second = (
         evolve(asked(parameters={"id": id}), path=f"/conversations/{id}") for id in ids
     )
-    servers[0].once(first, lambda: RouteReply(b"said"))
-    with pytest.raises(InvalidData, match="another request"):
+    servers[0].once(first, lambda: RouteResponse(b"said"))
+    with pytest.raises(ValidationError, match="another request"):
         servers[1].once(second, twice)
 
 
@@ -137,7 +137,7 @@ def test_one_that_fails_while_it_is_looked_for_may_be_asked_again(
 ) -> None:
     """Its claim is gone between the two looks of the other."""
     one, other = servers
-    one.once(asked(), lambda: RouteReply(b"once"))
+    one.once(asked(), lambda: RouteResponse(b"once"))
 
     def gone(self: Documents, id: str) -> None:
         raise NotFound("it is gone")
@@ -155,11 +155,11 @@ def test_a_store_that_fails_and_works_again_does_nothing_twice(
     def fail(self: Documents, *given: Any, **more: Any) -> None:
         raise StoreError("it is full")
 
-    def answer() -> RouteReply:
+    def answer() -> RouteResponse:
         monkeypatch.undo()
         with pytest.raises(Conflict, match="under way"):
             replies.once(asked(), twice)
-        return RouteReply(b"once")
+        return RouteResponse(b"once")
 
     monkeypatch.setattr(Documents, "put", fail)
     assert replies.once(asked(), answer).body == b"once"
@@ -176,5 +176,5 @@ def failing(make_host: MakeHost, make_store: MakeStore) -> Replies:
 
 
 def test_a_store_that_fails_keeps_nobody_from_an_answer(failing: Replies) -> None:
-    assert failing.once(asked(), lambda: RouteReply(b"done")).body == b"done"
+    assert failing.once(asked(), lambda: RouteResponse(b"done")).body == b"done"
     assert failing.once(asked(), twice).body == b"done"

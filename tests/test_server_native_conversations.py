@@ -13,24 +13,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from native_form import Api, native_api, served
 
-from genai_host.api import Answer, Feature, Image, Message, NoSettings, Story, Turn, Wait
-from genai_host.errors import Interrupted, StoreError, Unavailable
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.api import Answer, Feature, FeatureSteps, Image, Message, NoSettings, Pause, Turn
+from genai_host.errors import Interrupted, ServiceUnavailable, StoreError
+from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.fake_service import HANG
 
 
 @pytest.fixture
 def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
-    with native_api(make_host, tmp_path, extra=MadePlugin(features=FEATURES)) as api:
+    with native_api(make_host, tmp_path, extra=InlinePlugin(features=FEATURES)) as api:
         yield api
 
 
-def waits(turn: Turn[NoSettings]) -> Story:
-    value = yield from Wait("number", {"least": 3})
+def waits(turn: Turn[NoSettings]) -> FeatureSteps:
+    value = yield from Pause("number", {"least": 3})
     return Answer(f"it is {value}")
 
 
-def draws(turn: Turn[NoSettings]) -> Story:
+def draws(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()
     pictures = [Image(b"\x89PNG", "image/png"), Image(b"<svg/>", "image/svg+xml")]
     return Answer("look", pictures=pictures)
@@ -76,10 +76,10 @@ def test_what_is_wrong_is_a_status_and_what_fails_later_an_event(api: Api) -> No
     path = api.opened()
     wrong = {"message": "hi", "stream": True, "context": 3}
     assert api.refused("POST", f"{path}/turns", wrong)[0] == 400
-    api.fake.faults[0] = Unavailable("away")
+    api.fake.faults[0] = ServiceUnavailable("away")
     *_, (name, data) = api.events(f"{path}/turns", {"message": "hi"})
     assert (name, data["code"], data["message"]) == ("error", "unavailable", "away")
-    api.fake.faults[1] = Unavailable("away")
+    api.fake.faults[1] = ServiceUnavailable("away")
     assert api.refused("POST", f"{path}/turns", {"message": "hi"}) == (503, "unavailable")
     assert [turn["status"] for turn in api.get(path)["turns"]] == ["failed", "failed"]
 

@@ -13,7 +13,7 @@ from native_form import Api, native_api, served
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Conflict, Unavailable
+from genai_host.errors import Conflict, ServiceUnavailable
 from genai_host.server.native import api as native
 from genai_host.server.native import idempotency, jobs
 from genai_host.testing.fake_service import HANG
@@ -43,7 +43,7 @@ def test_a_job_goes_on_with_a_conversation(api: Api) -> None:
 
 
 def test_a_job_that_fails_says_why(api: Api) -> None:
-    api.fake.faults[0] = Unavailable("away")
+    api.fake.faults[0] = ServiceUnavailable("away")
     job = api.post("/jobs", {"message": "hi"})
     assert api.refused("GET", f"/jobs/{job['id']}/result?wait=30") == (503, "unavailable")
     assert api.get(f"/jobs/{job['id']}")["error"]["code"] == "unavailable"
@@ -162,7 +162,7 @@ def test_a_stream_that_is_asked_for_twice_is_sent_again(api: Api) -> None:
 def test_what_failed_may_be_asked_again(api: Api) -> None:
     path = api.opened()
     key = {"idempotency-key": "k"}
-    api.fake.faults[0] = Unavailable("away")
+    api.fake.faults[0] = ServiceUnavailable("away")
     assert api.send("POST", f"{path}/turns", {"message": "hi"}, headers=key).status_code == 503
     assert api.post(f"{path}/turns", {"message": "hi"}, headers=key)["status"] == "answered"
 
@@ -170,7 +170,7 @@ def test_what_failed_may_be_asked_again(api: Api) -> None:
 def test_a_stream_that_failed_may_be_asked_again(api: Api) -> None:
     path = api.opened()
     key = {"idempotency-key": "k"}
-    api.fake.faults[0] = Unavailable("away")
+    api.fake.faults[0] = ServiceUnavailable("away")
     assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "error"
     assert api.events(f"{path}/turns", {"message": "hi"}, headers=key)[-1][0] == "answer"
 

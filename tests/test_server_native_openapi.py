@@ -13,11 +13,11 @@ from fixtures import MakeHost
 from native_form import Api, native_api, served
 from openapi_spec_validator import validate
 
-from genai_host.api import Answer, Feature, NoSettings, Progress, Story, Turn, Wait
-from genai_host.errors import Unavailable
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Pause, Progress, Turn
+from genai_host.errors import ServiceUnavailable
 from genai_host.server.native.openapi import ENDPOINTS, description
 from genai_host.server.native.routes import ROOT, ROUTES
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 DOCUMENT = json.loads(json.dumps(description()))
 
@@ -71,14 +71,14 @@ def test_what_comes_back_is_as_described(api: Api) -> None:
     fits("GET", "/jobs/{id}", api.get(f"/jobs/{job['id']}"))
 
 
-def waits(turn: Turn[NoSettings]) -> Story:
+def waits(turn: Turn[NoSettings]) -> FeatureSteps:
     yield Progress("it begins", {"of": 2})
-    value = yield from Wait("number", {"least": 3})
+    value = yield from Pause("number", {"least": 3})
     return Answer(f"it is {value}")
 
 
 def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path) -> None:
-    made = MadePlugin(features=[Feature("waits", NoSettings, waits, roles={})])
+    made = InlinePlugin(features=[Feature("waits", NoSettings, waits, roles={})])
     with native_api(make_host, tmp_path, extra=made) as api:
         path = api.opened(feature="waits")
         fits("POST", "/conversations/{id}/turns", api.said(path))
@@ -87,7 +87,7 @@ def test_turns_of_all_kinds_are_as_described(make_host: MakeHost, tmp_path: Path
         api.said(path)
         fits("POST", "/conversations/{id}/resume", api.post(f"{path}/resume", {"result": 3}))
         other = api.opened()
-        api.fake.faults[0] = Unavailable("away")
+        api.fake.faults[0] = ServiceUnavailable("away")
         heard = [
             *api.events(f"{path}/turns", {"message": "hi"}),
             *api.events(f"{path}/resume", {"result": 3}),

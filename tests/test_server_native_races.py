@@ -17,45 +17,45 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     NewId,
     NoSettings,
-    RouteReply,
+    Pause,
     RouteRequest,
-    Story,
+    RouteResponse,
     Turn,
-    Wait,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Conflict, Interrupted, InvalidData, Unavailable
+from genai_host.errors import Conflict, Interrupted, ServiceUnavailable, ValidationError
 from genai_host.server.native import idempotency
 from genai_host.server.native import jobs as jobs_module
 from genai_host.server.native.api import Api as NativeApi
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG
 
 
-def breaks(turn: Turn[NoSettings]) -> Story:
+def breaks(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from ()
     raise RuntimeError("a bug")
 
 
-def cut(turn: Turn[NoSettings]) -> Story:
+def cut(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from NewId("x")  # with which the turn is on record
     if turn.message.text == "cut":
         raise Interrupted("as if it was killed")
     return Answer("done")
 
 
-def exits(turn: Turn[NoSettings]) -> Story:
+def exits(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from NewId("x")
     raise SystemExit(3)
 
 
-def waits(turn: Turn[NoSettings]) -> Story:
-    said = yield from Wait("word", {}, str)
+def waits(turn: Turn[NoSettings]) -> FeatureSteps:
+    said = yield from Pause("word", {}, str)
     return Answer(said)
 
 
@@ -67,7 +67,7 @@ def api(make_host: MakeHost, tmp_path: Path) -> Iterator[Api]:
         Feature("exits", NoSettings, exits, roles={}),
         Feature("waits", NoSettings, waits, roles={}),
     ]
-    with native_api(make_host, tmp_path, extra=MadePlugin(features=features)) as api:
+    with native_api(make_host, tmp_path, extra=InlinePlugin(features=features)) as api:
         yield api
 
 
@@ -221,7 +221,7 @@ class TestJobs:
             jobs.submit(asked(b'{"message": "hi"}'))
 
     def test_an_error_does_not_grow_with_each_time_that_it_is_told(self, api: Api) -> None:
-        api.fake.faults[0] = Unavailable("away")
+        api.fake.faults[0] = ServiceUnavailable("away")
         jobs = Jobs(api.host, Live())
         try:
             id = read(jobs.submit(asked(b'{"message": "hi"}')))["id"]
@@ -231,12 +231,12 @@ class TestJobs:
             jobs.close()
 
 
-def read(reply: RouteReply) -> Any:
+def read(reply: RouteResponse) -> Any:
     return RouteRequest("GET", "/", body=reply.body, limits=Cancellation()).json()  # type: ignore[arg-type]  # it is whole
 
 
 def length_of_error(jobs: Jobs, id: str) -> int:
-    with pytest.raises(Unavailable) as error:
+    with pytest.raises(ServiceUnavailable) as error:
         jobs.result(asked(parameters={"id": id}, query={"wait": "30"}))
     return len(error.traceback)
 
@@ -245,13 +245,13 @@ class TestKeys:
     def test_the_second_is_refused_while_the_first_is_under_way(self, host: Host) -> None:
         replies = Replies(host)
 
-        def answer() -> RouteReply:
+        def answer() -> RouteResponse:
             with pytest.raises(Conflict):
-                replies.once(asked(), lambda: RouteReply(b"twice"))
-            return RouteReply(b"once")
+                replies.once(asked(), lambda: RouteResponse(b"twice"))
+            return RouteResponse(b"once")
 
         assert replies.once(asked(), answer).body == b"once"
-        assert replies.once(asked(), lambda: RouteReply(b"twice")).body == b"once"
+        assert replies.once(asked(), lambda: RouteResponse(b"twice")).body == b"once"
 
     def test_none_that_is_under_way_is_forgotten_for_others(
         self, host: Host, monkeypatch: pytest.MonkeyPatch
@@ -259,39 +259,39 @@ class TestKeys:
         monkeypatch.setattr(idempotency, "_MEMORY", 2000)
         replies = Replies(host)
 
-        def answer() -> RouteReply:
+        def answer() -> RouteResponse:
             for number in range(20):
-                replies.once(asked(key=str(number)), lambda: RouteReply(b"other"))
+                replies.once(asked(key=str(number)), lambda: RouteResponse(b"other"))
             with pytest.raises(Conflict):
-                replies.once(asked(), lambda: RouteReply(b"twice"))
-            return RouteReply(b"once")
+                replies.once(asked(), lambda: RouteResponse(b"twice"))
+            return RouteResponse(b"once")
 
         replies.once(asked(), answer)
 
     def test_a_key_that_is_under_way_is_for_one_request(self, host: Host) -> None:
         replies = Replies(host)
 
-        def answer() -> RouteReply:
-            with pytest.raises(InvalidData, match="another request"):
-                replies.once(asked(b"other"), lambda: RouteReply(b"twice"))
-            return RouteReply(b"once")
+        def answer() -> RouteResponse:
+            with pytest.raises(ValidationError, match="another request"):
+                replies.once(asked(b"other"), lambda: RouteResponse(b"twice"))
+            return RouteResponse(b"once")
 
         replies.once(asked(), answer)
 
     def test_a_stream_that_was_cut_off_may_be_asked_for_again(self, host: Host) -> None:
         replies = Replies(host)
-        body: Any = replies.once(asked(), lambda: RouteReply(iter([b"1", b"2"]))).body
+        body: Any = replies.once(asked(), lambda: RouteResponse(iter([b"1", b"2"]))).body
         assert next(iter(body)) == b"1"
         body.close()
         body.close()
-        again: Any = replies.once(asked(), lambda: RouteReply(iter([b"3"]))).body
+        again: Any = replies.once(asked(), lambda: RouteResponse(iter([b"3"]))).body
         assert b"".join(again) == b"3"
         again.close()
-        assert replies.once(asked(), lambda: RouteReply(b"twice")).body == b"3"
+        assert replies.once(asked(), lambda: RouteResponse(b"twice")).body == b"3"
 
     def test_a_stream_that_failed_may_be_asked_for_again(self, api: Api) -> None:
         path, key = api.opened(), {"idempotency-key": "k"}
-        api.fake.faults[0] = Unavailable("away")
+        api.fake.faults[0] = ServiceUnavailable("away")
         first = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
         assert first[-1][0] == "error"
         second = api.events(f"{path}/turns", {"message": "hi"}, headers=key)
@@ -318,5 +318,5 @@ class TestKeys:
 
     @pytest.mark.parametrize("key", ["", "x" * 256])
     def test_keys_that_are_none(self, host: Host, key: str) -> None:
-        with pytest.raises(InvalidData):
-            Replies(host).once(asked(key=key), lambda: RouteReply(b"done"))
+        with pytest.raises(ValidationError):
+            Replies(host).once(asked(key=key), lambda: RouteResponse(b"done"))

@@ -18,12 +18,12 @@ from genai_host.api import (
     Answer,
     CallFunction,
     Feature,
+    FeatureSteps,
     NoSettings,
     Now,
     Progress,
-    RouteReply,
     RouteRequest,
-    Story,
+    RouteResponse,
     Turn,
 )
 from genai_host.api.cancellation import Cancellation
@@ -33,7 +33,7 @@ from genai_host.errors import Cancelled, GenaiError, Interrupted
 from genai_host.server.native.api import Api
 from genai_host.server.native.turns import COMMENT
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin
 
 GO_ON = threading.Event()
 
@@ -42,7 +42,7 @@ def pause() -> None:
     assert GO_ON.wait(30)
 
 
-def pauses(turn: Turn[NoSettings]) -> Story:
+def pauses(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from Now()  # what is before the first step is not on record
     yield Progress("it begins")
     yield from CallFunction(pause)
@@ -55,7 +55,7 @@ def host(make_host: MakeHost, tmp_path: Path) -> Iterator[Host]:
     feature = Feature("pauses", NoSettings, pauses, roles={})
     with Store(tmp_path / "store.db") as store:
         yield make_host(
-            fake=FakeModel(), config=CONFIG, store=store, extra=MadePlugin(features=[feature])
+            fake=FakeModel(), config=CONFIG, store=store, extra=InlinePlugin(features=[feature])
         )
 
 
@@ -92,7 +92,7 @@ def outcome(host: Host, id: str) -> str:
     return turn.outcome
 
 
-def taken(host: Host, limits: Cancellation, **body: Any) -> tuple[str, RouteReply]:
+def taken(host: Host, limits: Cancellation, **body: Any) -> tuple[str, RouteResponse]:
     """A turn that is under way, in a stream, and the id of its conversation."""
     api = Api(host)
     with host.open("pauses", owner="") as conversation:

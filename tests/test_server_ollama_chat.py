@@ -15,9 +15,9 @@ from fixtures import MakeHost
 from ollama_form import HI, Api, serving
 
 from genai_host.api import (
+    CancelToken,
     Completion,
     Image,
-    Limits,
     Message,
     Reasoning,
     Text,
@@ -27,7 +27,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited
 from genai_host.server.ollama.replies import Writer, as_message
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_service import HANG
 
@@ -226,7 +226,7 @@ class TestErrors:
             raise IncompleteReply("it was cut")
 
         writer = Writer("m", True, as_message, api.host.clock)
-        said, thought, error = map(json.loads, writer.lines(Answering(answer())))
+        said, thought, error = map(json.loads, writer.lines(CompletionStream(answer())))
         assert said["message"]["content"] == "so"
         assert thought["message"] == {"role": "assistant", "content": "", "thinking": "hm"}
         assert error == {"error": "it was cut"}
@@ -237,7 +237,7 @@ class _Hanging(FakeModel):
         super().__init__()
         self.freed = threading.Event()
 
-    def hang(self, limits: Limits) -> None:
+    def hang(self, limits: CancelToken) -> None:
         try:
             super().hang(limits)
         finally:

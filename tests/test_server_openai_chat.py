@@ -21,7 +21,7 @@ from genai_host.api import (
     ToolResult,
     Usage,
 )
-from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, Unavailable
+from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -243,7 +243,7 @@ def test_a_parameter_that_the_model_has_not_is_refused(api: Api) -> None:
     [
         (ContextOverflow("too long"), 400, "invalid_request_error", "context_length_exceeded"),
         (RateLimited("slow", retry_after=90), 429, "rate_limit_error", "rate_limit_exceeded"),
-        (Unavailable("away"), 503, "server_error", "unavailable"),
+        (ServiceUnavailable("away"), 503, "server_error", "unavailable"),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
@@ -271,12 +271,12 @@ def test_a_stream_that_breaks_off_ends_with_an_error_and_is_not_done(
 ) -> None:
     from genai_host.serving import completion
 
-    whole = completion.Answering.__iter__
+    whole = completion.CompletionStream.__iter__
 
     def cut(self: Any) -> Iterator[Any]:
         yield next(whole(self))
         raise IncompleteReply("cut")
 
-    monkeypatch.setattr(completion.Answering, "__iter__", cut)
+    monkeypatch.setattr(completion.CompletionStream, "__iter__", cut)
     *_, last = api.events()
     assert last["error"]["code"] == "incomplete_reply"

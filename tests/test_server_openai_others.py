@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from openai_form import Api, openai_api
 
-from genai_host.api import Problem
+from genai_host.api import HttpProblem
 from genai_host.errors import AuthenticationFailed
 from genai_host.server.openai.replies import problem_reply
 from genai_host.testing import FakeModel
@@ -129,13 +129,13 @@ def test_a_body_that_is_no_json(api: Api) -> None:
 
 
 def test_a_wrong_token_is_an_invalid_key() -> None:
-    reply = problem_reply(Problem(401, "unauthorized", "who are you?"))
+    reply = problem_reply(HttpProblem(401, "unauthorized", "who are you?"))
     assert isinstance(reply.body, bytes)
     error = json.loads(reply.body)["error"]
     assert (error["type"], error["code"]) == ("authentication_error", "invalid_api_key")
 
 
 def test_a_wrong_key_of_the_service_behind_is_none_of_the_client() -> None:
-    reply = problem_reply(Problem.of(AuthenticationFailed("no")))
+    reply = problem_reply(HttpProblem.of(AuthenticationFailed("no")))
     assert isinstance(reply.body, bytes)
     assert (reply.status, json.loads(reply.body)["error"]["code"]) == (502, "authentication")

@@ -14,22 +14,22 @@ from genai_host.api import (
     Answer,
     Completion,
     Feature,
+    FeatureSteps,
     File,
     Image,
     Message,
     NoSettings,
-    Opaque,
     Prompt,
     Reasoning,
-    Story,
     Text,
     ToolCall,
     ToolResult,
     Turn,
     Usage,
+    VendorPart,
 )
-from genai_host.errors import ContextOverflow, RateLimited, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import ContextOverflow, RateLimited, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 PNG_URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -216,7 +216,7 @@ def test_the_items_of_an_answer_are_in_its_order(api: Api) -> None:
                 "a",
                 "b",
                 ToolCall("1", "clock", malformed="{"),
-                Opaque("openai-responses", {"phase": "commentary"}),
+                VendorPart("openai-responses", {"phase": "commentary"}),
                 "c",
             ],
         )
@@ -269,12 +269,12 @@ def test_what_is_asked_of_a_model_that_does_not_know_it(api: Api) -> None:
         assert api.refused(**more)["code"] == "invalid_parameter"
 
 
-def shouts(turn: Turn[NoSettings]) -> Story:
+def shouts(turn: Turn[NoSettings]) -> FeatureSteps:
     completion = yield from Prompt([*turn.history, turn.message])
     return Answer(completion.text.upper())
 
 
-SHOUT = MadePlugin(features=[Feature("shout", NoSettings, shouts)])
+SHOUT = InlinePlugin(features=[Feature("shout", NoSettings, shouts)])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -303,7 +303,7 @@ def test_a_feature_in_place_of_a_model(make_host: MakeHost, stream: bool) -> Non
     ("fault", "status", "code"),
     [
         (RateLimited("slowly", retry_after=3), 429, "rate_limit_exceeded"),
-        (Unavailable("down"), 503, "unavailable"),
+        (ServiceUnavailable("down"), 503, "unavailable"),
         (ContextOverflow("too long"), 400, "context_length_exceeded"),
     ],
 )

@@ -10,8 +10,8 @@ import pytest
 from fixtures import MakeHost
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
-from genai_host.api import Completion, Message, Opaque, ToolCall
-from genai_host.errors import Unavailable
+from genai_host.api import Completion, Message, ToolCall, VendorPart
+from genai_host.errors import ServiceUnavailable
 from genai_host.server.responses.state import CONVERSATIONS
 from genai_host.store import Store
 from genai_host.testing import FakeModel
@@ -93,7 +93,7 @@ def test_a_response_in_a_conversation(api: Api) -> None:
     id = path.rpartition("/")[2]
     call = ToolCall("c", "clock", {})
     api.fake.answer = lambda heard: Completion(
-        Message("assistant", [Opaque("fake", 1), call]), "tool_calls"
+        Message("assistant", [VendorPart("fake", 1), call]), "tool_calls"
     )
     first = api.response("two", conversation=id, tools=[CLOCK], store=False)
     assert first["conversation"] == {"id": id}
@@ -102,7 +102,7 @@ def test_a_response_in_a_conversation(api: Api) -> None:
     assert [message.role for message in api.fake.prompts[-1].messages] == [
         "user", "user", "assistant", "tool",
     ]  # fmt: skip
-    assert api.fake.prompts[-1].messages[2].content == (Opaque("fake", 1), call)
+    assert api.fake.prompts[-1].messages[2].content == (VendorPart("fake", 1), call)
     items = api.ok("GET", f"{path}/items", order="asc")["data"]
     assert [item["type"] for item in items] == [
         "message", "message", "reasoning", "function_call", "function_call_output", "message",
@@ -120,7 +120,7 @@ def test_a_response_in_a_conversation(api: Api) -> None:
 
 def test_a_failure_adds_nothing(api: Api) -> None:
     path = begun(api, "one")
-    api.fake.faults[0] = Unavailable("down")
+    api.fake.faults[0] = ServiceUnavailable("down")
     api.refused("two", status=503, conversation=path.rpartition("/")[2])
     assert texts(api.ok("GET", f"{path}/items")) == ["one"]
 

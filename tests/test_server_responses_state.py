@@ -11,7 +11,7 @@ from fixtures import MakeHost
 from responses_api import CLOCK, CONFIG, Api, output_of, responses_api, two_users, user
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Message, Opaque, Reasoning, ToolCall, ToolResult
+from genai_host.api import Completion, Message, Reasoning, ToolCall, ToolResult, VendorPart
 from genai_host.errors import LimitExceeded, NotFound, StoreError
 from genai_host.server.memory import Memory
 from genai_host.server.responses.api import Seals
@@ -72,7 +72,7 @@ def test_a_loop_of_tools(api: Api) -> None:
 
 
 def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
-    parts = [Reasoning("hm"), Opaque("fake", {"secret": 1}), Opaque("fake", 2)]
+    parts = [Reasoning("hm"), VendorPart("fake", {"secret": 1}), VendorPart("fake", 2)]
     api.fake.answer = lambda heard: Completion(Message("assistant", [*parts, "so"]))
     first = api.response()
     assert "encrypted_content" not in first["output"][0]
@@ -86,7 +86,7 @@ def test_what_the_model_thought_is_heard_by_it_again(api: Api) -> None:
 
 def test_thoughts_that_were_sealed_elsewhere_are_left_out(make_host: MakeHost) -> None:
     fake = FakeModel(
-        lambda heard: Completion(Message("assistant", [Opaque("fake", {"secret": 1}), "so"]))
+        lambda heard: Completion(Message("assistant", [VendorPart("fake", {"secret": 1}), "so"]))
     )
     host = make_host(fake=fake, config=CONFIG)
     with two_users(host, fake) as (ann, bob):

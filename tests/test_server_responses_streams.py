@@ -12,11 +12,19 @@ import pytest
 from fixtures import MakeHost
 from responses_api import CLOCK, Api, responses_api
 
-from genai_host.api import Completion, Delta, Message, Opaque, Reasoning, RouteReply, ToolCall
+from genai_host.api import (
+    Completion,
+    Delta,
+    Message,
+    Reasoning,
+    RouteResponse,
+    ToolCall,
+    VendorPart,
+)
 from genai_host.errors import GenaiError, IncompleteReply, RateLimited
 from genai_host.server.responses.replies import Events, Reply
 from genai_host.server.responses.request import read_request
-from genai_host.serving.completion import Answering, streamed
+from genai_host.serving.completion import CompletionStream, streamed
 from genai_host.testing.fake_service import HANG
 
 CALL = ToolCall("c1", "clock", {"zone": "é"})
@@ -85,7 +93,7 @@ def test_an_answer_of_nothing(api: Api) -> None:
 
 def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
     """The model of this test does not stream what it thinks."""
-    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
     api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so"]))
     events = api.events()
     assert "reasoning_summary_text.delta" in kinds(events)
@@ -99,7 +107,7 @@ def test_what_came_in_no_pieces_is_told_at_the_end(api: Api) -> None:
 
 def test_items_are_done_in_order_where_thoughts_are_sealed(api: Api) -> None:
     """Clients keep them as they are done, and send them again."""
-    thought = [Reasoning("hm"), Opaque("fake", {"secret": 1})]
+    thought = [Reasoning("hm"), VendorPart("fake", {"secret": 1})]
     api.fake.answer = lambda heard: Completion(Message("assistant", [*thought, "so", CALL]))
     events = api.events(include=["reasoning.encrypted_content"], store=False)
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
@@ -128,13 +136,13 @@ def told(pieces: list[Delta], end: Completion | GenaiError, **more: Any) -> list
     request = read_request({"model": "m", "input": "hi"}, lambda text: None)
     reply = Reply(request, 1)
     events = Events(reply, lambda item: item, lambda c, o: reply.finished(c, o, 2), **more)
-    data = b"".join(events.write(Answering(answer()))).decode()
+    data = b"".join(events.write(CompletionStream(answer()))).decode()
     return [json.loads(block.partition("data: ")[2]) for block in data.split("\n\n")[:-1]]
 
 
 @pytest.mark.parametrize("hold", [False, True])
 def test_thoughts_texts_and_calls_in_pieces(hold: bool) -> None:
-    thought, secret = Reasoning("hmhm"), Opaque("fake", 1)
+    thought, secret = Reasoning("hmhm"), VendorPart("fake", 1)
     pieces = [
         Delta(reasoning="hm"), Delta(reasoning="hm"), Delta("a"), Delta("b"),
         Delta(tool_call=CALL), Delta("c"),
@@ -234,6 +242,6 @@ def test_a_stream_that_nobody_reads_is_closed(api: Api) -> None:
 
     reply = Reply(read_request({"input": "hi"}, lambda text: None), 1)
     events = Events(reply, lambda item: item, lambda c, o: {}, hold=False)
-    found: RouteReply = streamed(Answering(answer()), events.write)
+    found: RouteResponse = streamed(CompletionStream(answer()), events.write)
     found.body.close()  # type: ignore[union-attr]
     assert closed.is_set()

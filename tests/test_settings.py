@@ -16,7 +16,7 @@ from attrs import validators as must
 
 from genai_host.api import Codec, Secret, about
 from genai_host.api.settings import NoSettings, describe, read_settings
-from genai_host.errors import ConfigurationError, GenaiError, InvalidData
+from genai_host.errors import ConfigurationError, GenaiError, ValidationError
 
 
 @frozen
@@ -135,7 +135,7 @@ def test_what_is_required_is_asked_for(given: dict[str, Any], missing: str, hint
 
 
 def _refuse_data(value: int) -> int:
-    raise InvalidData("not like this")
+    raise ValidationError("not like this")
 
 
 @frozen

@@ -26,7 +26,7 @@ from genai_host.conversations.record import (
     TurnEnded,
     TurnStarted,
 )
-from genai_host.conversations.replay import retell
+from genai_host.conversations.replay import replay
 from genai_host.errors import Cancelled, Conflict, NotFound, StoreError
 from genai_host.store import Store
 from genai_host.store.store import StoredRecord
@@ -73,7 +73,7 @@ class TestRecord:
         assert [type(entry) for entry in entries] == [
             Opened, TurnStarted, TurnEnded, TurnStarted, StepStarted, StepEnded, TurnEnded,
         ]  # fmt: skip
-        assert len(retell(entries).history) == 4
+        assert len(replay(entries).history) == 4
 
     def test_what_another_process_adds_while_it_is_read_is_a_conflict(
         self, store: Store, make_store: MakeStore
@@ -113,7 +113,7 @@ class TestRecord:
         for entry in [*turn(0), *turn(1)[:3]]:
             record.append(entry)
         _, entries = store.record(record.id, CODEC)
-        assert len(retell(entries).pending) == 3
+        assert len(replay(entries).pending) == 3
 
     def test_the_loser_of_two_gets_a_conflict_and_has_written_nothing(
         self, store: Store, make_store: MakeStore
@@ -151,7 +151,7 @@ class TestRecord:
         for thread in threads:
             thread.join()
         for record in records:
-            assert retell(record.entries).turns == 10
+            assert replay(record.entries).turns == 10
 
     def test_of_many_threads_that_write_the_same_entry_one_wins(self, store: Store) -> None:
         first = begin(store)
@@ -347,9 +347,9 @@ def test_it_is_imported_only_where_something_is_stored() -> None:
 import sys
 import genai_feature_chat, genai_vendor_mock
 import genai_host.dialects, genai_host.testing
-from genai_host import Config, Given, Host
+from genai_host import Config, StaticPlugins, Host
 plugins = {"d": genai_host.dialects, "m": genai_vendor_mock, "c": genai_feature_chat}
-with Host(config=Config(), discovery=Given(plugins)) as host:
+with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:
     host.open("chat", "mock", record=False).say("hi")
     host.open("chat", "mock").say("hi")
 print([name for name in sys.modules if name.startswith(("sqlalchemy", "genai_host.store"))])

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
-from genai_host import Message, Record
-from genai_host.api import Answer, File, Image, Opaque, Text, ToolCall, ToolResult
+from genai_host import InMemoryRecord, Message
+from genai_host.api import Answer, File, Image, Text, ToolCall, ToolResult, VendorPart
 from genai_host.conversations.record import Entry, StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.errors import InvalidData, NotFound, StoreError
+from genai_host.errors import NotFound, StoreError, ValidationError
 from genai_host.store import Store
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
@@ -119,7 +119,7 @@ def test_an_export_is_whole_and_can_be_loaded(store: Store, tmp_path: Path) -> N
     id = converse(store, history=(Message("user", [PAPER]),))
     data = json.loads(json.dumps(store.export(id)))
     entries = [{k: v for k, v in each.items() if k != "at"} for each in data["entries"]]
-    assert tuple(Record.from_json(entries, CODEC).entries) == store.entries(id, CODEC)
+    assert tuple(InMemoryRecord.from_json(entries, CODEC).entries) == store.entries(id, CODEC)
     with Store(tmp_path / "other.db") as other:
         loaded = other.load(data, CODEC)
         assert other.entries(loaded, CODEC) == store.entries(id, CODEC)
@@ -163,7 +163,7 @@ def test_what_a_model_says_is_no_reference(store: Store) -> None:
     digest = next(Path(f"{store.place}.blobs").glob("*/*")).name if store._opened.file else "0" * 64
     forged = {"type": "image", "data": {"sha256": digest}, "attached": [["message"]]}
     call = ToolCall("1", "f", {**forged, "attached": [[["x"]]]})
-    said = turn(1, "x" * 9000, call, Opaque("d", forged), ToolCall("2", "g", {"type": "file"}))
+    said = turn(1, "x" * 9000, call, VendorPart("d", forged), ToolCall("2", "g", {"type": "file"}))
     record, _ = store.record(id, CODEC)
     for entry in said:
         record.append(entry)
@@ -174,7 +174,7 @@ def test_a_reference_that_is_loaded_is_refused(store: Store) -> None:
     id = converse(store)
     data = store.export(id)
     data["entries"][1]["attached"] = [["message", "content", 1, "data"]]
-    with pytest.raises(InvalidData, match="attached"):
+    with pytest.raises(ValidationError, match="attached"):
         store.load(data, CODEC)
 
 

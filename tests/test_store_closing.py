@@ -11,12 +11,12 @@ import pytest
 
 from genai_host import Host
 from genai_host.api import RouteInfo
-from genai_host.calls.retry import Try
+from genai_host.calls.retry import Attempt
 from genai_host.errors import StoreError
 from genai_host.store import Store
-from genai_host.store.library import Library
+from genai_host.store.library import ConversationQueries
 from genai_host.testing import FakeModel
-from genai_host.usage.metering import Tally
+from genai_host.usage.metering import UsageAggregate
 
 MakeHost = Callable[..., Host]
 
@@ -76,17 +76,17 @@ def test_closing_waits_for_who_counts_calls(
 ) -> None:
     """It is done in the background: a connection that is in use could not be closed."""
     begun, goes_on = threading.Event(), threading.Event()
-    usual = Library.add_usage
+    usual = ConversationQueries.add_usage
 
-    def slowly(self: Library, counted: Any) -> None:
+    def slowly(self: ConversationQueries, counted: Any) -> None:
         begun.set()
         assert goes_on.wait(30)
         usual(self, counted)
 
-    monkeypatch.setattr(Library, "add_usage", slowly)
+    monkeypatch.setattr(ConversationQueries, "add_usage", slowly)
     store = Store(tmp_path / "store.db")
-    tally = Tally()
-    tally.count("ann", "", Try(RouteInfo("m", "p", "d"), 0.0, 1.0, ""))
+    tally = UsageAggregate()
+    tally.count("ann", "", Attempt(RouteInfo("m", "p", "d"), 0.0, 1.0, ""))
     counting = threading.Thread(target=store.add_usage, args=(tally,))
     closing = threading.Thread(target=store.close)
     counting.start()

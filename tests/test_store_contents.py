@@ -17,8 +17,8 @@ from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, 
 from genai_host import Message
 from genai_host.api import Answer
 from genai_host.conversations.record import Rewound, StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.conversations.replay import retell
-from genai_host.errors import Cancelled, Conflict, InvalidData, NotFound
+from genai_host.conversations.replay import replay
+from genai_host.errors import Cancelled, Conflict, NotFound, ValidationError
 from genai_host.store import Store
 from genai_host.store.documents import Document, _document
 from genai_host.store.tables import conversations
@@ -192,7 +192,7 @@ class TestFork:
     def test_a_copy_goes_on_by_itself(self, store: Store) -> None:
         id = converse(store, ("one", "a"), ("two", "b"), ("three", "c"))
         copy = store.fork(id, turn=1)
-        texts = [message.text for message in retell(store.entries(copy, CODEC)).history]
+        texts = [message.text for message in replay(store.entries(copy, CODEC)).history]
         assert texts == ["one", "a", "two", "b"]
         assert store.summary(copy).forked_from == id
         assert store.summary(copy).turns == 2
@@ -206,7 +206,7 @@ class TestFork:
         record.append(Rewound(0, 0))
         copies = {turn: store.fork(id, turn=turn) for turn in (0, 1, None)}
         texts = {
-            turn: [message.text for message in retell(store.entries(copy, CODEC)).history]
+            turn: [message.text for message in replay(store.entries(copy, CODEC)).history]
             for turn, copy in copies.items()
         }
         assert texts == {0: ["one", "a"], 1: ["one", "a", "two", "b"], None: []}
@@ -257,7 +257,7 @@ class TestExport:
         ids=repr,
     )
     def test_what_was_not_exported_is_refused(self, tmp_path: Path, data: Any) -> None:
-        with Store(tmp_path / "x.db") as store, pytest.raises(InvalidData):
+        with Store(tmp_path / "x.db") as store, pytest.raises(ValidationError):
             store.load(data, CODEC)
 
     def test_as_markdown_it_can_be_read(self, make_store: MakeStore) -> None:

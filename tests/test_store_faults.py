@@ -180,7 +180,7 @@ def test_the_key_is_nowhere_in_the_files(
     from attrs import field, frozen
 
     from genai_host.api import Answer, about
-    from genai_host.testing import MadePlugin
+    from genai_host.testing import InlinePlugin
 
     @frozen
     class Settings:
@@ -192,7 +192,7 @@ def test_the_key_is_nowhere_in_the_files(
         return Answer(completion.text)
 
     monkeypatch.setenv("CANARY_TOKEN", CANARY)
-    secretive = MadePlugin(features=[Feature("secretive", Settings, respond)])
+    secretive = InlinePlugin(features=[Feature("secretive", Settings, respond)])
     with Store(tmp_path / "kept" / "x.db") as store:
         host = make_host(store=store, secretive=secretive)
         host.open("secretive", "mock").say("hi")

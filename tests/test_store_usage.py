@@ -10,14 +10,14 @@ from sqlalchemy import text
 from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
 
 from genai_host.api import Answer, Message, RouteInfo, Usage
-from genai_host.calls.retry import Try
+from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import StepEnded, StepStarted, TurnEnded, TurnStarted
-from genai_host.errors import InvalidData, StoreError
+from genai_host.errors import StoreError, ValidationError
 from genai_host.store import Store
 from genai_host.store.database import Database
 from genai_host.store.migrations import bring_up_to_date
 from genai_host.usage.budgets import Spent
-from genai_host.usage.metering import Tally
+from genai_host.usage.metering import UsageAggregate
 
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
@@ -31,8 +31,8 @@ def answered(model: str = "m", seconds: float = 1.0, cost: float | None = 0.5) -
     return {"route": route, "seconds": seconds, "cost": cost, "usage": used}
 
 
-def failed(code: str = "unavailable", cost: float | None = 0.0) -> Try:
-    return Try(RouteInfo("m", "p", "d"), NOON, 2.0, code, 503, Usage(), cost)
+def failed(code: str = "unavailable", cost: float | None = 0.0) -> Attempt:
+    return Attempt(RouteInfo("m", "p", "d"), NOON, 2.0, code, 503, Usage(), cost)
 
 
 def said(store: Store, *calls: Any, **given: Any) -> str:
@@ -40,8 +40,8 @@ def said(store: Store, *calls: Any, **given: Any) -> str:
     the last of all."""
     record = begin(store, **given)
     record.append(TurnStarted(0, Message("user", "a secret word"), "1", 0))
-    tries = tuple(each for each in calls if isinstance(each, Try))
-    for number, call in enumerate(each for each in calls if not isinstance(each, Try)):
+    tries = tuple(each for each in calls if isinstance(each, Attempt))
+    for number, call in enumerate(each for each in calls if not isinstance(each, Attempt)):
         record.append(StepStarted(0, (number,), "prompt", "d"))
         record.append(StepEnded(0, (number,), call, tries=tries if number == 0 else ()))
     record.append(TurnEnded(0, Answer("b")))
@@ -75,7 +75,7 @@ class TestUsage:
         assert calls(at_noon, "feature", "provider") == {("agent", "p"): 1, ("chat", "p"): 2}
         assert calls(at_noon, "day") == {("2030-01-01",): 3}
         assert calls(at_noon, "day", user="ann") == {("2030-01-01",): 1}
-        with pytest.raises(InvalidData, match="day, feature, model"):
+        with pytest.raises(ValidationError, match="day, feature, model"):
             at_noon.usage(by=["text"])
 
     def test_between_days_in_utc(self, make_store: MakeStore) -> None:
@@ -162,9 +162,9 @@ class TestUsage:
         assert stores[0].usage()[0].calls == 100
 
 
-def counted(user: str, code: str = "") -> Tally:
-    tally = Tally()
-    call = Try(RouteInfo("m", "p", "d"), NOON, 1.0, code, usage=Usage(1, 0), cost=0.5)
+def counted(user: str, code: str = "") -> UsageAggregate:
+    tally = UsageAggregate()
+    call = Attempt(RouteInfo("m", "p", "d"), NOON, 1.0, code, usage=Usage(1, 0), cost=0.5)
     tally.count(user, "", call)
     return tally
 

@@ -28,7 +28,7 @@ from genai_host import Host
 from genai_host.api import Message
 from genai_host.errors import StepChanged
 from genai_host.store import Store
-from genai_host.testing import FakeModel, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin
 from genai_host.testing.pytest_plugin import MakeHost
 
 DATA = Path(__file__).parent / "data" / "stored_turns"
@@ -67,7 +67,7 @@ def old(make_host: MakeHost, waiting: ModuleType, tmp_path: Path) -> Iterator[Ol
         fake = FakeModel(lambda heard: f"you said {heard.text}")
         host = make_host(
             fake=fake,
-            waiting=MadePlugin(features=[waiting.FEATURE], tools=[waiting.WIPE]),
+            waiting=InlinePlugin(features=[waiting.FEATURE], tools=[waiting.WIPE]),
             agent=genai_feature_agent,
             assistants=genai_feature_assistants,
             chat=genai_feature_chat,

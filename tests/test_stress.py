@@ -25,16 +25,16 @@ import trustme
 from fixtures import MakeHost
 
 from genai_host import Config, Conversation, Host
-from genai_host.api import Serve, http_provider
+from genai_host.api import DialectEndpoint, http_provider
 from genai_host.config import InstanceConfig
 from genai_host.errors import Cancelled
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import HANG, FakeService, Received, Reply, Step
 
 SECONDS = float(os.environ.get("GENAI_HOST_TEST_STRESS_SECONDS", "60"))
 THREADS = 32
 SEED = 20261122
-SERVICE = http_provider("service", "https://service.invalid/v1", {"openai-chat": Serve()})
+SERVICE = http_provider("service", "https://service.invalid/v1", {"openai-chat": DialectEndpoint()})
 PATIENT = {"connect": 60, "first_token": 300, "idle": 300, "proxy": ""}
 
 
@@ -202,7 +202,7 @@ def run(
         before = set(threading.enumerate())
         host = make_host(
             config=Config(providers={"plain": instance(plain), "secure": instance(secure)}),
-            service=MadePlugin(providers=[SERVICE]),
+            service=InlinePlugin(providers=[SERVICE]),
         )
         failed = threading.Event()
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genai_host.api import ChatCall, Checker, Completion, Finish, Message, Usage
-from genai_host.calls.structured_output import asked_in_words, with_value
-from genai_host.errors import DeserializationError
+from genai_host.api import ChatCall, Completion, FinishReason, Message, SchemaValidator, Usage
+from genai_host.calls.structured_output import with_schema_in_prompt, with_value
+from genai_host.errors import OutputValidationError
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-ANYTHING = Checker({})
+ANYTHING = SchemaValidator({})
 
 
-def said(text: str, finish: Finish = "stop", vendor: str = "") -> Completion:
+def said(text: str, finish: FinishReason = "stop", vendor: str = "") -> Completion:
     return Completion(Message("assistant", text), finish, Usage(1, 2), vendor_finish=vendor)
 
 
 def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
     schema = {**SCHEMA, "description": "é"}
     call = ChatCall(model_id="m", messages=[Message("user", "hi")], schema=schema, stream=True)
-    asked = asked_in_words(call)
+    asked = with_schema_in_prompt(call)
     assert asked.schema is None
     assert (asked.model_id, asked.stream) == ("m", True)
     *before, last = asked.messages
@@ -48,7 +48,7 @@ def test_the_schema_is_asked_for_in_a_last_system_message() -> None:
     ],
 )
 def test_the_value_of_the_text_is_added(text: str) -> None:
-    found = with_value(said(text, vendor="end"), Checker(SCHEMA))
+    found = with_value(said(text, vendor="end"), SchemaValidator(SCHEMA))
     assert found.value == {"a": 1}
     assert (found.text, found.usage, found.vendor_finish) == (text, Usage(1, 2), "end")
 
@@ -79,7 +79,7 @@ def test_any_json_is_a_value(value: Any) -> None:
     ids=lambda text: text[:24],
 )
 def test_what_is_no_json_is_no_answer(text: str) -> None:
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         with_value(said(text, vendor="end_turn"), ANYTHING)
     error = caught.value
     assert error.message.startswith("the answer is not the JSON that was asked for: ")
@@ -100,13 +100,13 @@ def test_what_is_no_json_is_no_answer(text: str) -> None:
     ids=lambda value: repr(value)[:40],
 )
 def test_what_does_not_fit_the_schema_is_no_answer(schema: Any, text: str) -> None:
-    with pytest.raises(DeserializationError) as caught:
-        with_value(said(text), Checker(schema))
+    with pytest.raises(OutputValidationError) as caught:
+        with_value(said(text), SchemaValidator(schema))
     assert caught.value.detail == text
 
 
 def test_an_answer_that_was_cut_says_so() -> None:
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         with_value(said('{"a": ', "length"), ANYTHING)
     assert caught.value.reason == "length"
     assert "max_tokens" in caught.value.hint
@@ -126,7 +126,7 @@ def test_an_answer_that_was_cut_says_so() -> None:
 )
 def test_an_answer_that_repeats_itself_is_read_quickly(text: str) -> None:
     """As models do that are held to JSON and have nothing to say."""
-    with pytest.raises(DeserializationError):
+    with pytest.raises(OutputValidationError):
         with_value(said(text, "length"), ANYTHING)
 
 
@@ -151,6 +151,6 @@ def test_every_value_is_read_as_it_was_written(value: Any, indent: int | None, f
 @given(text=st.text(st.sampled_from('`json \n{}[]":,1eaN\\u')))
 def test_no_text_raises_anything_else(text: str) -> None:
     try:
-        with_value(said(text), Checker(SCHEMA))
-    except DeserializationError as error:
+        with_value(said(text), SchemaValidator(SCHEMA))
+    except OutputValidationError as error:
         assert error.detail == text

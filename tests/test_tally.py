@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from genai_host.api import RouteInfo, Usage
-from genai_host.calls.retry import Try
-from genai_host.usage.metering import Key, Sum, Tally, bucket_of, day_of, middle_of
+from genai_host.calls.retry import Attempt
+from genai_host.usage.metering import Key, UsageAggregate, UsageTotals, bucket_of, day_of, middle_of
 
 NOON = 1_900_000_000.0  # 2030-03-17
 
 
-def recorded(**given: Any) -> Tally:
-    tally = Tally()
+def recorded(**given: Any) -> UsageAggregate:
+    tally = UsageAggregate()
     call = {"model": "m", "provider": "p", "code": None, "started": NOON, "seconds": 1.0}
     tokens = {"input_tokens": 1, "output_tokens": 2, "cached_tokens": 3, "reasoning_tokens": 4}
     tally.add("ann", "chat", {**call, **tokens, "cost": 0.5, **given})
@@ -23,19 +23,19 @@ def recorded(**given: Any) -> Tally:
 
 def test_a_call_that_has_just_ended_is_counted_as_one_on_record() -> None:
     usage = Usage(1, 2, cached_input=3, reasoning=4)
-    call = Try(RouteInfo("m", "p", "d"), NOON, 1.0, "", usage=usage, cost=0.5)
-    tally = Tally()
+    call = Attempt(RouteInfo("m", "p", "d"), NOON, 1.0, "", usage=usage, cost=0.5)
+    tally = UsageAggregate()
     tally.count("ann", "chat", call)
     key = Key("2030-03-17", "ann", "chat", "p", "m", "", bucket_of(1.0))
-    assert list(tally) == list(recorded()) == [(key, Sum(1, 1, 2, 3, 4, 0.5, 0, 1.0, 1.0))]
+    assert list(tally) == list(recorded()) == [(key, UsageTotals(1, 1, 2, 3, 4, 0.5, 0, 1.0, 1.0))]
 
 
 def test_calls_that_have_all_in_common_are_one_sum() -> None:
-    tally = Tally()
+    tally = UsageAggregate()
     assert not tally
     for seconds, cost in ((1.0, 0.5), (1.01, None)):
-        tally.count("ann", "", Try(RouteInfo("m", "p", "d"), NOON, seconds, "", cost=cost))
-    tally.count("bob", "", Try(RouteInfo("m", "p", "d"), NOON, 1.0, "timed_out"))
+        tally.count("ann", "", Attempt(RouteInfo("m", "p", "d"), NOON, seconds, "", cost=cost))
+    tally.count("bob", "", Attempt(RouteInfo("m", "p", "d"), NOON, 1.0, "timed_out"))
     [(_, anns), (key, bobs)] = tally
     assert (anns.calls, anns.dollars, anns.unknown) == (2, 0.5, 1)
     assert anns.seconds == pytest.approx(2.01)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host.util.text import one_line, said, shown, told
+from genai_host.util.text import describe_exception, message_of, one_line, short_repr
 
 
 class Mute(Exception):
@@ -39,21 +39,21 @@ class Wrong(Exception):
     ],
 )
 def test_an_exception_is_told_in_one_line(error: BaseException, text: str) -> None:
-    assert told(error) == text
+    assert describe_exception(error) == text
 
 
 def test_what_it_says_goes_without_its_class() -> None:
-    assert said(ValueError("no\nway")) == "no way"
-    assert said(Mute()) == "it cannot say what is wrong"
+    assert message_of(ValueError("no\nway")) == "no way"
+    assert message_of(Mute()) == "it cannot say what is wrong"
 
 
 def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:
-    assert shown(["plain"]) == "['plain']"
-    assert len(shown("x" * 10_000_000)) < 200
-    assert len(shown([["x" * 1000] * 1000] * 1000)) <= 300
-    assert "Mute" in shown(Mute())
-    assert "Mute" in shown([Mute()])
-    assert shown(Deadly()) == "a Deadly"
+    assert short_repr(["plain"]) == "['plain']"
+    assert len(short_repr("x" * 10_000_000)) < 200
+    assert len(short_repr([["x" * 1000] * 1000] * 1000)) <= 300
+    assert "Mute" in short_repr(Mute())
+    assert "Mute" in short_repr([Mute()])
+    assert short_repr(Deadly()) == "a Deadly"
 
 
 def test_a_line_is_one_and_not_long() -> None:

@@ -26,13 +26,13 @@ from genai_host.cli.terminal import (
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     Cancelled,
     CircuitOpen,
     GenaiError,
     NoRoute,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 
 # C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9)
@@ -191,7 +191,7 @@ def test_an_error_is_what_is_wrong_then_why_then_what_to_do(
     assert captured.err == "error: nothing runs x: no key\n  - the mock is ␛out\n  set X_KEY\n"
 
 
-@pytest.mark.parametrize("error", [Cancelled("stop"), RequestRefused("stop", status=400)])
+@pytest.mark.parametrize("error", [Cancelled("stop"), BadRequest("stop", status=400)])
 def test_an_error_without_more_is_one_line(
     capsys: pytest.CaptureFixture[str], error: Cancelled
 ) -> None:
@@ -205,12 +205,12 @@ PLACE: Any = {"model": "mock", "provider": "script"}
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (RequestRefused("stop", **PLACE), "stop (mock@script)"),
-        (RequestRefused("stop", provider="script"), "stop (script)"),
-        (RequestRefused("stop", model="mock"), "stop (mock)"),
-        (RequestRefused("script stops", **PLACE), "script stops (mock@script)"),
-        (RequestRefused("mock@script stops", **PLACE), "mock@script stops"),
-        (RequestRefused("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
+        (BadRequest("stop", **PLACE), "stop (mock@script)"),
+        (BadRequest("stop", provider="script"), "stop (script)"),
+        (BadRequest("stop", model="mock"), "stop (mock)"),
+        (BadRequest("script stops", **PLACE), "script stops (mock@script)"),
+        (BadRequest("mock@script stops", **PLACE), "mock@script stops"),
+        (BadRequest("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
         (AuthenticationFailed("stop"), "stop\n  check the key: genai-host doctor"),
         (AuthenticationFailed("stop", hint="set X_KEY"), "stop\n  set X_KEY"),
         (RateLimited("stop"), "stop\n  wait a while, then try again"),
@@ -218,11 +218,11 @@ PLACE: Any = {"model": "mock", "provider": "script"}
         (RateLimited("stop", retry_after=0.0), "stop\n  wait 0 s, then try again"),
         (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
         (
-            Unavailable("stop", provider="script"),
+            ServiceUnavailable("stop", provider="script"),
             "stop (script)\n  is it running? genai-host doctor",
         ),
         (
-            Unavailable("https://example.org/a cannot be read"),
+            ServiceUnavailable("https://example.org/a cannot be read"),
             "https://example.org/a cannot be read",
         ),
     ],

@@ -13,17 +13,17 @@ from genai_host import Host
 from genai_host.api import (
     AccessToken,
     CachedToken,
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
-    Limits,
     NoSettings,
     ProviderType,
     Secret,
-    Serve,
     Services,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import AuthenticationFailed, Cancelled, GenaiError
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, Reply, json_reply, sse_reply
 
 CHAT = json_reply({"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]})
@@ -40,7 +40,7 @@ class Source:
         self.entered = threading.Semaphore(0)
         self.error: Exception | None = None
 
-    def __call__(self, limits: Limits) -> AccessToken:
+    def __call__(self, limits: CancelToken) -> AccessToken:
         self.asked += 1
         number = self.asked
         self.entered.release()
@@ -200,14 +200,14 @@ class TestInAProvider:
         self, make_host: MakeHost, service: FakeService, clock: ManualClock, source: Source
     ) -> Host:
         class Expiring(HttpProvider):
-            serves = {"openai-chat": Serve()}
+            serves = {"openai-chat": DialectEndpoint()}
 
             def __init__(self, settings: NoSettings, services: Services) -> None:
                 token = CachedToken(source, services.clock)
                 super().__init__(services, service.url, header="x-token: <{key}>", token=token)
 
         acme = ProviderType("acme", NoSettings, Expiring)
-        return make_host(acme=MadePlugin(providers=[acme]), clock=clock)
+        return make_host(acme=InlinePlugin(providers=[acme]), clock=clock)
 
     def sent(self, service: FakeService) -> list[str]:
         return [request.headers["x-token"] for request in service.requests]

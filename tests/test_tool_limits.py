@@ -10,15 +10,15 @@ import pytest
 from fixtures import MakeHost
 from support import Terminal
 
-from genai_host import Config, Host, Record
+from genai_host import Config, Host, InMemoryRecord
 from genai_host.api import (
     Answer,
     CallTools,
+    CancelToken,
     Feature,
-    Limits,
+    FeatureSteps,
+    ListTools,
     NoSettings,
-    OfferedTools,
-    Story,
     Tool,
     ToolCall,
     ToolSource,
@@ -26,7 +26,7 @@ from genai_host.api import (
 )
 from genai_host.errors import ConfigurationError
 from genai_host.store import Store
-from genai_host.testing import MadePlugin, make_distribution
+from genai_host.testing import InlinePlugin, make_distribution
 
 
 def tool(name: str) -> Tool:
@@ -39,14 +39,14 @@ class Source(ToolSource):
         self._names = names
         self.asked = 0
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         self.asked += 1
         return map(tool, self._names)
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     """Says what is offered, and what comes of a call of the tool that is named."""
-    offered = yield from OfferedTools(turn.context)
+    offered = yield from ListTools(turn.context)
     names = " ".join(each.name for each in offered)
     if turn.message.text == "?":
         return Answer(names)
@@ -65,7 +65,7 @@ def sources() -> list[Source]:
 @pytest.fixture
 def make(make_host: MakeHost, sources: list[Source]) -> Callable[..., Host]:
     def made(**given: object) -> Host:
-        plugin = MadePlugin(
+        plugin = InlinePlugin(
             features=[FEATURE], tools=[tool("add"), tool("send")], tool_sources=sources
         )
         config = Config(approvals={"send": "deny"})
@@ -139,19 +139,17 @@ def test_it_is_on_record_and_stays_until_it_is_changed(
 def test_a_record_in_memory_has_it_as_well(make: Callable[..., Host]) -> None:
     host = make()
     record = host.open("telling", tools=["add"]).record
-    assert isinstance(record, Record)
+    assert isinstance(record, InMemoryRecord)
     whole = json.loads(json.dumps(record.to_json(host.codec)))
-    assert host.reopen(Record.from_json(whole, host.codec)).say("?").text == "add"
+    assert host.reopen(InMemoryRecord.from_json(whole, host.codec)).say("?").text == "add"
 
 
 _SOURCE = """
-from genai_host.api import (
-    Answer, Feature, NoSettings, OfferedTools, Tool, hookimpl
-)
+from genai_host.api import Answer, Feature, NoSettings, ListTools, Tool, hookimpl
 
 
 def respond(turn):
-    offered = yield from OfferedTools(turn.context)
+    offered = yield from ListTools(turn.context)
     return Answer(" ".join(each.name for each in offered) or "none")
 
 

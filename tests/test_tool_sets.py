@@ -15,11 +15,11 @@ from fixtures import MakeHost
 from support import Terminal
 
 from genai_host import Host
-from genai_host.api import Limits, Secret, Tool, ToolSet, ToolSource
+from genai_host.api import CancelToken, Secret, Tool, ToolSet, ToolSource
 from genai_host.api.settings import about
 from genai_host.config import Config, SetConfig, read_config
 from genai_host.errors import ConfigurationError
-from genai_host.testing import MadePlugin, make_distribution
+from genai_host.testing import InlinePlugin, make_distribution
 from genai_host.tools.sources import MOST
 
 
@@ -53,7 +53,7 @@ def file(home: Path) -> Path:
 @pytest.fixture
 def make(make_host: MakeHost) -> Callable[..., Host]:
     def made(*sets: ToolSet[Any] | ToolSource, config: Config | None = None) -> Host:
-        plugin = MadePlugin(tools=[tool("own")], tool_sources=sets or [SHOP])
+        plugin = InlinePlugin(tools=[tool("own")], tool_sources=sets or [SHOP])
         return make_host(plugin=plugin, config=read_config() if config is None else config)
 
     return made
@@ -176,7 +176,7 @@ class Watched(ToolSource):
         self.has = ["one"]
         self.closed = 0
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return map(tool, self.has)
 
     def close(self) -> None:

@@ -11,10 +11,10 @@ import pytest
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Limits, Tool, ToolSource
+from genai_host.api import CancelToken, Tool, ToolSource
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, ConfigurationError, Unavailable
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.errors import Cancelled, ConfigurationError, ServiceUnavailable
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.tools.sources import MOST
 
 
@@ -30,9 +30,9 @@ class Source(ToolSource):
         self.has: list[Any] = list(tools)
         self.asked = 0
         self.closed = False
-        self.look: Callable[[Limits], None] = lambda limits: None
+        self.look: Callable[[CancelToken], None] = lambda limits: None
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         self.asked += 1
         self.look(limits)
         return self.has
@@ -49,7 +49,7 @@ def source() -> Source:
 @pytest.fixture
 def make(make_host: MakeHost, clock: ManualClock) -> Callable[..., Host]:
     def made(*sources: ToolSource, **approvals: str) -> Host:
-        plugin = MadePlugin(tools=[tool("own")], tool_sources=sources)
+        plugin = InlinePlugin(tools=[tool("own")], tool_sources=sources)
         return make_host(plugin=plugin, clock=clock, config=Config(approvals=approvals))
 
     return made
@@ -98,7 +98,7 @@ def test_the_longest_beginning_holds_wherever_it_stands(
 
 
 def test_none_takes_the_place_of_a_tool_of_a_plugin(make_host: MakeHost) -> None:
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         tools=[tool("shop__buy", "mine")], tool_sources=[Source("shop", tool("buy", "theirs"))]
     )
     assert make_host(plugin=plugin).call_tool("shop__buy").text == "mine"
@@ -120,7 +120,7 @@ def test_one_that_gives_what_is_no_tool_has_none(
 def test_one_that_fails_is_left_alone_for_a_while(
     make: Callable[..., Host], source: Source, clock: ManualClock
 ) -> None:
-    def fail(limits: Limits) -> None:
+    def fail(limits: CancelToken) -> None:
         raise SystemExit("no server")
 
     host = make(source)
@@ -148,8 +148,8 @@ def test_a_tool_that_was_seen_is_called_without_another_look(
 def test_a_look_that_fails_loses_no_tool_that_was_seen(
     make: Callable[..., Host], source: Source
 ) -> None:
-    def fail(limits: Limits) -> None:
-        raise Unavailable("no server")
+    def fail(limits: CancelToken) -> None:
+        raise ServiceUnavailable("no server")
 
     host = make(source)
     assert "shop__buy" in offered(host)
@@ -170,7 +170,7 @@ def test_one_that_is_seen_no_more_is_gone(make: Callable[..., Host], source: Sou
 def test_why_it_has_none_is_told_with_its_place_and_what_to_do(
     make: Callable[..., Host], source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(limits: Limits) -> None:
+    def fail(limits: CancelToken) -> None:
         raise ConfigurationError(
             "/a/mcp.json:7: shop has no command", file="/a/mcp.json", line=7, hint="write one"
         )
@@ -194,7 +194,7 @@ def test_one_that_hangs_is_given_up(
     told = threading.Event()
     ended = threading.Event()
 
-    def hang(limits: Limits) -> None:
+    def hang(limits: CancelToken) -> None:
         with limits.on_cancel(ended.set):
             told.set()
             ended.wait()
@@ -214,7 +214,7 @@ def test_one_that_hangs_is_given_up(
 def test_who_asks_can_give_up(make: Callable[..., Host], source: Source) -> None:
     told, until = threading.Event(), Cancellation()
 
-    def hang(limits: Limits) -> None:
+    def hang(limits: CancelToken) -> None:
         told.set()
         threading.Event().wait(30)
 
@@ -265,6 +265,6 @@ def test_they_are_closed_with_the_host(make: Callable[..., Host], source: Source
 
 
 def test_two_of_one_name_are_an_error_of_the_plugin(make_host: MakeHost) -> None:
-    host = make_host(plugin=MadePlugin(tool_sources=[Source("a"), Source("a")]))
+    host = make_host(plugin=InlinePlugin(tool_sources=[Source("a"), Source("a")]))
     [broken] = host.plugins.broken
     assert "declares the source of tools 'a' twice" in broken.line()

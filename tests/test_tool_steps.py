@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from genai_host import Caps, Conversation, Host, Message, Record
+from genai_host import Conversation, Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import (
     All,
+    AllSettled,
     Answer,
     CallTool,
     CallTools,
     Completion,
     Detail,
     Feature,
+    FeatureSteps,
     Image,
+    ListTools,
     NoSettings,
     Now,
-    OfferedTools,
+    Pause,
     Prompt,
-    Settled,
-    Story,
     Tool,
     ToolCall,
+    ToolContext,
     ToolOutput,
-    ToolRun,
     Turn,
-    Wait,
     tool_message,
 )
 from genai_host.api.cancellation import Cancellation
@@ -39,14 +39,14 @@ from genai_host.errors import (
     Cancelled,
     ConversationClosed,
     LimitExceeded,
-    TurnWaiting,
-    Unavailable,
+    ServiceUnavailable,
+    TurnPaused,
 )
-from genai_host.testing import FakeModel, Heard, MadePlugin, replay_everywhere
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt, replay_from_every_entry
 from genai_host.testing.suites.base import in_background
 
 MakeHost = Callable[..., Host]
-Respond = Callable[[Turn[NoSettings]], Story]
+Respond = Callable[[Turn[NoSettings]], FeatureSteps]
 
 
 class Counting:
@@ -56,14 +56,14 @@ class Counting:
         self.calls = 0
         self.tool = Tool(name, "repeats what it is told", self, **fields)
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> str:
         self.calls += 1
         return f"{arguments.get('say', '')}{run.context.get('page', '')}"
 
 
 def host_of(make_host: MakeHost, respond: Respond, *tools: Tool, **more: Any) -> Host:
     feature = Feature("f", NoSettings, respond, roles=more.pop("roles", {}))
-    return make_host(f=MadePlugin(features=[feature], tools=tools), **more)
+    return make_host(f=InlinePlugin(features=[feature], tools=tools), **more)
 
 
 def calls(*names: str, **arguments: Any) -> tuple[ToolCall, ...]:
@@ -73,16 +73,16 @@ def calls(*names: str, **arguments: Any) -> tuple[ToolCall, ...]:
 def calling(*names: str, **fields: Any) -> Respond:
     """Calls tools, and answers with the texts of their outputs."""
 
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         outputs = yield from CallTools(calls(*names, say="x"), turn.context, **fields)
         return Answer(" | ".join(output.text for output in outputs))
 
     return respond
 
 
-def agent(turn: Turn[NoSettings]) -> Story:
+def agent(turn: Turn[NoSettings]) -> FeatureSteps:
     """As an agent does it: prompts, and calls what it is asked for, until it is not."""
-    offered = yield from OfferedTools(turn.context)
+    offered = yield from ListTools(turn.context)
     messages = [*turn.history, turn.message]
     while True:
         completion = yield from Prompt(messages, tools=[each.schema for each in offered])
@@ -92,16 +92,16 @@ def agent(turn: Turn[NoSettings]) -> Story:
         asks = {each.name for each in offered if each.approval == "ask"}
         approved: set[str] = set()
         for call in completion.tool_calls:
-            if call.name in asks and (yield from Wait("approval", {"tool": call.name})):
+            if call.name in asks and (yield from Pause("approval", {"tool": call.name})):
                 approved.add(call.id)
         outputs = yield from CallTools(completion.tool_calls, turn.context, approved)
         messages.append(tool_message(completion.tool_calls, outputs))
 
 
-def asking(*rounds: Sequence[ToolCall]) -> Callable[[Heard], Any]:
+def asking(*rounds: Sequence[ToolCall]) -> Callable[[RecordedPrompt], Any]:
     """A model that asks for some tools, round by round, and then repeats their outputs."""
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         since = [message for message in heard.messages if message.role == "tool"]
         if len(since) < len(rounds):
             return Completion(Message("assistant", rounds[len(since)]), "tool_calls")
@@ -111,21 +111,21 @@ def asking(*rounds: Sequence[ToolCall]) -> Callable[[Heard], Any]:
     return answer
 
 
-def recorded(conversation: Conversation) -> Record:
-    assert isinstance(conversation.record, Record)
+def recorded(conversation: Conversation) -> InMemoryRecord:
+    assert isinstance(conversation.record, InMemoryRecord)
     return conversation.record
 
 
-def cut(host: Host, record: Record, length: int) -> Conversation:
+def cut(host: Host, record: InMemoryRecord, length: int) -> Conversation:
     """The conversation that a crash leaves after some entries."""
     form = json.loads(json.dumps(record.to_json(host.codec)))
-    return host.reopen(Record.from_json(form[:length], host.codec))
+    return host.reopen(InMemoryRecord.from_json(form[:length], host.codec))
 
 
 class TestSteps:
     def test_the_tools_that_apply_are_offered(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
-            offered = yield from OfferedTools(turn.context)
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            offered = yield from ListTools(turn.context)
             return Answer("", data=[[each.name, each.approval] for each in offered])
 
         shy = Counting("shy", applies=lambda context: "page" in context).tool
@@ -155,17 +155,17 @@ class TestSteps:
         assert host_of(make_host, calling()).open("f").say("hi").text == ""
 
     def test_one_call_is_a_step_too(self, make_host: MakeHost) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             output = yield from CallTool(ToolCall("1", "a", {"say": "x"}))
             both = yield from All([CallTools(calls("a", say="y")), CallTools(calls("a", say="z"))])
-            settled: Any = yield from Settled([CallTools(calls("a", say="s")), Now()])
+            settled: Any = yield from AllSettled([CallTools(calls("a", say="s")), Now()])
             outputs = [output, *both[0], *both[1], *settled[0]]
             return Answer("".join(each.text for each in outputs))
 
         host = host_of(make_host, respond, Counting("a", repeatable=True).tool)
         conversation = host.open("f")
         assert conversation.say("hi").text == "xyzs"
-        assert replay_everywhere(host, recorded(conversation)) > 10
+        assert replay_from_every_entry(host, recorded(conversation)) > 10
 
     def test_only_what_is_approved_of_runs(self, make_host: MakeHost) -> None:
         tools = [Counting("ask", approval="ask"), Counting("deny", approval="deny")]
@@ -179,9 +179,9 @@ class TestSteps:
 
     def test_each_call_counts_as_a_step(self, make_host: MakeHost) -> None:
         host = host_of(make_host, calling("a", "a", "a"), Counting("a").tool)
-        host.open("f", caps=Caps(steps=4)).say("hi")
+        host.open("f", caps=TurnLimits(steps=4)).say("hi")
         with pytest.raises(LimitExceeded):
-            host.open("f", caps=Caps(steps=3)).say("hi")
+            host.open("f", caps=TurnLimits(steps=3)).say("hi")
 
     def test_what_is_behind_an_answer_tells_of_each_call(self, make_host: MakeHost) -> None:
         reactions = ({"type": "message", "message": "hi"},)
@@ -211,14 +211,14 @@ class TestSeen:
     PICTURE = Image(b"123", "image/png")
 
     def host(self, make_host: MakeHost) -> Host:
-        def see(arguments: Mapping[str, Any], run: ToolRun) -> ToolOutput:
+        def see(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
             return ToolOutput(
                 [f"{arguments}", self.PICTURE], reactions=[{"type": "x", **arguments}]
             )
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             first = yield from CallTools(calls("see", "none", "see", say="a"))
-            yield from Wait("approval")
+            yield from Pause("approval")
             yield from CallTools(calls("see", say="b"))
             own = Detail("own", "mine", {"reactions": [{"type": "y"}, {"no": "type"}, 5]})
             mine = Image(url="https://a.example/")
@@ -229,7 +229,7 @@ class TestSeen:
     def test_it_is_there_in_the_order_of_the_calls(self, make_host: MakeHost) -> None:
         host = self.host(make_host)
         conversation = host.open("f")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         answer = conversation.resume(True)
         assert answer.reactions == (
@@ -243,11 +243,11 @@ class TestSeen:
     def test_it_is_on_record(self, make_host: MakeHost) -> None:
         host = self.host(make_host)
         conversation = host.open("f")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         answer = conversation.resume(True)
         form = json.loads(json.dumps(recorded(conversation).to_json(host.codec)))
-        [*_, last] = Record.from_json(form, host.codec).entries
+        [*_, last] = InMemoryRecord.from_json(form, host.codec).entries
         assert isinstance(last, TurnEnded)
         assert last.answer is not None
         assert last.answer.reactions == answer.reactions
@@ -281,16 +281,16 @@ class TestEnding:
     def test_a_failure_beside_it_ends_it(self, make_host: MakeHost) -> None:
         begun, ended = threading.Event(), threading.Event()
 
-        def wait(arguments: Mapping[str, Any], run: ToolRun) -> None:
+        def wait(arguments: Mapping[str, Any], run: ToolContext) -> None:
             with run.limits.on_cancel(ended.set):
                 begun.set()
                 assert ended.wait(30)
 
-        def fail(heard: Heard) -> str:
+        def fail(heard: RecordedPrompt) -> str:
             assert begun.wait(30)
-            raise Unavailable("as the test wants it", retryable=False)
+            raise ServiceUnavailable("as the test wants it", retryable=False)
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield from All([CallTool(ToolCall("1", "wait")), Prompt([turn.message])])
             raise AssertionError("not reached")
 
@@ -301,7 +301,7 @@ class TestEnding:
             roles={"main": "chat"},
             fake=FakeModel(fail),
         )
-        with pytest.raises(Unavailable):
+        with pytest.raises(ServiceUnavailable):
             host.open("f", "fake").say("hi")
         assert ended.is_set()
 
@@ -314,11 +314,11 @@ class TestReplay:
             make_host, agent, *(each.tool for each in tools), roles={"main": "chat"}, fake=fake
         )
         conversation = host.open("f", "fake")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi", context={"page": 7})
         assert conversation.resume(True).text == "x7 | x7 | y7"
         assert [each.calls for each in tools] == [2, 1]
-        assert replay_everywhere(host, recorded(conversation), give=lambda kind: True) > 10
+        assert replay_from_every_entry(host, recorded(conversation), give=lambda kind: True) > 10
 
     @pytest.mark.parametrize("repeatable", [True, False])
     def test_a_call_under_way_runs_again_only_if_it_may(
@@ -326,7 +326,7 @@ class TestReplay:
     ) -> None:
         first, second = Counting("first"), Counting("second", repeatable=repeatable)
         host = host_of(make_host, calling("first", "second"), first.tool, second.tool)
-        conversation = host.open("f", caps=Caps(parallel=1))
+        conversation = host.open("f", caps=TurnLimits(parallel=1))
         conversation.say("hi")
         entries = recorded(conversation).entries
         [under_way] = [
@@ -362,8 +362,8 @@ class TestReplay:
     def test_what_was_offered_is_on_record(self, make_host: MakeHost) -> None:
         applies = True
 
-        def respond(turn: Turn[NoSettings]) -> Story:
-            offered = yield from OfferedTools()
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
+            offered = yield from ListTools()
             return Answer(", ".join(each.name for each in offered))
 
         host = host_of(make_host, respond, Counting("a", applies=lambda context: applies).tool)
@@ -376,7 +376,7 @@ class TestReplay:
 
 class TestHost:
     def test_people_call_tools_too(self, make_host: MakeHost) -> None:
-        host = make_host(f=MadePlugin(tools=[Counting("a", approval="ask").tool]))
+        host = make_host(f=InlinePlugin(tools=[Counting("a", approval="ask").tool]))
         assert "only if a human approves" in host.call_tool("a").text
         output = host.call_tool("a", {"say": "x"}, context={"page": 1}, approved=True)
         assert output == ToolOutput("x1")
@@ -389,7 +389,7 @@ class TestHost:
             begun.set()
             go.wait()
 
-        host = make_host(f=MadePlugin(tools=[Tool("hang", "x", hang)]))
+        host = make_host(f=InlinePlugin(tools=[Tool("hang", "x", hang)]))
         calling = in_background(host.call_tool, "hang")
         assert begun.wait(30)
         host.close()
@@ -401,12 +401,12 @@ class TestHost:
     def test_a_call_ends_with_the_limits_that_it_is_given(self, make_host: MakeHost) -> None:
         begun, ended, limits = threading.Event(), threading.Event(), Cancellation()
 
-        def hang(arguments: Any, run: ToolRun) -> None:
+        def hang(arguments: Any, run: ToolContext) -> None:
             with run.limits.on_cancel(ended.set):
                 begun.set()
                 ended.wait()
 
-        host = make_host(f=MadePlugin(tools=[Tool("hang", "x", hang)]))
+        host = make_host(f=InlinePlugin(tools=[Tool("hang", "x", hang)]))
         calling = in_background(lambda: host.call_tool("hang", limits=limits))
         assert begun.wait(30)
         limits.cancel()
@@ -420,13 +420,13 @@ class TestHost:
             Counting("b", approval="deny").tool,
             Counting("c", applies=lambda context: "page" in context).tool,
         ]
-        host = make_host(f=MadePlugin(tools=tools))
+        host = make_host(f=InlinePlugin(tools=tools))
         assert [(each.name, each.approval) for each in host.offered_tools()] == [("a", "ask")]
         assert [each.name for each in host.offered_tools({"page": 1})] == ["a", "c"]
 
     def test_two_tools_of_one_name_break_a_plugin(self, make_host: MakeHost) -> None:
         tools = [Counting("a").tool]
-        host = make_host(one=MadePlugin(tools=tools), two=MadePlugin(tools=[*tools]))
+        host = make_host(one=InlinePlugin(tools=tools), two=InlinePlugin(tools=[*tools]))
         [broken] = host.plugins.broken
         assert broken.reason == "the tool 'a' is declared by one already"
         assert host.registry.owner("tool", "a") == "one"

@@ -11,18 +11,18 @@ import pytest
 
 from genai_host import GenaiError, Image, Text
 from genai_host.api import (
+    AvailableTool,
     Codec,
-    OfferedTool,
     ReactionType,
     Tool,
     ToolCall,
+    ToolContext,
     ToolOutput,
-    ToolRun,
     tool,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, InvalidData, LimitExceeded, TurnWaiting
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.errors import Cancelled, LimitExceeded, TurnPaused, ValidationError
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.suites.base import in_background
 from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_PARTS, MOST_TEXT, Toolbox
 
@@ -33,7 +33,7 @@ def named(name: str, run: Any, *more: Any, **fields: Any) -> Tool:
     return Tool(name, "does something", run, *more, **fields)
 
 
-def echo(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def echo(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return f"{dict(arguments)} {dict(run.context)}"
 
 
@@ -82,7 +82,7 @@ class Waiting:
         self.begun = threading.Event()
         self.ended = threading.Event()
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> str:
         woken = threading.Event()
         with run.limits.on_cancel(woken.set):
             self.begun.set()
@@ -158,7 +158,7 @@ class TestCalling:
         assert record.levelno == logging.WARNING
         assert record.exc_info is not None
 
-    @pytest.mark.parametrize("error", [GenaiError("no such city"), TurnWaiting("elsewhere")])
+    @pytest.mark.parametrize("error", [GenaiError("no such city"), TurnPaused("elsewhere")])
     def test_what_it_raises_on_purpose_is_told_alone(
         self, error: GenaiError, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -229,14 +229,14 @@ class TestReactions:
 
     def test_two_of_one_name_break_a_plugin(self, make_host: Any) -> None:
         kinds = [ReactionType("go")]
-        host = make_host(one=MadePlugin(reactions=kinds), two=MadePlugin(reactions=[*kinds]))
+        host = make_host(one=InlinePlugin(reactions=kinds), two=InlinePlugin(reactions=[*kinds]))
         [broken] = host.plugins.broken
         assert broken.reason == "the reaction 'go' is declared by one already"
 
     def test_a_host_has_those_of_its_plugins(self, make_host: Any) -> None:
         reacting = named("t", lambda *_: ToolOutput(reactions=[{"type": "go", "url": 7}]))
         kinds = [ReactionType("go", self.SCHEMA)]
-        host = make_host(a=MadePlugin(tools=[reacting]), b=MadePlugin(reactions=kinds))
+        host = make_host(a=InlinePlugin(tools=[reacting]), b=InlinePlugin(reactions=kinds))
         assert host.plugins.broken == []
         assert "its reaction go" in host.call_tool("t").text
 
@@ -373,9 +373,9 @@ class TestOffered:
         tools = [named("b", echo, SIDES, approval="ask"), named("a", echo)]
         denied = named("c", echo, approval="deny")
         a, b = box(*tools, denied).offered({}, Cancellation())
-        assert a == OfferedTool(tools[1].schema)
-        assert b == OfferedTool(tools[0].schema, "ask")
-        assert Codec().from_json(Codec().to_json([a, b]), tuple[OfferedTool, ...]) == (a, b)
+        assert a == AvailableTool(tools[1].schema)
+        assert b == AvailableTool(tools[0].schema, "ask")
+        assert Codec().from_json(Codec().to_json([a, b]), tuple[AvailableTool, ...]) == (a, b)
 
     def test_those_that_do_not_apply_are_absent_and_are_not_called(self) -> None:
         shy = named("shy", echo, applies=lambda context: context.get("page") == "map")
@@ -451,5 +451,5 @@ class TestOffered:
         assert toolbox.schema(counting).parameters["required"] == ["sides"]
 
     def test_a_wrong_one_says_why_when_it_is_described(self) -> None:
-        with pytest.raises(InvalidData, match="the schema itself is wrong"):
+        with pytest.raises(ValidationError, match="the schema itself is wrong"):
             box().schema(named("t", echo, {"type": "object", "required": 5}))

@@ -14,25 +14,25 @@ from attrs import field, frozen, validators
 
 from genai_host import Image, Text
 from genai_host.api import (
-    Checker,
     Codec,
     Message,
+    SchemaValidator,
     Tool,
     ToolCall,
+    ToolContext,
     ToolOutput,
     ToolResult,
-    ToolRun,
     tool,
     tool_message,
 )
 from genai_host.api.tools import output_of
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 RUN: Any = None
 PICTURE = Image(data=b"x", media_type="image/png")
 
 
-def nothing(arguments: Mapping[str, Any], run: ToolRun) -> None:
+def nothing(arguments: Mapping[str, Any], run: ToolContext) -> None:
     return None
 
 
@@ -98,7 +98,7 @@ class TestOutput:
         "given", [1, {"a": 1}, object(), iter(["a"]), [1], ToolResult("x"), Message("user", "x")]
     )
     def test_what_is_no_output_is_refused(self, given: Any) -> None:
-        with pytest.raises((InvalidData, TypeError)):
+        with pytest.raises((ValidationError, TypeError)):
             output_of(given)
 
     @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ class TestTypedFunctions:
             "default": 3,
         }
         assert parameters["properties"]["how"]["enum"] == ["boat", "train"]
-        Checker(parameters).check({"place": {"latitude": 1}, "others": [{"latitude": 2}]})
-        with pytest.raises(InvalidData):
-            Checker(parameters).check({"place": {"latitude": 1}, "hwo": "boat"})
+        SchemaValidator(parameters).check({"place": {"latitude": 1}, "others": [{"latitude": 2}]})
+        with pytest.raises(ValidationError):
+            SchemaValidator(parameters).check({"place": {"latitude": 1}, "hwo": "boat"})
 
     def test_arguments_become_their_types(self) -> None:
         arguments = {"place": {"latitude": 1}, "how": "boat", "others": [{"latitude": 2.5}]}
@@ -195,12 +195,12 @@ class TestTypedFunctions:
         )
 
     def test_an_argument_that_its_type_refuses_is_named(self) -> None:
-        with pytest.raises(InvalidData, match="the argument place does not fit"):
+        with pytest.raises(ValidationError, match="the argument place does not fit"):
             visit.run({"place": {"latitude": 91}}, RUN)
 
     @pytest.mark.parametrize("arguments", [{"no": 1}, {"run": 1, "a": 1}])
     def test_the_run_is_no_argument(self, arguments: dict[str, Any]) -> None:
-        def see(a: int, run: ToolRun) -> str:
+        def see(a: int, run: ToolContext) -> str:
             """See."""
             return f"{a} {run}"
 
@@ -208,7 +208,7 @@ class TestTypedFunctions:
         assert list(made.schema.parameters["properties"]) == ["a"]
         given: Any = "the run"
         assert made.run({"a": 1}, given) == "1 the run"
-        with pytest.raises(InvalidData, match="there is no argument"):
+        with pytest.raises(ValidationError, match="there is no argument"):
             made.run(arguments, given)
 
     @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ class TestTypedFunctions:
 
         for wrong in (odd, missing):
             made = tool(wrong)
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 _ = made.schema
 
     def test_a_class_that_describes_itself_is_taken_at_its_word(self) -> None:

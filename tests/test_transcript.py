@@ -16,11 +16,11 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     ToolCall,
     ToolResult,
+    VendorPart,
 )
 from genai_host.conversations.transcript import as_markdown, write_transcript
 from genai_host.errors import ConfigurationError
@@ -37,7 +37,7 @@ HISTORY = [
     Message("user", ["What is thïs?", Image(b"\x89PNG", "image/png")]),
     Message("assistant", [Reasoning("hm\nso"), ToolCall("1", "look", {"at": "it"})]),
     Message("tool", ToolResult("1", content=["a ", "cat"])),
-    Message("assistant", ["A cat.", Opaque("d", {"x": 1}), File(b"x"), Poll("why?")]),
+    Message("assistant", ["A cat.", VendorPart("d", {"x": 1}), File(b"x"), Poll("why?")]),
 ]
 
 MARKDOWN = """\

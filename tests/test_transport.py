@@ -17,13 +17,13 @@ from genai_host.api import ProviderReply
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.providers import HttpRequest
 from genai_host.errors import (
+    BadRequest,
     Cancelled,
     ConfigurationError,
-    DeadlineExceeded,
     IncompleteReply,
     MalformedReply,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
 )
 from genai_host.http.transport import EventStream, Transport
 from genai_host.testing.fake_service import (
@@ -123,7 +123,7 @@ class TestSending:
     ) -> None:
         service.replies = [json_reply(1), Reply([b"HTTP/1.1 200", CUT]), json_reply(3)]
         assert transport.send(request(service), Cancellation()).body == b"1"
-        with pytest.raises(Unavailable):
+        with pytest.raises(ServiceUnavailable):
             transport.send(request(service), Cancellation())
         assert len(service.requests) == 2
 
@@ -131,7 +131,7 @@ class TestSending:
         self, transport: Transport, service: FakeService
     ) -> None:
         service.replies = [Reply([CUT]), json_reply(2)]
-        with pytest.raises(Unavailable, match="broke the connection"):
+        with pytest.raises(ServiceUnavailable, match="broke the connection"):
             transport.send(request(service), Cancellation())
         assert len(service.requests) == 1
 
@@ -156,7 +156,7 @@ class TestSending:
     def test_no_redirect_is_followed(self, transport: Transport, service: FakeService) -> None:
         with FakeService([json_reply({})]) as elsewhere:
             service.replies = [reply(b"", 307, {"Location": elsewhere.url})]
-            with pytest.raises(RequestRefused, match="redirects") as caught:
+            with pytest.raises(BadRequest, match="redirects") as caught:
                 transport.send(request(service), Cancellation())
             assert caught.value.status == 307
             assert not elsewhere.requests
@@ -206,7 +206,7 @@ class TestSending:
 
     def test_nobody_there(self, transport: Transport, service: FakeService) -> None:
         service.stop()
-        with pytest.raises(Unavailable, match=str(service.port)) as caught:
+        with pytest.raises(ServiceUnavailable, match=str(service.port)) as caught:
             transport.send(request(service), Cancellation())
         assert "Connection refused" in str(caught.value)
         assert SECRET not in repr(caught.value.__cause__)
@@ -268,7 +268,7 @@ class TestTrust:
     def test_a_proxy_that_refuses_is_named(self, secure: FakeService, status: int) -> None:
         with Tunnel(refuses=status) as tunnel:
             transport = Transport(proxy=tunnel.url)
-            with pytest.raises(Unavailable, match="proxy") as caught:
+            with pytest.raises(ServiceUnavailable, match="proxy") as caught:
                 transport.send(request(secure), Cancellation())
             transport.close()
         assert "pass" not in str(caught.value)
@@ -320,7 +320,7 @@ class TestReading:
         whole = reply(b"x" * 100).steps[0]
         assert isinstance(whole, bytes)
         service.replies = [Reply([whole[:length] if length < 30 else whole[:-10], act])]  # type: ignore[list-item]
-        with pytest.raises((Unavailable, IncompleteReply)) as caught:
+        with pytest.raises((ServiceUnavailable, IncompleteReply)) as caught:
             transport.send(request(service), Cancellation())
         assert caught.value.retryable
 
@@ -376,7 +376,7 @@ class TestDeadlines:
         """Else it would be tried again, for as long once more."""
         service.replies = [Reply([*steps, HANG])]
         impatient = Transport(total=0.05, proxy="")
-        with Cancellation() as limits, pytest.raises(DeadlineExceeded) as caught:
+        with Cancellation() as limits, pytest.raises(ProviderTimeout) as caught:
             impatient.send(request(service), limits)
         impatient.close()
         assert (caught.value.deadline, caught.value.retryable) == ("total", False)
@@ -385,7 +385,7 @@ class TestDeadlines:
     def test_nor_is_a_stream(self, service: FakeService) -> None:
         service.replies = [sse_reply([b"1", HANG])]
         impatient = Transport(total=0.05, proxy="")
-        with Cancellation() as limits, pytest.raises(DeadlineExceeded):
+        with Cancellation() as limits, pytest.raises(ProviderTimeout):
             list(stream(impatient, service, limits))
         impatient.close()
 

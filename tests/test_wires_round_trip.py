@@ -23,7 +23,6 @@ from genai_host.api import (
     Image,
     Message,
     Model,
-    Opaque,
     Part,
     Prompt,
     Reasoning,
@@ -32,19 +31,20 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
     Usage,
+    VendorPart,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.config.schema import InstanceConfig
 from genai_host.errors import (
+    BadRequest,
     IncompleteReply,
     ProviderError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.server.routes import own_routes
-from genai_host.serving.errors import form
-from genai_host.testing import FakeModel, MadePlugin, RouteServer
+from genai_host.serving.errors import error_reply
+from genai_host.testing import FakeModel, InlinePlugin, RouteServer
 
 LOOK = ToolSchema("look", "Look at it", {"type": "object", "properties": {"at": {}}})
 PICTURE = Image(b"\x89PNG\r\n\x1a\n picture", "image/png")
@@ -52,11 +52,11 @@ PAPER = File(b"%PDF-1.4", "application/pdf", "a.pdf")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 HI = Message("user", "hi")
 ANTHROPIC = "anthropic-messages"
-SECRETS = (Opaque("fake", {"secret": 1}),)
+SECRETS = (VendorPart("fake", {"secret": 1}),)
 RESULTS = (ToolResult("b", "look", "1"), ToolResult("a", "look", "2"))
 SIGNED = (
-    Opaque(ANTHROPIC, {"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
-    Opaque(ANTHROPIC, {"type": "redacted_thinking", "data": "c2Vj"}),
+    VendorPart(ANTHROPIC, {"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
+    VendorPart(ANTHROPIC, {"type": "redacted_thinking", "data": "c2Vj"}),
 )
 
 
@@ -66,7 +66,7 @@ def openai_model(name: str, dialect: str, **more: Any) -> Model:
 
 
 SEALED = {"openai-responses": {"encrypted_reasoning": True}}
-MODELS = MadePlugin(
+MODELS = InlinePlugin(
     models=[
         openai_model("fake", "openai-chat"),
         openai_model("nobody", "openai-chat"),
@@ -106,7 +106,7 @@ class Wire:
     carries: tuple[Image | File, ...] = (PICTURE, PAPER)
     taken: Mapping[str, Any] = field(factory=lambda: {"temperature": 0.5, "max_tokens": 9})
     always: Mapping[str, Any] = field(factory=dict)
-    thoughts: tuple[Opaque, ...] = ()
+    thoughts: tuple[VendorPart, ...] = ()
     malformed: bool = False
     results: tuple[ToolResult, ...] = RESULTS
     finishes: tuple[Any, ...] = ("length", "content_filter")
@@ -225,7 +225,7 @@ def sides(
     fake = ThinkingModel()
     aliases = {"fake-embedding": "fake-embed"}
     answering = make_host(fake=fake, config=Config(models={"chat": "fake"}, aliases=aliases))
-    with RouteServer(answering, own_routes(), form) as server:
+    with RouteServer(answering, own_routes(), error_reply) as server:
         for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
             monkeypatch.setenv(name, "key")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
@@ -294,7 +294,7 @@ def test_thoughts_and_tools(sides: Sides) -> None:
 def test_thoughts(sides: Sides) -> None:
     said = Message("assistant", [Reasoning("hm"), *sides.wire.thoughts, Text("so")])
     sides.fake.answer = lambda heard: Completion(said)
-    parts = [each for each in sides.ask(HI).message.content if not isinstance(each, Opaque)]
+    parts = [each for each in sides.ask(HI).message.content if not isinstance(each, VendorPart)]
     assert sorted(map(str, parts)) == sorted(map(str, [Reasoning("hm"), Text("so")]))
 
 
@@ -305,13 +305,13 @@ def test_a_schema(sides: Sides) -> None:
 
 
 def test_errors(sides: Sides) -> None:
-    sides.fake.faults = {0: RateLimited("slowly", retry_after=99), 1: Unavailable("away")}
+    sides.fake.faults = {0: RateLimited("slowly", retry_after=99), 1: ServiceUnavailable("away")}
     with pytest.raises(RateLimited, match="slowly") as caught:
         sides.ask(HI)
     assert caught.value.retry_after == 99
-    with pytest.raises(Unavailable, match="away"):
+    with pytest.raises(ServiceUnavailable, match="away"):
         sides.ask(HI)
-    with pytest.raises(RequestRefused) as refused:
+    with pytest.raises(BadRequest) as refused:
         sides.ask(HI, model=sides.wire.nobody)
     assert refused.value.status == 404
 
@@ -341,18 +341,20 @@ def test_each_thought_has_its_own_signature(sides: Sides) -> None:
     if sides.wire.provider != "anthropic":
         return
     thoughts = [
-        Opaque(ANTHROPIC, {"type": "thinking", "thinking": word, "signature": signature})
+        VendorPart(ANTHROPIC, {"type": "thinking", "thinking": word, "signature": signature})
         for word, signature in (("one", "MQ"), ("two", "Mg"))
     ]
     shown = [Reasoning("one"), thoughts[0], Reasoning("\n\ntwo"), thoughts[1], Text("so")]
     sides.fake.answer = lambda heard: Completion(Message("assistant", shown))
-    assert [each for each in sides.ask(HI).message.content if isinstance(each, Opaque)] == thoughts
+    assert [
+        each for each in sides.ask(HI).message.content if isinstance(each, VendorPart)
+    ] == thoughts
 
 
 def test_phases(sides: Sides) -> None:
     if sides.wire.model != "thinker":
         return
-    phase = Opaque("openai-responses", {"phase": "commentary"})
+    phase = VendorPart("openai-responses", {"phase": "commentary"})
     sides.fake.answer = lambda heard: Completion(Message("assistant", [phase, "so"]))
     completion = sides.ask(HI)
     assert completion.message.content == (phase, Text("so"))

@@ -9,13 +9,13 @@ from genai_host.api import (
     Completion,
     Delta,
     NoSettings,
-    Opaque,
     Provider,
     Reasoning,
     Services,
     StreamEvent,
     Text,
     ToolCall,
+    VendorPart,
 )
 from genai_host.testing import FakeModel
 from genai_host.testing.fake_model import _event, _FakeProvider
@@ -43,7 +43,7 @@ def _deltas(part: Any) -> Iterator[Delta]:
         yield Delta(part.text[half:])
     elif isinstance(part, Reasoning):
         yield Delta(reasoning=part.text)
-    elif isinstance(part, Opaque):
+    elif isinstance(part, VendorPart):
         yield Delta(opaque=part)
     elif isinstance(part, ToolCall):
         yield Delta(tool_call=part)

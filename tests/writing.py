@@ -16,10 +16,10 @@ import genai_feature_chat
 import genai_vendor_mock
 
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Feature
 from genai_host.store import Store
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 
 def host_of(store: Store, *features: Feature[Any]) -> Host:
@@ -27,9 +27,9 @@ def host_of(store: Store, *features: Feature[Any]) -> Host:
         "dialects": genai_host.dialects,
         "mock": genai_vendor_mock,
         "chat": genai_feature_chat,
-        "more": MadePlugin(features=features),
+        "more": InlinePlugin(features=features),
     }
-    return Host(config=Config(), discovery=Given(plugins), store=store)
+    return Host(config=Config(), discovery=StaticPlugins(plugins), store=store)
 
 
 def tell(*words: object) -> None:

@@ -14,11 +14,11 @@ from attrs import evolve
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Delta,
     Message,
     ProviderReply,
     ProviderRequest,
+    StreamDecoder,
     StreamEvent,
     Text,
     ToolCall,
@@ -112,7 +112,7 @@ class _Hasty(Plain):
 class _HastyDecoder:
     """It takes whatever came for the whole."""
 
-    def __init__(self, inner: Decoder[Completion]) -> None:
+    def __init__(self, inner: StreamDecoder[Completion]) -> None:
         self._inner = inner
         self._text = ""
         self.done = True

@@ -13,14 +13,23 @@ import time
 from datetime import datetime
 from typing import Any, ClassVar
 
-from genai_host.api import Answer, Feature, Message, NoSettings, Progress, Prompt, Story, Turn
+from genai_host.api import (
+    Answer,
+    Feature,
+    FeatureSteps,
+    Message,
+    NoSettings,
+    Progress,
+    Prompt,
+    Turn,
+)
 from genai_host.errors import GenaiError
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.suites import FeatureSuite
 
 
 def _featuring(respond: Any, **more: Any) -> Any:
-    return MadePlugin(features=[Feature("wrong", NoSettings, respond, help="wrong", **more)])
+    return InlinePlugin(features=[Feature("wrong", NoSettings, respond, help="wrong", **more)])
 
 
 class _Wrong(FeatureSuite):
@@ -29,7 +38,7 @@ class _Wrong(FeatureSuite):
     only = "not hash_seed"  # which takes long, and is for one of them
 
 
-def _right(turn: Turn[Any]) -> Story:
+def _right(turn: Turn[Any]) -> FeatureSteps:
     yield Progress("wait a little")
     completion = yield from Prompt([*turn.history, turn.message])
     return Answer(completion.text)
@@ -40,7 +49,7 @@ class TestARightFeature(_Wrong):
     fails = set()
 
 
-def _by_chance(turn: Turn[Any]) -> Story:
+def _by_chance(turn: Turn[Any]) -> FeatureSteps:
     said = f"{turn.message.text} {random.random()}"
     completion = yield from Prompt([Message("user", said)])
     return Answer(completion.text)
@@ -57,7 +66,7 @@ class TestAFeatureByChance(_Wrong):
     }
 
 
-def _by_year(turn: Turn[Any]) -> Story:
+def _by_year(turn: Turn[Any]) -> FeatureSteps:
     """Nothing but looking at what it calls can tell, for a year."""
     said = f"{turn.message.text} {datetime.now().astimezone().year} {int(time.time() / 1e9)}"
     completion = yield from Prompt([Message("user", said)])
@@ -72,7 +81,7 @@ class TestAFeatureThatLooksAtTheClock(_Wrong):
 _TURNS = itertools.count()
 
 
-def _remembering(turn: Turn[Any]) -> Story:
+def _remembering(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([Message("user", f"turn {next(_TURNS):06}")])
     return Answer(completion.text)
 
@@ -87,7 +96,7 @@ class TestAFeatureThatKeepsState(_Wrong):
     }
 
 
-def _unordered(turn: Turn[Any]) -> Story:
+def _unordered(turn: Turn[Any]) -> FeatureSteps:
     words = {f"{turn.message.text}-{number}" for number in range(20)}
     completion = yield from Prompt([Message("user", " ".join(words))])
     return Answer(completion.text)
@@ -99,7 +108,7 @@ class TestAFeatureThatOrdersASet(_Wrong):
     fails = {"test_it_goes_on_under_another_hash_seed"}
 
 
-def _tidying(turn: Turn[Any]) -> Story:
+def _tidying(turn: Turn[Any]) -> FeatureSteps:
     try:
         completion = yield from Prompt([turn.message])
     finally:
@@ -112,7 +121,7 @@ class TestAFeatureThatActsInFinally(_Wrong):
     fails = {"test_a_cancel_ends_it", "test_it_can_be_left_anywhere"}
 
 
-def _clumsy(turn: Turn[Any]) -> Story:
+def _clumsy(turn: Turn[Any]) -> FeatureSteps:
     completion: Any = None
     with contextlib.suppress(GenaiError):
         completion = yield from Prompt([turn.message])
@@ -124,7 +133,7 @@ class TestAFeatureThatCannotHandleAFailure(_Wrong):
     fails = {"test_a_failure_leaves_the_history_as_it_was"}
 
 
-def _doubling(turn: Turn[Any]) -> Story:
+def _doubling(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([*turn.history, turn.message])
     said = [*turn.history, turn.message, Message("assistant", completion.text)]
     return Answer(completion.text, adds=said)
@@ -135,7 +144,7 @@ class TestAFeatureThatDoublesTheHistory(_Wrong):
     fails = {"test_the_history_says_nothing_twice"}
 
 
-def _needing_support(turn: Turn[Any]) -> Story:
+def _needing_support(turn: Turn[Any]) -> FeatureSteps:
     completion = yield from Prompt([turn.message], role="support")
     return Answer(completion.text)
 

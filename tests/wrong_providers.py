@@ -17,9 +17,10 @@ from attrs import field, frozen
 from wrong_dialects import PlainSamples
 
 from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
     HttpRequest,
-    Limits,
     Model,
     Offering,
     Provider,
@@ -27,44 +28,43 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     Secret,
-    Serve,
     Services,
     StreamEvent,
     about,
     http_provider,
 )
-from genai_host.errors import Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import InlinePlugin
 from genai_host.testing.suites import (
     HttpProviderSuite,
     ModelSuite,
+    OpenAIChatReplies,
     ProviderSuite,
-    SpeaksOpenAIChat,
 )
 
 
 class _Sayer(Provider):
     """Says the same to everything, in the dialect `plain`."""
 
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
 
     def __init__(self, settings: Any, services: Services) -> None:
         self._slow = getattr(settings, "slow", False)
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         self.wait(limits)
         return ProviderReply(PlainSamples.reply)
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> Any:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> Any:
         return _Events(self.events(limits))
 
-    def events(self, limits: Limits) -> Iterator[StreamEvent]:
+    def events(self, limits: CancelToken) -> Iterator[StreamEvent]:
         first, *others = PlainSamples.stream
         yield StreamEvent(first)
         self.wait(limits)
         yield from map(StreamEvent, others)
 
-    def wait(self, limits: Limits) -> None:
+    def wait(self, limits: CancelToken) -> None:
         if self._slow:
             woken = threading.Event()
             with limits.on_cancel(woken.set):
@@ -97,18 +97,18 @@ class _SayerSuite(ProviderSuite):
 
 
 class TestARightProvider(_SayerSuite):
-    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Sayer)])
+    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Sayer)])
     fails = set()
 
 
 class _Deaf(_Sayer):
-    def wait(self, limits: Limits) -> None:
+    def wait(self, limits: CancelToken) -> None:
         if self._slow:
             threading.Event().wait(60)
 
 
 class TestAProviderThatIgnoresCancel(_SayerSuite):
-    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Deaf)])
+    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Deaf)])
     patience = 1.0
     only = "ends and not left"
     fails = {
@@ -125,7 +125,7 @@ class _Eager(_Sayer):
 
 
 class TestAProviderThatConnectsWhenItIsMade(_SayerSuite):
-    plugin = MadePlugin(providers=[ProviderType("sayer", _Settings, _Eager)])
+    plugin = InlinePlugin(providers=[ProviderType("sayer", _Settings, _Eager)])
     fails = {"test_opening_it_does_no_io"}
     only = "opening"
 
@@ -137,7 +137,7 @@ class _Undescribed:
 
 
 class TestAProviderThatShowsItsKey(_SayerSuite):
-    plugin = MadePlugin(providers=[ProviderType("sayer", _Undescribed, _Sayer)])
+    plugin = InlinePlugin(providers=[ProviderType("sayer", _Undescribed, _Sayer)])
     fails = {"test_its_settings_are_described"}
 
 
@@ -150,13 +150,13 @@ class _OfAcme:
 class _OwnHttp(Provider):
     """Sends by its own means: follows redirects, tries again, and can't be cancelled."""
 
-    serves = {"openai-chat": Serve(lacks={"stream"})}
+    serves = {"openai-chat": DialectEndpoint(lacks={"stream"})}
 
     def __init__(self, settings: _OfAcme, services: Services) -> None:
         self.url = settings.base_url
         self.key = settings.api_key.reveal() if settings.api_key else ""
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         for _ in range(2):
             try:
                 reply = requests.post(
@@ -166,7 +166,7 @@ class _OwnHttp(Provider):
                     timeout=5,
                 )
             except requests.RequestException as error:
-                raise Unavailable(str(error)) from error
+                raise ServiceUnavailable(str(error)) from error
             if reply.status_code < 500:
                 break
         return ProviderReply(reply.content, reply.status_code, dict(reply.headers))
@@ -174,8 +174,8 @@ class _OwnHttp(Provider):
     stream = send
 
 
-class TestAProviderWithHttpOfItsOwn(SpeaksOpenAIChat, HttpProviderSuite):
-    plugin = MadePlugin(providers=[ProviderType("acme", _OfAcme, _OwnHttp)])
+class TestAProviderWithHttpOfItsOwn(OpenAIChatReplies, HttpProviderSuite):
+    plugin = InlinePlugin(providers=[ProviderType("acme", _OfAcme, _OwnHttp)])
     provider = "acme"
     settings = {"base_url": "{url}"}
     keys = ["ACME_KEY"]
@@ -191,18 +191,18 @@ class TestAProviderWithHttpOfItsOwn(SpeaksOpenAIChat, HttpProviderSuite):
 
 
 class _Talkative(HttpProvider):
-    serves = {"openai-chat": Serve()}
+    serves = {"openai-chat": DialectEndpoint()}
 
     def __init__(self, settings: _OfAcme, services: Services) -> None:
         super().__init__(services, settings.base_url, key=settings.api_key)
 
-    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         logging.getLogger("acme").debug("sending %s", request.headers)
         return request
 
 
-class TestAProviderThatLogsItsKey(SpeaksOpenAIChat, HttpProviderSuite):
-    plugin = MadePlugin(providers=[ProviderType("acme", _OfAcme, _Talkative)])
+class TestAProviderThatLogsItsKey(OpenAIChatReplies, HttpProviderSuite):
+    plugin = InlinePlugin(providers=[ProviderType("acme", _OfAcme, _Talkative)])
     provider = "acme"
     settings = {"base_url": "{url}"}
     keys = ["ACME_KEY"]
@@ -211,7 +211,7 @@ class TestAProviderThatLogsItsKey(SpeaksOpenAIChat, HttpProviderSuite):
 
 
 class TestModelsThatAreWrong(ModelSuite):
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         models=[
             Model(
                 "Some@Model",
@@ -238,7 +238,7 @@ class TestModelsThatAreWrong(ModelSuite):
 
 
 class TestModelsWithWrongParameters(ModelSuite):
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         models=[Model("m", ["openai-chat"], parameters={"temperature": {"type": "nmber"}})],
         offerings=[Offering("m", "fake", "m-1", lacks={"telepathy"}, variant={"x": 1})],
     )
@@ -252,11 +252,13 @@ class TestModelsWithWrongParameters(ModelSuite):
 class TestAnOfferingInOneDialectOfSeveral(ModelSuite):
     """Its variants are those of that dialect; others need not be installed."""
 
-    plugin = MadePlugin(
-        providers=[http_provider("acme", "https://acme.invalid", {"openai-chat": Serve()})],
+    plugin = InlinePlugin(
+        providers=[
+            http_provider("acme", "https://acme.invalid", {"openai-chat": DialectEndpoint()})
+        ],
         offerings=[
             Offering("m", "acme", "m-1", dialects=["openai-chat"], variant={"strict": True})
         ],
     )
-    beside = {"models": MadePlugin(models=[Model("m", ["openai-chat", "plain", "morse"])])}
+    beside = {"models": InlinePlugin(models=[Model("m", ["openai-chat", "plain", "morse"])])}
     fails: ClassVar[set[str]] = set()

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 
 from attrs import field, frozen
 
-from genai_host.api import Limits, Tool, ToolRun, ToolSet, ToolSource, hookimpl
+from genai_host.api import CancelToken, Tool, ToolContext, ToolSet, ToolSource, hookimpl
 from genai_host.api.settings import about
-from genai_host.errors import ConfigurationError, Unavailable
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_host.testing.suites import ToolSourceSuite
 
 _NEVER = threading.Event()
 
 
-def _say(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _say(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return "done"
 
 
@@ -34,7 +34,7 @@ class _Source(ToolSource):
     name = "shop"
     fault: Exception | None = None
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         if self.fault is not None:
             raise self.fault
         return [_tool("look"), _tool("buy", approval="ask")]
@@ -64,7 +64,7 @@ class TestASourceThatIsRight(_Wrong):
 
     def unusable_source(self) -> ToolSource:
         source = _Source()
-        source.fault = Unavailable("the shop is closed")
+        source.fault = ServiceUnavailable("the shop is closed")
         return source
 
 
@@ -109,7 +109,7 @@ class TestOneThatLacksATool(_Wrong):
 
 
 class _Twice(_Source):
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return [*super().tools(limits), _tool("more"), _tool("more")]
 
 
@@ -119,7 +119,7 @@ class TestTwoToolsOfOneName(_Wrong):
 
 
 class _Long(_Source):
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return [*super().tools(limits), _tool("x" * 64)]
 
 
@@ -129,7 +129,7 @@ class TestANameThatIsTooLong(_Wrong):
 
 
 class _Talkative(_Source):
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return [*super().tools(limits), _tool("more", description="x" * 2000)]
 
 
@@ -139,9 +139,9 @@ class TestADescriptionThatServicesRefuse(_Wrong):
 
 
 class _Failing(_Source):
-    def tools(self, limits: Limits) -> Iterable[Tool]:
-        def fail(arguments: Mapping[str, Any], run: ToolRun) -> str:
-            raise Unavailable("sold out")
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
+        def fail(arguments: Mapping[str, Any], run: ToolContext) -> str:
+            raise ServiceUnavailable("sold out")
 
         return [_tool("look", fail), _tool("buy")]
 
@@ -156,7 +156,7 @@ class _Counting(_Source):
 
     _numbers = itertools.count()
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return [*super().tools(limits), _tool(f"t{next(self._numbers)}")]
 
 
@@ -171,7 +171,7 @@ class _Deaf(_Source):
     def __init__(self) -> None:
         self._is_over = False
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         try:
             limits.check()
         except Exception:
@@ -198,7 +198,7 @@ class TestOneThatHidesThatItFails(_Wrong):
 class _Empty(ToolSource):
     name = "shop"
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         return []
 
 
@@ -220,8 +220,8 @@ class TestOneThatCannotBeClosedTwice(_Wrong):
 class _Staying(_Source):
     """A call of its tool minds nothing."""
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
-        def wait(arguments: Mapping[str, Any], run: ToolRun) -> None:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
+        def wait(arguments: Mapping[str, Any], run: ToolContext) -> None:
             _NEVER.wait()
 
         return [_tool("look", wait, seconds=0.1), _tool("buy")]

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from genai_host.api import Image, ReactionType, Tool, ToolOutput, ToolRun, tool
-from genai_host.errors import InvalidData
-from genai_host.testing import MadePlugin
+from genai_host.api import Image, ReactionType, Tool, ToolContext, ToolOutput, tool
+from genai_host.errors import ValidationError
+from genai_host.testing import InlinePlugin
 from genai_host.testing.suites import ToolSuite
 
 _WORD = {"properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -29,10 +29,10 @@ class _Wrong(ToolSuite):
 
 def _plugin(run: Any, parameters: Any = _WORD, **fields: Any) -> Any:
     description = fields.pop("description", "is wrong")
-    return MadePlugin(tools=[Tool("wrong", description, run, parameters, **fields)])
+    return InlinePlugin(tools=[Tool("wrong", description, run, parameters, **fields)])
 
 
-def _right(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _right(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return arguments["word"].upper()  # type: ignore[no-any-return]  # its schema says so
 
 
@@ -59,11 +59,11 @@ class TestAFunctionThatIsRight(_Wrong):
     ) -> ToolOutput:
         """Say it, up or down."""
         if len(word) > 100:
-            raise InvalidData("it is too long")
+            raise ValidationError("it is too long")
         said = word.upper() if how == "up" else word.lower()
         return ToolOutput([said, Image(url="https://a.example")])
 
-    plugin = MadePlugin(tools=[wrong])
+    plugin = InlinePlugin(tools=[wrong])
     samples = [({"word": "a"}, "A"), ({"word": "A", "how": "down", "times": [1, 2]}, "a")]
     fails = set()
 
@@ -149,7 +149,7 @@ class TestAToolThatAppliesNowhere(_Wrong):
     }
 
 
-def _number(arguments: Mapping[str, Any], run: ToolRun) -> Any:
+def _number(arguments: Mapping[str, Any], run: ToolContext) -> Any:
     return 7
 
 
@@ -163,7 +163,7 @@ class TestAToolThatGivesNoOutput(_Wrong):
     }
 
 
-def _flood(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _flood(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return "x" * 200_000
 
 
@@ -172,12 +172,12 @@ class TestAToolThatFloods(_Wrong):
     fails = {"test_what_it_gives_is_not_cut"}
 
 
-def _drawing(arguments: Mapping[str, Any], run: ToolRun) -> ToolOutput:
+def _drawing(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
     return ToolOutput(reactions=[{"type": "drawing"}])
 
 
 class TestAToolWhoseReactionCannotBeShown(_Wrong):
-    plugin = MadePlugin(
+    plugin = InlinePlugin(
         tools=[Tool("wrong", "is wrong", _drawing, _WORD)],
         reactions=[ReactionType("drawing", text_view="wrong_tools:missing")],
     )
@@ -187,7 +187,7 @@ class TestAToolWhoseReactionCannotBeShown(_Wrong):
 _numbers = itertools.count()
 
 
-def _counting(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _counting(arguments: Mapping[str, Any], run: ToolContext) -> str:
     return str(next(_numbers))
 
 
@@ -199,7 +199,7 @@ class TestAToolThatIsNotRepeatable(_Wrong):
     }
 
 
-def _deaf(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _deaf(arguments: Mapping[str, Any], run: ToolContext) -> str:
     _NEVER.wait()
     return ""
 

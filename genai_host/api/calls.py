@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from attrs import field, frozen
 
 from genai_host.api.json_text import write_json
-from genai_host.api.messages import Message, Opaque, ToolCall, Usage
+from genai_host.api.messages import Message, ToolCall, Usage, VendorPart
 from genai_host.errors import ErrorPlace
 
 Operation = Literal["chat", "embed", "moderate", "count"]
@@ -24,7 +24,7 @@ Operation = Literal["chat", "embed", "moderate", "count"]
 
 
 @frozen
-class Encoded:
+class EncodedJson:
     """JSON that is written already, in UTF-8, to be pasted into a request body.
 
     It may stand as a value of the body, or in a list that is one; several JSON
@@ -41,10 +41,10 @@ class ProviderRequest:
     operation   what is asked
     dialect     name of the dialect that the body is written in
     model_id    the model's id at this provider
-    body        JSON by field name, values may be `Encoded`
+    body        JSON by field name, values may be `EncodedJson`
     stream      whether the reply is to come as events
     headers     sent with it, beside the provider's own
-    path        where the provider serves it, from `Serve`; filled in by the host
+    path        where the provider serves it, from `DialectEndpoint`; filled in by the host
     query       the same, for the address's query
     """
 
@@ -68,10 +68,10 @@ class ProviderRequest:
 
 def _write(value: Any, pieces: list[bytes]) -> None:
     """A value in pieces: what is written already may be large, and is not copied."""
-    if isinstance(value, Encoded):
+    if isinstance(value, EncodedJson):
         pieces.append(value.data)
-    elif isinstance(value, (list, tuple)) and any(isinstance(item, Encoded) for item in value):
-        items = [item.data if isinstance(item, Encoded) else write_json(item) for item in value]
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, EncodedJson) for item in value):
+        items = [item.data if isinstance(item, EncodedJson) else write_json(item) for item in value]
         between = b"["
         for item in filter(None, items):
             pieces += (between, item)
@@ -111,7 +111,7 @@ class ReplyStream(Protocol):
     def close(self) -> None: ...
 
 
-class Limits(Protocol):
+class CancelToken(Protocol):
     """What bounds one attempt: handed to a provider with each request.
 
     A provider that waits registers how to be woken, and asks `check` then:
@@ -125,19 +125,19 @@ class Limits(Protocol):
     def check(self) -> None:
         """Raise the error that ends this attempt, if it is to end."""
 
-    def on_cancel(self, wake: Callable[[], None]) -> Registration:
+    def on_cancel(self, wake: Callable[[], None]) -> CancelHandle:
         """Call `wake` once when the attempt is to end: at once if it is already.
 
         `wake` runs in the thread that cancels, and must neither block nor raise.
         """
 
 
-class Registration(Protocol):
+class CancelHandle(Protocol):
     """A registered callback; leaving it as a context, or `release`, takes it back."""
 
     def release(self) -> None: ...
 
-    def __enter__(self) -> Registration: ...
+    def __enter__(self) -> CancelHandle: ...
 
     def __exit__(self, *exc: object) -> None: ...
 
@@ -170,7 +170,7 @@ def cost_of_call(dollars: float | None) -> Cost:
     return Cost(unknown=1) if dollars is None else Cost(dollars, known=1)
 
 
-Finish = Literal["stop", "length", "tool_calls", "content_filter", "other"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "other"]
 """Why a model stopped, in the words that every dialect is brought to.
 
 stop             it was done, or met a stop sequence
@@ -224,14 +224,14 @@ class ChatCall(Call):
     schema: Mapping[str, Any] | None = None
     _draft: Draft = field(factory=lambda: Draft(), eq=False, repr=False)
 
-    def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[Encoded]:
+    def written(self, key: Hashable, write: Callable[[Message], bytes]) -> list[EncodedJson]:
         """The messages as a dialect writes them, each of them written once.
 
         key     names the form: the dialect, and what else of the call the form
                 depends on
         write   one message as JSON: a value, several joined by commas, or nothing
         """
-        return [Encoded(self._draft.written(tuple(self.messages), key, write))]
+        return [EncodedJson(self._draft.written(tuple(self.messages), key, write))]
 
 
 class Draft:
@@ -284,7 +284,7 @@ class Delta:
     text: str = ""
     reasoning: str = ""
     tool_call: ToolCall | None = None
-    opaque: Opaque | None = None
+    opaque: VendorPart | None = None
 
 
 @frozen
@@ -314,7 +314,7 @@ class Completion:
     """
 
     message: Message
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     usage: Usage = field(factory=Usage)
     value: Any = None
     vendor_finish: str = ""
@@ -348,7 +348,7 @@ class Completion:
 
 
 @frozen
-class Vectors:
+class Embeddings:
     """Embeddings: one vector for each text, in order, all of one size."""
 
     vectors: Sequence[Sequence[float]]
@@ -376,7 +376,7 @@ class TokenCount:
 
 
 @frozen
-class Verdict:
+class ModerationResult:
     """What a service thinks of a text.
 
     flagged      whether it breaks the service's rules

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from genai_host.api.calls import Limits
+from genai_host.api.calls import CancelToken
 from genai_host.errors import Cancelled, GenaiError
 
 _log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 class Cancellation:
     """Ends what is done under it, with an error that says why.
 
-    It is what a provider gets as its `Limits`. One made with a parent ends with
+    It is what a provider gets as its `CancelToken`. One made with a parent ends with
     its parent, and can end alone.
     """
 
@@ -74,7 +74,7 @@ class Cancellation:
             self._wakers.pop(number, None)
 
 
-def ended_with(limits: Limits) -> GenaiError | None:
+def ended_with(limits: CancelToken) -> GenaiError | None:
     """The error that limits ended with; None if they have not."""
     try:
         limits.check()

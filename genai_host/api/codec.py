@@ -22,8 +22,8 @@ from cattrs.v import format_exception
 
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.messages import PARTS, Message, Part, Text
-from genai_host.errors import GenaiError, InvalidData
-from genai_host.util.text import said
+from genai_host.errors import GenaiError, ValidationError
+from genai_host.util.text import message_of
 
 _PLAIN = (str, int, float, bool, list, dict)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -52,7 +52,7 @@ class Codec:
     def from_json(self, data: Any, form: Any) -> Any:
         """An object of a class (or a type such as `list[int]`) from a JSON value.
 
-        Raises `InvalidData`, which says where and why.
+        Raises `ValidationError`, which says where and why.
         """
         try:
             return self._converter.structure(data, form)
@@ -65,7 +65,7 @@ class Codec:
         return self.from_json(self.json_of_text(text, form), form)
 
     def json_of_text(self, text: str, form: Any) -> Any:
-        """The JSON that such a string stands for. Raises `InvalidData` if it does not fit."""
+        """The JSON that such a string stands for. Raises `ValidationError` if it does not fit."""
         if _takes_text(form):
             return text
         try:
@@ -74,10 +74,10 @@ class Codec:
             value = text
         try:
             self.from_json(value, form)
-        except InvalidData as error:
+        except ValidationError as error:
             try:
                 self.from_json(text, form)
-            except InvalidData:
+            except ValidationError:
                 raise error from None
             return text
         return value
@@ -159,7 +159,7 @@ class Codec:
         tag = data.get("type")
         known = [k for k, part in self._parts.items() if issubclass(part, get_args(form) or form)]
         if tag not in known:
-            raise InvalidData(f"unknown part {tag!r}: known are {', '.join(known)}")
+            raise ValidationError(f"unknown part {tag!r}: known are {', '.join(known)}")
         fields = {name: value for name, value in data.items() if name != "type"}
         return self._part_readers[tag](fields, form)
 
@@ -323,7 +323,7 @@ def _read_error(data: Any, _: Any) -> GenaiError:
     error = (known or GenaiError)(message)
     for name, value in fields.items():
         if hasattr(GenaiError, name) or (known is not None and name not in vars(error)):
-            raise InvalidData(f"an error {code!r} has no field {name!r}")
+            raise ValidationError(f"an error {code!r} has no field {name!r}")
         setattr(error, name, tuple(value) if isinstance(value, list) else value)
     return error
 
@@ -343,14 +343,14 @@ def _takes_text(form: Any) -> bool:
     return str in members
 
 
-def _explain(error: Exception, form: Any) -> InvalidData:
-    if isinstance(error, InvalidData):
+def _explain(error: Exception, form: Any) -> ValidationError:
+    if isinstance(error, ValidationError):
         return error
     if isinstance(error, RecursionError):
-        return InvalidData("nested too deeply")
+        return ValidationError("nested too deeply")
     first = cattrs.transform_error(error, format_exception=_phrase)[0]
     text, _, path = first.rpartition(" @ ")
-    return InvalidData(f"{text or first} (at {path})" if path else first, path=path)
+    return ValidationError(f"{text or first} (at {path})" if path else first, path=path)
 
 
 def _phrase(error: BaseException, kind: type | None) -> str:
@@ -359,10 +359,10 @@ def _phrase(error: BaseException, kind: type | None) -> str:
     return text if text.startswith(("required", "extra")) else str(error)
 
 
-def plain(value: Any, codec: Codec) -> Any:
-    """A value as it will be when it is read from a record. Raises `InvalidData` if it
+def json_round_trip(value: Any, codec: Codec) -> Any:
+    """A value as it will be when it is read from a record. Raises `ValidationError` if it
     has no JSON form."""
     try:
         return read_json(write_json(codec.to_json(value)))
     except Exception as error:  # whatever a class raises that is asked for its form
-        raise InvalidData(said(error)) from error
+        raise ValidationError(message_of(error)) from error

@@ -40,7 +40,7 @@ from genai_host.api.calls import (
     TokenCount,
 )
 from genai_host.api.json_text import read_json
-from genai_host.api.messages import Message, Opaque, Part, Reasoning, Text, ToolCall
+from genai_host.api.messages import Message, Part, Reasoning, Text, ToolCall, VendorPart
 from genai_host.api.validators import (
     ANY_BY_NAME,
     SCHEMAS,
@@ -200,7 +200,7 @@ def system_texts(messages: Iterable[Message], dialect: str) -> list[str]:
         for part in message.content:
             if isinstance(part, Text):
                 texts.append(part.text)
-            elif not isinstance(part, (Reasoning, Opaque)):
+            elif not isinstance(part, (Reasoning, VendorPart)):
                 raise unsupported(part, "in a message of role system", dialect)
     return texts
 
@@ -230,7 +230,7 @@ both can, less what the provider and the offering lack."""
 
 
 @frozen
-class Serve:
+class DialectEndpoint:
     """How a provider serves a dialect, where that differs from the dialect's own way.
 
     path             path of the address; `{model}` stands for the model's id
@@ -261,7 +261,7 @@ class Serve:
     install: str | None = field(default=None, validator=TEXT_OR_NONE)
 
 
-class Decoder(Protocol[R_co]):
+class StreamDecoder(Protocol[R_co]):
     """Reads the events of one streamed reply.
 
     done   whether the format's own mark of the end has come: the reply is whole then,
@@ -286,8 +286,8 @@ class Dialect(ABC, Generic[C, R]):
     """The codec of one wire format: no I/O, no clock, no randomness, no state.
 
     C is the kind of call that it writes, R what a reply becomes: `ChatCall` and
-    `Completion` for the operation `chat`, `EmbedCall` and `Vectors` for `embed`,
-    `ModerateCall` and `Verdict` for `moderate`, `ChatCall` and `TokenCount` for `count`
+    `Completion` for the operation `chat`, `EmbedCall` and `Embeddings` for `embed`,
+    `ModerateCall` and `ModerationResult` for `moderate`, `ChatCall` and `TokenCount` for `count`
     (see `CountDialect`).
 
     name           what models and providers call it by, as `openai-chat`
@@ -302,7 +302,7 @@ class Dialect(ABC, Generic[C, R]):
 
     name: ClassVar[str]
     operation: ClassVar[Operation] = "chat"
-    endpoint: ClassVar[Serve] = Serve()
+    endpoint: ClassVar[DialectEndpoint] = DialectEndpoint()
     capabilities: ClassVar[frozenset[str]] = frozenset()
     parameters: ClassVar[Mapping[str, Any]] = {}
     price_parameters: ClassVar[frozenset[str]] = frozenset()
@@ -321,11 +321,11 @@ class Dialect(ABC, Generic[C, R]):
     def extract_result(self, call: C, reply: ProviderReply) -> R:
         """Read a whole reply of a status under 400. Raises `MalformedReply`."""
 
-    def decoder(self, call: C) -> Decoder[R] | None:
+    def decoder(self, call: C) -> StreamDecoder[R] | None:
         """A new reader of a streamed reply; None if the format has no streams."""
         return None
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         """The error that a reply of status 400 or more tells of; None leaves it to
         the status."""
         return None
@@ -370,5 +370,5 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
             raise malformed(f"{self.tokens} is no number of tokens")
         return TokenCount(tokens)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
-        return self._chat.explain_error(reply)
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
+        return self._chat.map_error(reply)

@@ -35,15 +35,15 @@ from genai_host.api.calls import (
     Completion,
     Cost,
     Delta,
+    Embeddings,
+    ModerationResult,
     Operation,
     TokenCount,
     ToolSchema,
-    Vectors,
-    Verdict,
 )
 from genai_host.api.messages import Image, Message, ToolCall, Usage
 from genai_host.api.settings import SETTINGS
-from genai_host.api.tools import OfferedTool, ToolOutput
+from genai_host.api.tools import AvailableTool, ToolOutput
 from genai_host.api.validators import (
     ANY_BY_NAME,
     CALLABLE,
@@ -76,7 +76,7 @@ class Step(Generic[R_co]):
 
 
 @frozen
-class Rate:
+class RateLimit:
     """How often a model may be called.
 
     requests   calls of it that may begin
@@ -127,7 +127,7 @@ class Prompt(Step[Completion]):
     schema: Mapping[str, Any] | None = None
     show: bool = True
     defaults: Mapping[str, Any] = _NONE
-    rate: Rate | None = None
+    rate: RateLimit | None = None
     keep_replies_in: str = ""
 
 
@@ -143,7 +143,7 @@ class CountTokens(Step[TokenCount]):
 
 
 @frozen
-class Embed(Step[Vectors]):
+class Embed(Step[Embeddings]):
     """Turn texts into vectors, one each, in order."""
 
     step = "embed"
@@ -153,7 +153,7 @@ class Embed(Step[Vectors]):
 
 
 @frozen
-class Moderate(Step[Verdict]):
+class Moderate(Step[ModerationResult]):
     """Ask whether a text breaks a service's rules."""
 
     step = "moderate"
@@ -185,7 +185,7 @@ class CallFunction(Step[R_co]):
 
 
 @frozen
-class OfferedTools(Step[tuple[OfferedTool, ...]]):
+class ListTools(Step[tuple[AvailableTool, ...]]):
     """The tools that apply in a context and are not denied, by name.
 
     context   JSON, as `Turn.context`
@@ -237,7 +237,7 @@ class CallTools(Step[tuple[ToolOutput, ...]]):
 
 
 @frozen
-class Wait(Step[R_co]):
+class Pause(Step[R_co]):
     """Pause the turn until somebody gives the result, in this process or another.
 
     kind      what it waits for, as `approval`
@@ -265,7 +265,7 @@ class All(Step["tuple[R_co, ...]"]):
 
 
 @frozen
-class Settled(Step["tuple[R_co | Exception, ...]"]):
+class AllSettled(Step["tuple[R_co | Exception, ...]"]):
     """Do several steps at once; for each that failed, its error is the result."""
 
     step = "settled"
@@ -404,7 +404,7 @@ class Answer:
         return tuple(each for found in lists for each in found if _is_reaction(each))
 
 
-Story = Generator[Step[Any], Any, Answer]
+FeatureSteps = Generator[Step[Any], Any, Answer]
 """What `respond` is: a generator that yields steps and returns the answer."""
 
 
@@ -426,7 +426,7 @@ class Feature(Generic[S]):
 
     name: str = field(validator=TEXT)
     settings: type[S] = field(validator=SETTINGS)
-    respond: Callable[[Turn[S]], Story] = field(validator=CALLABLE)
+    respond: Callable[[Turn[S]], FeatureSteps] = field(validator=CALLABLE)
     roles: Mapping[str, Operation] = field(factory=lambda: {"main": "chat"}, validator=OPERATIONS)
     optional: frozenset[str] = field(default=frozenset(), converter=string_set)
     version: str = field(default="1", validator=TEXT)
@@ -441,7 +441,7 @@ class Event:
     void       the pieces so far are void: their prompt is made again
     progress   data is a `Progress`: the feature tells how it goes
     step       data is a `Detail`: a step has ended
-    waiting    data is a `Wait`: the turn pauses for a result from outside
+    waiting    data is a `Pause`: the turn pauses for a result from outside
     answer     data is the `Answer`; the last event of a turn
     """
 

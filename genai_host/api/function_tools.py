@@ -22,8 +22,8 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Image, Text
 from genai_host.api.schema import build, schemas_of
-from genai_host.api.tools import Approval, Given, Tool, ToolOutput, ToolRun
-from genai_host.errors import InvalidData
+from genai_host.api.tools import Approval, Tool, ToolContext, ToolOutput, ToolReturn
+from genai_host.errors import ValidationError
 
 Function = Callable[..., Any]
 
@@ -84,7 +84,7 @@ def tool(
 
     and the further fields of `Tool`. A type says what an argument is, and arguments are
     made into their types (attrs classes, too); a string beside it, as in
-    `Annotated[int, "how many"]`, says what it is for. A parameter of type `ToolRun` gets
+    `Annotated[int, "how many"]`, says what it is for. A parameter of type `ToolContext` gets
     that, and is none of the tool's. A result that no tool can give is written as JSON.
 
     Raises `TypeError` for what can be no tool.
@@ -134,25 +134,25 @@ class _Signature:
         self._types = cache(self._find_types)
 
     def built(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Each argument as its type. Raises `InvalidData` if a type refuses it."""
+        """Each argument as its type. Raises `ValidationError` if a type refuses it."""
         types = self._types()
         built = {}
         for name, value in arguments.items():
-            if name not in types or types[name] is ToolRun:
-                raise InvalidData(f"there is no argument {name!r}")
+            if name not in types or types[name] is ToolContext:
+                raise ValidationError(f"there is no argument {name!r}")
             try:
                 built[name] = build(value, _bare(types[name]))
-            except InvalidData as error:
-                raise InvalidData(f"the argument {name} does not fit: {error}") from error
+            except ValidationError as error:
+                raise ValidationError(f"the argument {name} does not fit: {error}") from error
         return built
 
     @property
     def runs(self) -> list[str]:
-        """The parameters that get the `ToolRun`."""
-        return [name for name, form in self._types().items() if form is ToolRun]
+        """The parameters that get the `ToolContext`."""
+        return [name for name, form in self._types().items() if form is ToolContext]
 
     def _make_parameters(self) -> dict[str, Any]:
-        types = {name: form for name, form in self._types().items() if form is not ToolRun}
+        types = {name: form for name, form in self._types().items() if form is not ToolContext}
         schemas, definitions = schemas_of(types)
         parameters: dict[str, Any] = {
             "type": "object",
@@ -186,7 +186,7 @@ class _Signature:
         try:
             hints = get_type_hints(annotated, function.__globals__, include_extras=True)
         except (NameError, TypeError) as error:
-            raise InvalidData(f"the types of {self._called} are not there: {error}") from error
+            raise ValidationError(f"the types of {self._called} are not there: {error}") from error
         return {name: hints[name] for name in self._parameters}
 
 
@@ -197,12 +197,12 @@ class _Runs:
         self._function = function
         self._signature = signature
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> Given:
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> ToolReturn:
         built = self._signature.built(arguments)
         built.update(dict.fromkeys(self._signature.runs, run))
         result = self._function(**built)
         if _is_given(result):
-            given: Given = result
+            given: ToolReturn = result
             return given
         return write_json(usual_codec().to_json(result)).decode()
 

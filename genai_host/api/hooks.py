@@ -23,11 +23,11 @@ from attrs import field, frozen
 from genai_host.api.calls import (
     Call,
     Completion,
+    Embeddings,
+    ModerationResult,
     Operation,
     RouteInfo,
     TokenCount,
-    Vectors,
-    Verdict,
 )
 from genai_host.api.dialects import Dialect
 from genai_host.api.features import Answer, Feature, Turn
@@ -186,7 +186,7 @@ def genai_on_turn_end(
     error: Exception | None,
     seconds: float,
 ) -> None:
-    """A turn has ended, with an answer or with an error: `TurnWaiting` if it pauses."""
+    """A turn has ended, with an answer or with an error: `TurnPaused` if it pauses."""
 
 
 @hookspec
@@ -214,7 +214,7 @@ def genai_on_call_end(
     operation: Operation,
     route: RouteInfo,
     call: Call,
-    result: Completion | Vectors | Verdict | TokenCount | None,
+    result: Completion | Embeddings | ModerationResult | TokenCount | None,
     first: float | None,
     error: Exception | None,
     seconds: float,

@@ -20,17 +20,17 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from attrs import evolve, field, frozen
 
-from genai_host.api.calls import Limits, Operation, ProviderReply, ProviderRequest, ReplyStream
-from genai_host.api.dialects import Serve
+from genai_host.api.calls import CancelToken, Operation, ProviderReply, ProviderRequest, ReplyStream
+from genai_host.api.dialects import DialectEndpoint
 from genai_host.api.json_text import read_json
 from genai_host.api.providers import (
     CachedToken,
-    Framing,
     HttpRequest,
-    Listed,
+    ListedModel,
     Provider,
     ProviderType,
     Services,
+    StreamParser,
 )
 from genai_host.api.settings import Secret, about
 from genai_host.errors import ConfigurationError, MalformedReply, error_of_status
@@ -61,7 +61,7 @@ class HttpProvider(Provider):
     and for headers that are none.
     """
 
-    framings: Mapping[str, Framing] = {}
+    framings: Mapping[str, StreamParser] = {}
 
     def __init__(
         self,
@@ -96,10 +96,10 @@ class HttpProvider(Provider):
         """Its address: what is behind another than the vendor's own is not known."""
         return self.base_url
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         return self._carry(self.services.http.send, self._outgoing(request), limits)
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         stream = partial(self.services.http.stream, framings=self.framings)
         return self._carry(stream, self._outgoing(request), limits)
 
@@ -115,12 +115,12 @@ class HttpProvider(Provider):
         query = f"?{urlencode(request.query)}" if request.query else ""
         return f"{self.base_url}{path}{query}"
 
-    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         """The last to touch a request, at each attempt: sign it, or add a token that
         expires."""
         return request
 
-    def get(self, path: str, limits: Limits) -> Any:
+    def get(self, path: str, limits: CancelToken) -> Any:
         """The JSON that the service has at a path below its base address.
 
         Raises what its status means, and `MalformedReply`.
@@ -128,7 +128,7 @@ class HttpProvider(Provider):
         request = HttpRequest("GET", f"{self.base_url}{path}", self.headers)
         reply = self._carry(self.services.http.send, request, limits)
         if reply.status >= 300:
-            raise self.explain_error(reply) or error_of_status(
+            raise self.map_error(reply) or error_of_status(
                 reply.status, f"the service answered with status {reply.status}"
             )
         try:
@@ -147,7 +147,10 @@ class HttpProvider(Provider):
         return HttpRequest("POST", address, headers, request.data())
 
     def _carry(
-        self, act: Callable[[HttpRequest, Limits], R], request: HttpRequest, limits: Limits
+        self,
+        act: Callable[[HttpRequest, CancelToken], R],
+        request: HttpRequest,
+        limits: CancelToken,
     ) -> R:
         """Send a request with the key. A token that is refused may have been taken back
         before its time: then it is sent once more, with another."""
@@ -161,7 +164,7 @@ class HttpProvider(Provider):
             reply = act(self._authorized(request, token, limits), limits)
         return _without(token, reply)
 
-    def _authorized(self, request: HttpRequest, token: Secret, limits: Limits) -> HttpRequest:
+    def _authorized(self, request: HttpRequest, token: Secret, limits: CancelToken) -> HttpRequest:
         headers = {**request.headers, **key_header(self._header, token)}
         return self.authorize(evolve(request, headers=headers), limits)
 
@@ -169,7 +172,7 @@ class HttpProvider(Provider):
 def http_provider(
     name: str,
     usual_url: str,
-    serves: Mapping[str, Serve],
+    serves: Mapping[str, DialectEndpoint],
     *,
     key: str = "",
     header: str = _BEARER,
@@ -200,7 +203,7 @@ def http_provider(
             no_key = key and not self.has_key
             return super().missing() or (self.services.no_key(key) if no_key else None)
 
-        def list_models(self, limits: Limits) -> Iterable[Listed]:
+        def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
             return listed_models(self.get(models, limits)) if models else ()
 
     Instance.serves = dict(serves)
@@ -238,11 +241,11 @@ def _without(key: Secret | None, reply: R) -> R:
     return evolve(reply, body=reply.body.replace(shown, b"***"))
 
 
-def listed_models(data: Any) -> list[Listed]:
+def listed_models(data: Any) -> list[ListedModel]:
     """A list of models in OpenAI's form, with the window where a server adds it. Raises
     `MalformedReply`."""
     try:
-        return [Listed(each["id"], window=_window(each)) for each in data["data"]]
+        return [ListedModel(each["id"], window=_window(each)) for each in data["data"]]
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedReply(f"the reply is no list of models: {error!r}") from error
 

@@ -4,7 +4,7 @@ Routes over HTTP: what a plugin answers under a path of its own.
 
     HttpRoute("POST", "/api/shop/orders/{id}", "genai_feature_shop.http:order")
 
-    def order(request: RouteRequest, host: Host) -> RouteReply:
+    def order(request: RouteRequest, host: Host) -> RouteResponse:
         return json_reply({"id": request.parameters["id"]})
 
 Whoever serves the host has let in the client, and keeps the sizes and the times; the
@@ -30,7 +30,7 @@ from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
-from genai_host.api.calls import Limits
+from genai_host.api.calls import CancelToken
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.validators import ADDRESS, BOOLEAN, TEXT_BY_NAME, Must
 from genai_host.errors import (
@@ -40,25 +40,25 @@ from genai_host.errors import (
     Conflict,
     ConversationBusy,
     ConversationClosed,
-    DeadlineExceeded,
-    Forbidden,
     GenaiError,
     GenerationError,
     Interrupted,
-    InvalidData,
     InvalidParameter,
     LimitExceeded,
     NoRoute,
     NotFound,
+    PermissionDenied,
     ProviderError,
+    ProviderTimeout,
     RateLimited,
     ReplayError,
+    ServiceUnavailable,
     StoreError,
-    TurnWaiting,
-    Unavailable,
+    TurnPaused,
     UnsupportedPart,
+    ValidationError,
 )
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -66,15 +66,15 @@ _METHODS = get_args(Method)
 _PATH = re.compile(r"/|(/([A-Za-z0-9._~-]+|\{[a-z_]+\}))+")
 
 _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
-    (InvalidData, 400),
+    (ValidationError, 400),
     (InvalidParameter, 400),
     (UnsupportedPart, 400),
-    (Forbidden, 403),
+    (PermissionDenied, 403),
     (NoRoute, 404),
     (NotFound, 404),
     (Conflict, 409),
     (ConversationBusy, 409),
-    (TurnWaiting, 409),
+    (TurnPaused, 409),
     (ReplayError, 409),
     (Interrupted, 503),
     (Cancelled, 409),
@@ -85,14 +85,14 @@ _STATUS: tuple[tuple[type[GenaiError], int], ...] = (
     (LimitExceeded, 422),
     (RateLimited, 429),
     (Interrupted, 503),
-    (Unavailable, 503),
-    (DeadlineExceeded, 504),
+    (ServiceUnavailable, 503),
+    (ProviderTimeout, 504),
     (ProviderError, 502),
     (GenerationError, 502),
 )
 
 
-def status_of(error: GenaiError) -> int:
+def http_status(error: GenaiError) -> int:
     """The status of a reply that tells of an error: 400 and more for what the client can do
     something about, 500 and more for the rest."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
@@ -106,7 +106,7 @@ def _is_path(value: Any) -> bool:
 
 
 @frozen
-class Problem:
+class HttpProblem:
     """What went wrong with a request, free of the form that an API has for it.
 
     status        of the reply
@@ -127,14 +127,14 @@ class Problem:
     headers: Mapping[str, str] = field(factory=dict)
 
     @classmethod
-    def of(cls, error: GenaiError) -> Problem:
+    def of(cls, error: GenaiError) -> HttpProblem:
         """The problem that an error of the host is."""
         return cls(
-            status_of(error),
+            http_status(error),
             error.code,
             error.message,
             error.hint,
-            error.path if isinstance(error, InvalidData) else "",
+            error.path if isinstance(error, ValidationError) else "",
             error.retry_after if isinstance(error, (ProviderError, BudgetExceeded)) else None,
             # what clients of OpenAI and Anthropic heed: to ask again soon is no use
             {"x-should-retry": "false"} if isinstance(error, BudgetExceeded) else {},
@@ -163,20 +163,20 @@ class RouteRequest:
     query: Mapping[str, str] = field(factory=dict, repr=False)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
-    limits: Limits = field(kw_only=True, repr=False)
+    limits: CancelToken = field(kw_only=True, repr=False)
     user: str = field(default="", kw_only=True)
     root: str = field(default="", kw_only=True)
 
     def json(self) -> Any:
-        """The value that the body is the JSON of. Raises `InvalidData` if it is none."""
+        """The value that the body is the JSON of. Raises `ValidationError` if it is none."""
         try:
             return read_json(self.body)
         except ValueError as error:
-            raise InvalidData(f"the body is no JSON: {error}", path="$") from error
+            raise ValidationError(f"the body is no JSON: {error}", path="$") from error
 
 
 @frozen
-class RouteReply:
+class RouteResponse:
     """What is sent back.
 
     body      whole, or piece by piece as they are made: then each is sent at once, and the
@@ -197,12 +197,12 @@ class RouteReply:
     silence: bytes = field(default=b"", kw_only=True)
 
 
-def json_reply(
+def json_response(
     value: Any, status: int = 200, headers: Mapping[str, str] | None = None
-) -> RouteReply:
+) -> RouteResponse:
     """A reply that is a JSON value. Raises `ValueError` and `TypeError` for what is none."""
     kind = {"content-type": "application/json"}
-    return RouteReply(write_json(value), status=status, headers={**kind, **(headers or {})})
+    return RouteResponse(write_json(value), status=status, headers={**kind, **(headers or {})})
 
 
 @frozen
@@ -213,7 +213,7 @@ class HttpRoute:
     path     as `/api/shop/orders/{id}`: a `{name}` stands for one segment. Of paths that
              fit, the one with more that is not in braces is taken
     load     what answers, as `package.module:name`, imported when it is first asked: a
-             function of a `RouteRequest` and the `host` that gives a `RouteReply`. What is to
+             function of a `RouteRequest` and the `host` that gives a `RouteResponse`. What is to
              be kept between requests is in an object: `package.module:Class.method` is a
              method, of a `RouteRequest`, of the one object that is made with the host for all
              routes of that class, and that is closed if it has a `close`
@@ -252,32 +252,32 @@ MOST_LEVELS = 100
 _HUMP = re.compile(r"_([a-z0-9])")
 
 
-def body_of(request: RouteRequest, *, camel: bool = False) -> Given:
+def body_of(request: RouteRequest, *, camel: bool = False) -> JsonReader:
     """The object that the body of a request is.
 
     camel   whether `top_p` is another way to write `topP`
 
-    Raises `InvalidData` if it is none, or nested too deeply.
+    Raises `ValidationError` if it is none, or nested too deeply.
     """
     value = request.json()
     if is_deep(value):
-        raise InvalidData(f"the body is nested more than {MOST_LEVELS} levels deep", path="$")
-    return Given(value, "$", camel=camel)
+        raise ValidationError(f"the body is nested more than {MOST_LEVELS} levels deep", path="$")
+    return JsonReader(value, "$", camel=camel)
 
 
-class Given:
+class JsonReader:
     """An object that a client sent. A field that is null is not there.
 
     path    where it stands in the body, as `$.messages[0]`
     value   all of it
     read    names of the fields that were looked at so far
 
-    All that reads a field raises `InvalidData`, with the place, for what is no such thing.
+    All that reads a field raises `ValidationError`, with the place, for what is no such thing.
     """
 
     def __init__(self, value: Any, path: str, *, camel: bool = False) -> None:
         if not isinstance(value, dict):
-            raise InvalidData(f"{shown(value)} is no object", path=path)
+            raise ValidationError(f"{short_repr(value)} is no object", path=path)
         self.path = path
         self.value: Mapping[str, Any] = value
         self._camel = camel
@@ -286,7 +286,7 @@ class Given:
         for written, each in value.items():
             name = _in_camel_case(written) if camel else written
             if name in self._names:
-                raise InvalidData(f"{name} is there twice", path=f"{path}.{written}")
+                raise ValidationError(f"{name} is there twice", path=f"{path}.{written}")
             if each is not None:
                 self._names[name] = written
 
@@ -359,16 +359,18 @@ class Given:
         values = self.values(name)
         for number, each in enumerate(values):
             if not isinstance(each, str):
-                raise InvalidData(f"{shown(each)} is no text", path=f"{self.at(name)}[{number}]")
+                raise ValidationError(
+                    f"{short_repr(each)} is no text", path=f"{self.at(name)}[{number}]"
+                )
         return values
 
-    def object(self, name: str) -> Given | None:
+    def object(self, name: str) -> JsonReader | None:
         value = self.raw(name)
-        return None if value is None else Given(value, self.at(name), camel=self._camel)
+        return None if value is None else JsonReader(value, self.at(name), camel=self._camel)
 
-    def objects(self, name: str) -> Sequence[Given]:
+    def objects(self, name: str) -> Sequence[JsonReader]:
         return [
-            Given(each, f"{self.at(name)}[{number}]", camel=self._camel)
+            JsonReader(each, f"{self.at(name)}[{number}]", camel=self._camel)
             for number, each in enumerate(self.values(name))
         ]
 
@@ -380,39 +382,41 @@ class Given:
         return value
 
     def refuse(self, *names: str) -> None:
-        """Raises `InvalidData` if one of these is there and says something: what it asks for
+        """Raises `ValidationError` if one of these is there and says something: what it asks for
         is not done here."""
         for name in names:
             if self.raw(name):
-                raise InvalidData(f"{name} is not supported here", path=self.at(name))
+                raise ValidationError(f"{name} is not supported here", path=self.at(name))
 
     def nothing_else(self) -> None:
-        """Raises `InvalidData` if there is a field that nobody read."""
+        """Raises `ValidationError` if there is a field that nobody read."""
         for name, written in self._names.items():
             if name not in self.read:
-                raise InvalidData(f"there is no field {shown(written)} here", path=self.path)
+                raise ValidationError(
+                    f"there is no field {short_repr(written)} here", path=self.path
+                )
 
-    def wrong(self, name: str, why: str) -> InvalidData:
-        return InvalidData(f"{name}: {shown(self.raw(name))} is {why}", path=self.at(name))
+    def wrong(self, name: str, why: str) -> ValidationError:
+        return ValidationError(f"{name}: {short_repr(self.raw(name))} is {why}", path=self.at(name))
 
 
 def bytes_of(text: str, path: str) -> bytes:
-    """What is in base64, of either alphabet. Raises `InvalidData`."""
+    """What is in base64, of either alphabet. Raises `ValidationError`."""
     try:
         plain = text.translate(_PLAIN_ALPHABET).rstrip("=")
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidData(f"{shown(text)} is no base64", path=path) from error
+        raise ValidationError(f"{short_repr(text)} is no base64", path=path) from error
 
 
 def number_in(query: Mapping[str, str], name: str, usual: int, most: int, path: str = "") -> int:
-    """A number from 1 on, from a query. Raises `InvalidData`.
+    """A number from 1 on, from a query. Raises `ValidationError`.
 
     path   where it stands, for who calls that otherwise than `?name`
     """
     text = query.get(name) or str(usual)
     if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= most:
-        raise InvalidData(f"{name} is a number from 1 to {most}", path=path or f"?{name}")
+        raise ValidationError(f"{name} is a number from 1 to {most}", path=path or f"?{name}")
     return int(text)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 _LEAST, _MOST = -math.inf, math.inf
 _Place = Any  # None for the outermost value, else the place around it and a name or number
@@ -47,13 +47,13 @@ def write_json(value: Any) -> bytes:
     except ValueError as error:
         try:
             check_numbers(value)
-        except InvalidData as wrong:
+        except ValidationError as wrong:
             raise ValueError(str(wrong)) from error
         raise
 
 
 def check_numbers(value: Any) -> None:
-    """Raises `InvalidData`, with the place, for NaN and infinities anywhere in a value, of
+    """Raises `ValidationError`, with the place, for NaN and infinities anywhere in a value, of
     any depth: to be asked where it is given, as who writes it no longer knows whose it is."""
     if isinstance(value, str):
         return
@@ -64,7 +64,7 @@ def check_numbers(value: Any) -> None:
         if isinstance(value, float):
             if not math.isfinite(value):
                 path = _path(place)
-                raise InvalidData(f"{json.dumps(value)} is no JSON (at {path})", path=path)
+                raise ValidationError(f"{json.dumps(value)} is no JSON (at {path})", path=path)
         elif isinstance(value, (Mapping, list, tuple)) and id(value) not in seen:
             seen.add(id(value))
             items = value.items() if isinstance(value, Mapping) else enumerate(value)

@@ -15,7 +15,7 @@ from attrs import Attribute, field, frozen
 from attrs import validators as must
 
 from genai_host.api.json_text import check_numbers
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -39,7 +39,7 @@ def _parts(content: str | Part | Iterable[str | Part]) -> tuple[Part, ...]:
         return (content,)
     if isinstance(content, Mapping) or not isinstance(content, Iterable):
         kind = type(content).__name__
-        raise InvalidData(f"a message holds parts, not {kind}", path="$.content")
+        raise ValidationError(f"a message holds parts, not {kind}", path="$.content")
     return tuple([_part(each) for each in content])
 
 
@@ -48,16 +48,16 @@ def _part(content: object) -> Part:
         return Text(content)
     if isinstance(content, Part):
         return content
-    raise InvalidData(f"a message holds parts, not {type(content).__name__}", path="$.content")
+    raise ValidationError(f"a message holds parts, not {type(content).__name__}", path="$.content")
 
 
 def result_parts(content: str | Part | Iterable[str | Part]) -> tuple[Text | Image, ...]:
-    """The same for the result of a tool. Raises `InvalidData` for other kinds."""
+    """The same for the result of a tool. Raises `ValidationError` for other kinds."""
     kept = []
     for part in _parts(content):
         if not isinstance(part, (Text, Image)):
             kind = getattr(part, "type", type(part).__name__)
-            raise InvalidData(f"the result of a tool holds no part of type {kind}")
+            raise ValidationError(f"the result of a tool holds no part of type {kind}")
         kept.append(part)
     return tuple(kept)
 
@@ -68,7 +68,7 @@ def _show_bytes(data: bytes) -> str:
 
 def _either_data_or_url(part: Image | File, attribute: Attribute[str], url: str) -> None:
     if bool(part.data) == bool(url):
-        raise InvalidData(f"{part.type}: give either data or a url")
+        raise ValidationError(f"{part.type}: give either data or a url")
 
 
 def _is_json(part: Part, attribute: Attribute[Any], value: object) -> None:
@@ -123,7 +123,7 @@ class ToolCall(Part):
     arguments   by name, as the tool's JSON Schema describes them
     malformed   what the model wrote instead, where that was no JSON object
 
-    Raises `InvalidData` for numbers in the arguments that are no JSON.
+    Raises `ValidationError` for numbers in the arguments that are no JSON.
     """
 
     type = "tool_call"
@@ -158,13 +158,13 @@ class Reasoning(Part):
 
 
 @frozen
-class Opaque(Part):
+class VendorPart(Part):
     """A vendor's own part, kept to be sent back as it came.
 
     dialect   the dialect that made it; others leave it out
     data      JSON
 
-    Raises `InvalidData` for numbers in the data that are no JSON.
+    Raises `ValidationError` for numbers in the data that are no JSON.
     """
 
     type = "opaque"
@@ -179,14 +179,16 @@ PARTS: tuple[type[Part], ...] = (
     ToolCall,
     ToolResult,
     Reasoning,
-    Opaque,
+    VendorPart,
 )
 """The parts that every host knows; plugins add to them."""
 
 
 def _is_role(message: Message, attribute: Attribute[Any], role: object) -> None:
     if role not in ROLES:
-        raise InvalidData(f"unknown role {role!r}: it is one of {', '.join(ROLES)}", path="$.role")
+        raise ValidationError(
+            f"unknown role {role!r}: it is one of {', '.join(ROLES)}", path="$.role"
+        )
 
 
 @frozen
@@ -197,7 +199,7 @@ class Message:
     content   its parts; a string stands for one `Text`, and single parts and
               strings mix freely: `Message("user", ["What is this?", image])`
 
-    Raises `InvalidData` for any other role, and for what is no part.
+    Raises `ValidationError` for any other role, and for what is no part.
     """
 
     role: Role = field(validator=_is_role)

@@ -77,7 +77,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def standard(*names: str) -> dict[str, Mapping[str, Any]]:
+def standard_parameters(*names: str) -> dict[str, Mapping[str, Any]]:
     """Those of the standard parameters, for `Dialect.parameters`."""
     return {name: STANDARD[name] for name in names}
 

@@ -20,20 +20,20 @@ from typing import Generic, Protocol, TypeVar
 from attrs import field, frozen
 
 from genai_host.api.calls import (
-    Limits,
+    CancelHandle,
+    CancelToken,
     Operation,
     ProviderReply,
     ProviderRequest,
-    Registration,
     ReplyStream,
     StreamEvent,
 )
-from genai_host.api.dialects import Serve
+from genai_host.api.dialects import DialectEndpoint
 from genai_host.api.settings import SETTINGS, Secret
 from genai_host.api.validators import BOOLEAN, CALLABLE, TEXT, string_set_or_none, strings_or_none
 from genai_host.errors import GenaiError
 
-Framing = Callable[[Iterable[bytes]], Iterator[StreamEvent]]
+StreamParser = Callable[[Iterable[bytes]], Iterator[StreamEvent]]
 """Reads the events of a streamed reply from its bytes, as they come in blocks."""
 
 
@@ -47,23 +47,23 @@ class HttpRequest:
     body: bytes = field(default=b"", repr=False)
 
 
-class Http(Protocol):
+class HttpTransport(Protocol):
     """The host's transport, as `Services.http`: one attempt each, never a redirect,
     never a key from anywhere but the request's own headers.
 
-    Both raise `Unavailable` if the service cannot be reached, `IncompleteReply` if the
+    Both raise `ServiceUnavailable` if the service cannot be reached, `IncompleteReply` if the
     reply is cut, `MalformedReply` if it is too large or is no HTTP, and whatever ends
     `limits`. A reply of status 400 or more is returned as it came.
     """
 
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         """Send a request and wait for the whole reply."""
 
     def stream(
         self,
         request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
+        limits: CancelToken,
+        framings: Mapping[str, StreamParser] | None = None,
     ) -> ReplyStream | ProviderReply:
         """Send a request whose reply comes as events: server-sent ones or lines of
         JSON, by the reply's content type; the whole reply if it is of another type.
@@ -79,7 +79,7 @@ FREE = "free"
 
 
 @frozen
-class Listed:
+class ListedModel:
     """A model that a service says it has.
 
     dialects       those it can be spoken to in; None if the service does not say
@@ -99,7 +99,7 @@ class Provider(ABC):
 
     `send` and `stream` are one attempt each and may be called from many threads
     at once: retries, limits and cancelling are the host's. A failure to reach the
-    service is raised as `Unavailable`; a reply of status 400 or more is returned
+    service is raised as `ServiceUnavailable`; a reply of status 400 or more is returned
     as it came, for the host to explain.
 
     serves           the dialects that it serves, by name, and how; the order
@@ -111,7 +111,7 @@ class Provider(ABC):
                      what the model can
     """
 
-    serves: Mapping[str, Serve]
+    serves: Mapping[str, DialectEndpoint]
     default_models: Mapping[Operation, str] = {}
     bounds: Mapping[str, float] = {}
     window: int | None = None
@@ -141,19 +141,19 @@ class Provider(ABC):
         return ""
 
     @abstractmethod
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         """Send a request and wait for the whole reply."""
 
     @abstractmethod
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         """Send a request whose reply is to come as events; a `ProviderReply` if the
         service answers with none, as it does when it refuses."""
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         """The models that the service says it has."""
         return ()
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         """The error that a reply of status 400 or more tells of, where only this
         provider knows; None leaves it to the dialect and the status."""
         return None
@@ -171,7 +171,7 @@ class Clock(Protocol):
     def now(self) -> datetime.datetime:
         """The time of day, with the local offset."""
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Registration:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> CancelHandle:
         """Call back once from another thread, unless released before; the callback
         must neither block nor raise."""
 
@@ -191,7 +191,7 @@ class Services:
     instance: str
     clock: Clock
     data_dir: Path
-    http: Http
+    http: HttpTransport
     type: str = ""
 
     def no_key(self, variable: str) -> str:
@@ -251,7 +251,7 @@ class CachedToken:
     """
 
     def __init__(
-        self, source: Callable[[Limits], AccessToken], clock: Clock, *, early: float = 60.0
+        self, source: Callable[[CancelToken], AccessToken], clock: Clock, *, early: float = 60.0
     ) -> None:
         self._source = source
         self._clock = clock
@@ -263,7 +263,7 @@ class CachedToken:
         self._failure: tuple[int, GenaiError] | None = None  # and which try it was
         self._tries = 0
 
-    def get(self, limits: Limits) -> Secret:
+    def get(self, limits: CancelToken) -> Secret:
         """The token. Raises what `source` raises, and what ends `limits`; whoever waits
         for a token that cannot be got is told the same, and later calls try again."""
         with limits.on_cancel(self._wake), self._changed:
@@ -290,7 +290,7 @@ class CachedToken:
     def _is_due(self) -> bool:
         return self._renew_at is not None and self._clock.monotonic() >= self._renew_at
 
-    def _renew(self, limits: Limits) -> Secret:
+    def _renew(self, limits: CancelToken) -> Secret:
         found: AccessToken | None = None
         failure: GenaiError | None = None
         try:
@@ -318,7 +318,7 @@ class CachedToken:
             self._changed.notify_all()
 
 
-def _has_ended(limits: Limits) -> bool:
+def _has_ended(limits: CancelToken) -> bool:
     """What ended one call is no reason for the others to fail."""
     try:
         limits.check()

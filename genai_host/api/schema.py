@@ -30,15 +30,16 @@ import attrs
 from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.messages import PARTS, ROLES, Part
-from genai_host.errors import InvalidData
-from genai_host.util.text import shown, told
+from genai_host.errors import ValidationError
+from genai_host.errors import ValidationError as InvalidData
+from genai_host.util.text import describe_exception, short_repr
 
 _PATTERN_SECONDS = 0.2
 _PATTERN_SIZE = 100_000
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|.", re.DOTALL)
 
 
-class Checker:
+class SchemaValidator:
     """A JSON Schema to check values against.
 
     It loads nothing: a reference to another document is an error. A pattern that
@@ -234,7 +235,7 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
     try:
         return _inlined(msgspec.json.schema(form))
     except (TypeError, NameError) as error:
-        raise InvalidData(f"no JSON Schema can be made from {form!r}: {error}") from error
+        raise ValidationError(f"no JSON Schema can be made from {form!r}: {error}") from error
 
 
 def tells_dialects_apart(form: Any) -> bool:
@@ -246,9 +247,13 @@ def _own_schema(form: Any, dialect: str) -> dict[str, Any]:
     try:
         schema = form.llm_schema(dialect)
     except Exception as error:  # whatever the class raises
-        raise InvalidData(f"{form.__qualname__}.llm_schema failed: {told(error)}") from error
+        raise ValidationError(
+            f"{form.__qualname__}.llm_schema failed: {describe_exception(error)}"
+        ) from error
     if not isinstance(schema, Mapping):
-        raise InvalidData(f"{form.__qualname__}.llm_schema gives {shown(schema)}, not a schema")
+        raise ValidationError(
+            f"{form.__qualname__}.llm_schema gives {short_repr(schema)}, not a schema"
+        )
     return dict(schema)
 
 
@@ -266,7 +271,7 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
             described.values(), ref_template="#/$defs/{name}"
         )
     except (TypeError, NameError) as error:
-        raise InvalidData(f"no JSON Schema can be made: {error}") from error
+        raise ValidationError(f"no JSON Schema can be made: {error}") from error
     schemas: dict[str, Any] = dict(zip(described, found, strict=True))
     for name in forms.keys() - schemas.keys():
         schema = schema_of(forms[name])
@@ -317,12 +322,12 @@ def build(value: Any, form: Any) -> Any:
         try:
             return form.deserialize(write_json(value).decode())  # type: ignore[attr-defined]  # see above
         except Exception as error:  # whatever the class raises
-            raise InvalidData(f"{form.__qualname__}: {told(error)}") from error
+            raise ValidationError(f"{form.__qualname__}: {describe_exception(error)}") from error
     if hasattr(form, "model_validate"):
         try:
             return form.model_validate(value)
         except ValueError as error:
-            raise InvalidData(str(error)) from error
+            raise ValidationError(str(error)) from error
     return usual_codec().from_json(value, form)
 
 

@@ -23,8 +23,8 @@ from attrs import frozen
 
 from genai_host.api.codec import usual_codec
 from genai_host.api.validators import Must, strings
-from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.util.text import nearest
+from genai_host.errors import ConfigurationError, ValidationError
+from genai_host.util.text import close_matches
 
 S = TypeVar("S")
 
@@ -199,13 +199,13 @@ def read_settings(
             )
     try:
         return settings(**values)
-    except (ValueError, TypeError, InvalidData) as error:
+    except (ValueError, TypeError, ValidationError) as error:
         why = error.args[0] if error.args else error  # attrs adds objects to its message
         raise ConfigurationError(f"{owner}: {why}") from error
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
-    near = nearest(name, fields)
+    near = close_matches(name, fields)
     hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
     return ConfigurationError(f"{owner}: unknown setting {name!r}", setting=name, hint=hint)
 
@@ -221,7 +221,7 @@ def _read_given(field: attrs.Attribute[Any], about: Setting, value: Any, owner: 
         )
     try:
         return usual_codec().from_json(value, field.type)
-    except InvalidData as error:
+    except ValidationError as error:
         raise ConfigurationError(
             f"{owner}: {about.name}: {error}", setting=about.name, hint=about.help
         ) from error
@@ -234,5 +234,5 @@ def _read_env(
         return Secret(text)
     try:
         return usual_codec().from_text(text, field.type)
-    except InvalidData as error:
+    except ValidationError as error:
         raise ConfigurationError(f"{owner}: {variable}: {error}", hint=about.help) from error

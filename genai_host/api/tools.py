@@ -25,11 +25,11 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from attrs import field, frozen
 
-from genai_host.api.calls import Limits, ToolSchema
+from genai_host.api.calls import CancelToken, ToolSchema
 from genai_host.api.messages import Image, Message, Part, Text, ToolCall, ToolResult, result_parts
 from genai_host.api.settings import SETTINGS
 from genai_host.api.validators import ADDRESS, ANY_BY_NAME, BOOLEAN, CALLABLE, TEXT, Must, strings
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 Approval = Literal["allow", "ask", "deny"]
 """Whether a tool may run: when a model asks for it, when a human has said so as well, or
@@ -61,7 +61,7 @@ class ToolOutput:
     context     JSON that replaces the context from here on; None leaves it as it is
     ends        whether the model is not to be asked again in this turn
 
-    Raises `InvalidData` and `TypeError` where it is made, for anything else.
+    Raises `ValidationError` and `TypeError` where it is made, for anything else.
     """
 
     content: tuple[Text | Image, ...] = field(default=(), converter=_content)
@@ -88,7 +88,7 @@ class ToolOutput:
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
 
-class ToolRun(Protocol):
+class ToolContext(Protocol):
     """One call of a tool, beside its arguments.
 
     context   JSON from the front end, for this turn; a copy of the tool's own
@@ -100,10 +100,10 @@ class ToolRun(Protocol):
     def context(self) -> Mapping[str, Any]: ...
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> CancelToken: ...
 
 
-Given: TypeAlias = ToolOutput | str | Text | Image | Sequence[str | Text | Image] | None
+ToolReturn: TypeAlias = ToolOutput | str | Text | Image | Sequence[str | Text | Image] | None
 """What a tool may give; None for an output with no content."""
 
 
@@ -128,7 +128,7 @@ class Tool:
                   characters, as services want it
     description   for the model: what it does, and when to ask for it
     run           does it: gets the arguments, which the parameters were checked against,
-                  and the `ToolRun`. What it raises is told to the model
+                  and the `ToolContext`. What it raises is told to the model
     parameters    JSON Schema of an object, or what makes it when it is first asked for
     approval      whether it may run: `allow`, `ask` a human first, or `deny`
     repeatable    whether it may run again when nobody knows if it ran before
@@ -142,7 +142,7 @@ class Tool:
             "a string, and not blank", lambda value: isinstance(value, str) and bool(value.strip())
         )
     )
-    run: Callable[[Mapping[str, Any], ToolRun], Given] = field(validator=CALLABLE)
+    run: Callable[[Mapping[str, Any], ToolContext], ToolReturn] = field(validator=CALLABLE)
     parameters: Mapping[str, Any] | Callable[[], Mapping[str, Any]] = field(
         factory=dict,
         validator=Must(
@@ -168,7 +168,7 @@ class Tool:
 
     @property
     def schema(self) -> ToolSchema:
-        """As the model sees it. Raises `InvalidData` where its parameters cannot be
+        """As the model sees it. Raises `ValidationError` where its parameters cannot be
         described."""
         given = self.parameters
         parameters = given() if callable(given) else given
@@ -178,7 +178,7 @@ class Tool:
 
 
 @frozen
-class OfferedTool:
+class AvailableTool:
     """A tool that may be offered to a model, and whether it may run."""
 
     schema: ToolSchema
@@ -189,14 +189,14 @@ class OfferedTool:
         return self.schema.name
 
 
-def output_of(given: Given) -> ToolOutput:
-    """What a tool gave, as its output. Raises `InvalidData` and `TypeError` for what is
+def output_of(given: ToolReturn) -> ToolOutput:
+    """What a tool gave, as its output. Raises `ValidationError` and `TypeError` for what is
     none."""
     if isinstance(given, ToolOutput):
         return given
     if given is None or isinstance(given, (str, Part, list, tuple)):
         return ToolOutput(given)
-    raise TypeError(f"{shown(given)} is no output of a tool")
+    raise TypeError(f"{short_repr(given)} is no output of a tool")
 
 
 def tool_message(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> Message:
@@ -224,7 +224,7 @@ class ToolSource(ABC):
     name: str
 
     @abstractmethod
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         """Those that there are now. It is asked whenever tools are offered, and where one is
         called that it has not named, from any thread: what costs time is to be done once. It
         may raise whatever says why there are none; it is left alone for a while then, and

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, get_args
 
 from genai_host.api.calls import Operation
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 
 def strings(given: Iterable[str]) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class Must:
         called = getattr(owner, "name", None) or getattr(owner, "model", None)
         whose = f"{type(owner).__name__} {called!r}" if isinstance(called, str) else ""
         return TypeError(
-            f"{whose or type(owner).__name__}: {name} must be {self._be}, not {shown(value)}"
+            f"{whose or type(owner).__name__}: {name} must be {self._be}, not {short_repr(value)}"
         )
 
 

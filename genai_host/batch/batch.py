@@ -37,11 +37,11 @@ from genai_host.errors import (
     ConfigurationError,
     GenaiError,
     LimitExceeded,
+    ServiceUnavailable,
     StoreError,
-    Unavailable,
 )
 from genai_host.host import Host
-from genai_host.util.text import nearest, said
+from genai_host.util.text import close_matches, message_of
 
 
 def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
@@ -53,7 +53,7 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
     """
     declared = host.registry.executors.get(name)
     if declared is None:
-        near = nearest(name, host.registry.executors)
+        near = close_matches(name, host.registry.executors)
         there = ", ".join(host.registry.executors) or "none: genai-host install genai-dask"
         raise ConfigurationError(
             f"there is no executor {name!r}",
@@ -134,8 +134,8 @@ class Batch:
         """All rows that have no result yet; how it ended. Where rows failed, the journal stays,
         so that they can be asked again.
 
-        Raises `InvalidData` and `OSError` if the rows cannot be read; what `Journal` does;
-        `LimitExceeded` once the bound on cost is reached; `Unavailable` if the executor is
+        Raises `ValidationError` and `OSError` if the rows cannot be read; what `Journal` does;
+        `LimitExceeded` once the bound on cost is reached; `ServiceUnavailable` if the executor is
         gone. What was done until then is kept: the same again goes on.
         """
         found = survey(self._source)
@@ -272,11 +272,11 @@ def _result_of(row: Row, future: Future[Result]) -> Result:
     try:
         return future.result()
     except (Cancelled, CancelledError):
-        raise Unavailable(
+        raise ServiceUnavailable(
             "rows were cancelled where they were done", hint="the same command goes on"
         ) from None
     except GenaiError as error:
         return {**row.names, "error": problem_of(error)}
     except Exception as error:  # noqa: BLE001 - see above
-        problem = {"code": "internal", "message": said(error), "hint": ""}
+        problem = {"code": "internal", "message": message_of(error), "hint": ""}
         return {**row.names, "error": problem}

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
-from genai_host.api.http_routes import Given, is_deep
+from genai_host.api.http_routes import JsonReader, is_deep
 from genai_host.api.json_text import read_json
-from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.util.text import shown
+from genai_host.errors import ConfigurationError, ValidationError
+from genai_host.util.text import short_repr
 
 MOST_BYTES = 8 * 2**20
 """Of a line."""
@@ -60,12 +60,12 @@ class Survey:
 
 
 def survey(path: Path) -> Survey:
-    """Raises `InvalidData` if the file is none of rows at all, and `OSError`."""
+    """Raises `ValidationError` if the file is none of rows at all, and `OSError`."""
     digest, rows = hashlib.sha256(), 0
     with path.open("rb") as stream:
         for _, line in _lines(stream):
             if not rows and line[:1] not in (b'"', b"{"):
-                raise InvalidData(
+                raise ValidationError(
                     f"{path} has no rows: its first line is no string and no object of JSON",
                     hint='each line is "what is asked", or {"prompt": "what is asked"}',
                 )
@@ -104,32 +104,32 @@ def _row(number: int, line: bytes) -> Row:
         return Row(number, "", {}, f"this is no JSON: {error}")
     id = ""
     try:
-        given = Given({"prompt": value} if isinstance(value, str) else value, "$")
+        given = JsonReader({"prompt": value} if isinstance(value, str) else value, "$")
         if is_deep(value):
-            raise InvalidData("it is nested too deeply", path="$")
+            raise ValidationError("it is nested too deeply", path="$")
         id = given.text("custom_id" if "custom_id" in given else "id")
         return Row(number, id, _openai(given) if "custom_id" in given else _own(given))
-    except (InvalidData, ConfigurationError) as error:
+    except (ValidationError, ConfigurationError) as error:
         return Row(number, id, {}, str(error))
 
 
-def _own(given: Given) -> dict[str, Any]:
+def _own(given: JsonReader) -> dict[str, Any]:
     prompt = given.text("prompt")
     if not prompt:
-        raise InvalidData("there is no prompt", path="$.prompt")
+        raise ValidationError("there is no prompt", path="$.prompt")
     asked = {name: given.text(name) for name in ("system", "model", "provider")}
     parameters = dict(given.mapping("parameters") or {})
     given.nothing_else()
     return {"prompt": prompt, **asked, "parameters": parameters}
 
 
-def _openai(given: Given) -> dict[str, Any]:
+def _openai(given: JsonReader) -> dict[str, Any]:
     url, body = given.text("url"), given.object("body")
     if given.text("method", "POST") != "POST" or url not in _URLS:
-        raise InvalidData(
-            f"{shown(url)} is not answered in batches: {', '.join(_URLS)}", path="$.url"
+        raise ValidationError(
+            f"{short_repr(url)} is not answered in batches: {', '.join(_URLS)}", path="$.url"
         )
     if body is None or body.raw("stream"):
-        raise InvalidData("the body is an object, and asks for no stream", path="$.body")
+        raise ValidationError("the body is an object, and asks for no stream", path="$.body")
     given.nothing_else()
     return {"url": url, "body": dict(body.value)}

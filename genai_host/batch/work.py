@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-from genai_host.api import Problem, RouteRequest
+from genai_host.api import HttpProblem, RouteRequest
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.batch.rows import Row
@@ -191,10 +191,10 @@ class Worker:
         with self._lock:
             if self._routes is None:
                 from genai_host.server.routes import own_routes
-                from genai_host.serving.errors import form
+                from genai_host.serving.errors import error_reply
                 from genai_host.serving.router import HttpRoutes
 
-                self._routes = HttpRoutes(self._host, own_routes(), form)
+                self._routes = HttpRoutes(self._host, own_routes(), error_reply)
         answer: Callable[[RouteRequest], Any] = self._routes.answer
         return answer
 
@@ -212,7 +212,7 @@ def _failure(row: Row, error: GenaiError) -> Result:
 
 def problem_of(error: GenaiError) -> Mapping[str, Any]:
     """What a result says of an error."""
-    problem = Problem.of(error)
+    problem = HttpProblem.of(error)
     return {"code": problem.code, "message": problem.message, "hint": problem.hint}
 
 

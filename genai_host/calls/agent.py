@@ -18,7 +18,6 @@ from attrs import evolve
 from genai_host.api import (
     Call,
     ChatCall,
-    Checker,
     Completion,
     CountTokens,
     Delta,
@@ -31,6 +30,7 @@ from genai_host.api import (
     Moderate,
     ModerateCall,
     Prompt,
+    SchemaValidator,
     Text,
     ToolResult,
     schema_of,
@@ -38,14 +38,14 @@ from genai_host.api import (
 from genai_host.api.calls import Draft
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import read_settings
-from genai_host.calls.middleware import Toll
+from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.raw_replies import RawReplies
-from genai_host.calls.retry import Retry, Trace, drained
+from genai_host.calls.retry import Retry, StepTrace, drained
 from genai_host.calls.route import Route
-from genai_host.calls.structured_output import asked_in_words, with_value
+from genai_host.calls.structured_output import with_schema_in_prompt, with_value
 from genai_host.errors import GenaiError, NoRoute
-from genai_host.plugins.observers import CallReport
-from genai_host.providers.limits import Rates
+from genai_host.plugins.observers import CallRecord
+from genai_host.providers.limits import RateLimiter
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -71,9 +71,9 @@ class Agent:
         parameters: Mapping[str, Any] | None = None,
         history: Iterable[Message] = (),
         retry: Retry | None = None,
-        rates: Rates | None = None,
+        rates: RateLimiter | None = None,
         counters: Callable[[], Sequence[Route]] = tuple,
-        tolls: Sequence[Toll] = (),
+        tolls: Sequence[CallMiddleware] = (),
     ) -> None:
         self.role = role
         self.routes = tuple(routes)
@@ -83,7 +83,7 @@ class Agent:
         self._tolls = tolls
         self.parameters = dict(parameters or {})
         self._history = tuple(history)
-        self._checkers: dict[str, Checker] = {}
+        self._checkers: dict[str, SchemaValidator] = {}
         self._draft = Draft()
         if self.routes:
             self.routes[0].parameters(self.parameters)
@@ -103,7 +103,7 @@ class Agent:
         cancellation: Cancellation,
         *,
         in_pieces: bool = True,
-        trace: Trace | None = None,
+        trace: StepTrace | None = None,
         raw: RawReplies | None = None,
         form: Any = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -117,13 +117,13 @@ class Agent:
         waiting     entered while it waits for its turn by the rate of the prompt
 
         Raises `NoRoute` if no route can do what the prompt needs, and whatever the
-        route raises; `DeserializationError` if a schema is not satisfied.
+        route raises; `OutputValidationError` if a schema is not satisfied.
         """
         self._checker(prompt.schema)  # which is looked at before anything is sent
 
-        last = CallReport()
+        last = CallRecord()
 
-        def act(route: Route, report: CallReport) -> Generator[Delta, None, Completion]:
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Completion]:
             nonlocal last
             asked, last = prompt, report
             if form is not None and prompt.schema is not None:
@@ -154,12 +154,13 @@ class Agent:
         self,
         step: CountTokens | Embed | Moderate,
         cancellation: Cancellation,
-        trace: Trace | None = None,
+        trace: StepTrace | None = None,
     ) -> Any:
-        """What a service says of a prompt or of texts: `TokenCount`, `Vectors` or `Verdict`.
-        Vectors of another model are never a substitute: all routes are of one model."""
+        """Count the tokens of a prompt, embed texts or moderate one: gives a `TokenCount`,
+        `Embeddings` or a `ModerationResult`. Embeddings of another model are never a
+        substitute: all routes are of one model."""
 
-        def act(route: Route, report: CallReport) -> Generator[Delta, None, Any]:
+        def act(route: Route, report: CallRecord) -> Generator[Delta, None, Any]:
             return route.stream(self._asked(step, route), cancellation, report)
 
         routes: Sequence[Route] = self.routes
@@ -198,7 +199,7 @@ class Agent:
             draft=self._draft,
         )
         if prompt.schema is not None and "schema" not in route.capabilities:
-            call = asked_in_words(call)
+            call = with_schema_in_prompt(call)
         return call
 
     def _routes_for(self, prompt: Prompt) -> list[Route]:
@@ -239,12 +240,12 @@ class Agent:
             raise NoRoute(f"the role {self.role} has no model")
         return self._retry
 
-    def _checker(self, schema: Mapping[str, Any] | None) -> Checker | None:
+    def _checker(self, schema: Mapping[str, Any] | None) -> SchemaValidator | None:
         if schema is None:
             return None
         key = json.dumps(schema, sort_keys=True)
         if key not in self._checkers:
-            checker = Checker(schema)
+            checker = SchemaValidator(schema)
             checker.check_references()
             self._checkers[key] = checker
         return self._checkers[key]
@@ -269,7 +270,7 @@ MakeAgent = Callable[[str, str, Mapping[str, Any]], Agent]
 """An agent from a role, a model's name and parameters."""
 
 
-class Cast:
+class ConversationAgents:
     """Made whole or not at all; a change makes another.
 
     models       role to the name of a model, as it was given

@@ -9,21 +9,21 @@ from typing import Protocol
 
 from genai_host.calls.route import Route
 from genai_host.errors import Cancelled, GenaiError
-from genai_host.plugins.observers import CallReport
+from genai_host.plugins.observers import CallRecord
 
 
-class Toll(Protocol):
+class CallMiddleware(Protocol):
     """May be asked from many threads."""
 
     def enter(self, route: Route) -> None:
         """A call is about to be made. Raises `GenaiError` if it must not be."""
 
-    def leave(self, route: Route, error: GenaiError | None, report: CallReport) -> None:
+    def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
         """It has ended; raises nothing."""
 
 
 @contextmanager
-def around(tolls: Sequence[Toll], route: Route, report: CallReport) -> Iterator[None]:
+def around(tolls: Sequence[CallMiddleware], route: Route, report: CallRecord) -> Iterator[None]:
     """One call."""
     for toll in tolls:
         toll.enter(route)

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from genai_host.api import Clock, Completion, Delta, RouteInfo, Usage, Vectors
+from genai_host.api import Clock, Completion, Delta, Embeddings, RouteInfo, Usage
 from genai_host.api.cancellation import Cancellation
-from genai_host.calls.middleware import Toll, around
+from genai_host.calls.middleware import CallMiddleware, around
 from genai_host.calls.route import Route
 from genai_host.errors import (
     AuthenticationFailed,
@@ -28,13 +28,13 @@ from genai_host.errors import (
     ProviderError,
     UnsupportedPart,
 )
-from genai_host.plugins.observers import CallReport
+from genai_host.plugins.observers import CallRecord
 
 _NO_USAGE = Usage()
 
 
 @frozen
-class Try:
+class Attempt:
     """A call of a service that failed, whether it was tried again or not.
 
     started   seconds since 1970
@@ -55,7 +55,7 @@ class Try:
 
 
 @frozen
-class Trace:
+class StepTrace:
     """Filled in while a step is done.
 
     parent   the id of the turn, as observers are told it; empty if there are none
@@ -64,10 +64,10 @@ class Trace:
     """
 
     parent: str = ""
-    failed: list[Try] = field(factory=list)
+    failed: list[Attempt] = field(factory=list)
     pieces: list[str] = field(factory=list)
 
-    def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallReport) -> None:
+    def fail(self, route: RouteInfo, clock: Clock, error: GenaiError, report: CallRecord) -> None:
         """A call has failed; it is none if nothing was sent."""
         call = called(route, clock, error, report)
         if call is not None:
@@ -79,18 +79,18 @@ class Trace:
 
 
 def called(
-    route: RouteInfo, clock: Clock, error: GenaiError | None, report: CallReport
-) -> Try | None:
+    route: RouteInfo, clock: Clock, error: GenaiError | None, report: CallRecord
+) -> Attempt | None:
     """A call that has just ended; None if nothing was sent. One that succeeded has no code."""
     if report.sent is None:
         return None
     seconds = clock.monotonic() - report.sent
     began = clock.now().timestamp() - seconds
     result = report.result
-    usage = result.usage if isinstance(result, (Completion, Vectors)) else _NO_USAGE
+    usage = result.usage if isinstance(result, (Completion, Embeddings)) else _NO_USAGE
     cost = 0.0 if report.refused else result.cost if result is not None else None
     code, status = ("", None) if error is None else (error.code, error.status)
-    return Try(route, began, seconds, code, status, usage=usage, cost=cost)
+    return Attempt(route, began, seconds, code, status, usage=usage, cost=cost)
 
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def _full_jitter(seconds: float) -> float:
 
 
 @frozen
-class Patience:
+class RetryPolicy:
     """The one owner of retries: a provider's `send` is a single attempt.
 
     tries         of one route
@@ -134,17 +134,17 @@ class Retry:
     that cannot be asked, since its format or its values are others, is left out.
     """
 
-    def __init__(self, clock: Clock, patience: Patience | None = None) -> None:
+    def __init__(self, clock: Clock, patience: RetryPolicy | None = None) -> None:
         self._clock = clock
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
 
     def stream(
         self,
         routes: Sequence[Route],
         cancellation: Cancellation,
-        act: Callable[[Route, CallReport], Generator[Delta, None, T]],
-        trace: Trace | None = None,
-        tolls: Sequence[Toll] = (),
+        act: Callable[[Route, CallRecord], Generator[Delta, None, T]],
+        trace: StepTrace | None = None,
+        tolls: Sequence[CallMiddleware] = (),
     ) -> Generator[Delta, None, T]:
         """The pieces of an answer as they come, and the first result; raises the error of
         the last try. Once there is a piece, there is no other try.
@@ -155,7 +155,7 @@ class Retry:
         """
         tries = _Tries(routes, self._patience)
         while True:
-            report = CallReport("" if trace is None else trace.parent)
+            report = CallRecord("" if trace is None else trace.parent)
             begun = False
             try:
                 with around(tolls, tries.route, report), closing(act(tries.route, report)) as each:
@@ -198,7 +198,7 @@ def drained(pieces: Generator[Any, None, T]) -> T:
 class _Tries:
     """What was tried for one call, and what is to be tried next."""
 
-    def __init__(self, routes: Sequence[Route], patience: Patience) -> None:
+    def __init__(self, routes: Sequence[Route], patience: RetryPolicy) -> None:
         self._routes = list(routes)
         self._patience = patience
         self._calls = 0

@@ -26,47 +26,47 @@ from attrs import evolve
 
 from genai_host.api import (
     Call,
-    Checker,
     Clock,
     Completion,
-    Decoder,
     Delta,
     Dialect,
+    Embeddings,
+    ModerationResult,
     Provider,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
+    SchemaValidator,
+    StreamDecoder,
     TokenCount,
     Usage,
-    Vectors,
-    Verdict,
 )
 from genai_host.api.cancellation import Cancellation, ended_with
 from genai_host.calls.raw_replies import RawReplies
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import NoPrices, Prices, cost_of
 from genai_host.errors import (
-    DeadlineExceeded,
     GenaiError,
     IncompleteReply,
-    InvalidData,
     InvalidParameter,
     MalformedReply,
     PluginError,
     ProviderError,
+    ProviderTimeout,
+    ValidationError,
     error_of_status,
 )
-from genai_host.plugins.observers import CallReport, Observers
-from genai_host.providers.instance import Attempt
-from genai_host.providers.instances import Instances
-from genai_host.util.text import nearest, told
+from genai_host.plugins.observers import CallRecord, Observers
+from genai_host.providers.instance import ProviderCall
+from genai_host.providers.instances import ProviderInstances
+from genai_host.util.text import close_matches, describe_exception
 
 E = TypeVar("E", bound=BaseException)
 Clean = Callable[[str], str]
 """A text without the keys."""
 
 
-def without_keys(error: E, clean: Clean) -> E:
+def redact(error: E, clean: Clean) -> E:
     """The same error, with all that it comes from, which is shown with it."""
     seen: set[int] = set()  # errors are equal by value
     left: list[BaseException | None] = [error]
@@ -112,7 +112,7 @@ class Route:
         self,
         candidate: Candidate,
         dialect: Dialect[Any, Any],
-        instances: Instances,
+        instances: ProviderInstances,
         observers: Observers,
         clock: Clock,
         prices: Prices | None = None,
@@ -125,7 +125,7 @@ class Route:
         self._observers = observers
         self._clock = clock
         self._prices = prices
-        self._checkers: dict[str, Checker] = {}
+        self._checkers: dict[str, SchemaValidator] = {}
 
     def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What is given, over what suits the model.
@@ -154,7 +154,7 @@ class Route:
         self,
         call: Call,
         cancellation: Cancellation,
-        report: CallReport | None = None,
+        report: CallRecord | None = None,
         raw: RawReplies | None = None,
     ) -> Generator[Delta, None, Any]:
         """Send a call and give the pieces of the answer as they come, then what the dialect
@@ -164,7 +164,7 @@ class Route:
         raw      keeps the reply as it comes
         """
         started = self._clock.monotonic()
-        report = report or CallReport()
+        report = report or CallRecord()
         with (
             self._guarded(call, cancellation, report) as (bounded, call),
             self._kept(bounded, raw, report) as attempt,
@@ -181,8 +181,8 @@ class Route:
 
     @contextmanager
     def _kept(
-        self, attempt: Attempt, raw: RawReplies | None, report: CallReport
-    ) -> Iterator[Attempt]:
+        self, attempt: ProviderCall, raw: RawReplies | None, report: CallRecord
+    ) -> Iterator[ProviderCall]:
         """The attempt, whose reply is kept in the end, however it ends."""
         if raw is None:
             yield attempt
@@ -195,7 +195,7 @@ class Route:
                 text = b"\n".join(heard).decode("utf-8", "backslashreplace")
                 report.raw_reply = raw.add(self.candidate.name, attempt.without_keys(text))
 
-    def _fitted(self, call: Call, attempt: Attempt) -> Call:
+    def _fitted(self, call: Call, attempt: ProviderCall) -> Call:
         """The call as it is made at this provider."""
         return evolve(
             call,
@@ -204,7 +204,7 @@ class Route:
             stream=call.stream and "stream" in self.capabilities,
         )
 
-    def _send(self, call: Call, attempt: Attempt, report: CallReport) -> Any:
+    def _send(self, call: Call, attempt: ProviderCall, report: CallRecord) -> Any:
         request = self._request(call, report)
         attempt.watch.wait()
         report.sent = self._clock.monotonic()
@@ -214,10 +214,10 @@ class Route:
         return self._read(call, reply, attempt.provider, report)
 
     def _stream(
-        self, call: Call, decoder: Decoder[Any], attempt: Attempt, report: CallReport
+        self, call: Call, decoder: StreamDecoder[Any], attempt: ProviderCall, report: CallRecord
     ) -> Generator[Delta, None, Any]:
         request = self._request(call, report)
-        attempt.watch.listen_first()
+        attempt.watch.expect_first()
         report.sent = self._clock.monotonic()
         events = attempt.provider.stream(request, attempt.limits)
         if isinstance(events, ProviderReply):
@@ -246,7 +246,7 @@ class Route:
     def _check_parameter(self, name: str, value: Any) -> None:
         valid = self.candidate.parameters
         if name not in valid:
-            near = nearest(name, valid)
+            near = close_matches(name, valid)
             raise InvalidParameter(
                 f"{self.candidate.name} takes no parameter {name!r}",
                 parameter=name,
@@ -256,10 +256,10 @@ class Route:
                 provider=self.info.provider,
             )
         if name not in self._checkers:
-            self._checkers[name] = Checker(valid[name])
+            self._checkers[name] = SchemaValidator(valid[name])
         try:
             self._checkers[name].check(value)
-        except InvalidData as error:
+        except ValidationError as error:
             about = valid[name].get("description", "") if isinstance(valid[name], Mapping) else ""
             raise InvalidParameter(
                 f"{name}: {error}",
@@ -272,8 +272,8 @@ class Route:
 
     @contextmanager
     def _guarded(
-        self, call: Call, cancellation: Cancellation, report: CallReport
-    ) -> Iterator[tuple[Attempt, Call]]:
+        self, call: Call, cancellation: Cancellation, report: CallRecord
+    ) -> Iterator[tuple[ProviderCall, Call]]:
         """One attempt in its bounds, and the call as it is made there; whatever is raised
         inside leaves as one of ours."""
         try:
@@ -301,7 +301,7 @@ class Route:
             raise MalformedReply("the reply is nested too deeply", **self._place()) from error
         except (Exception, SystemExit) as error:
             raise PluginError(
-                f"{self.candidate.name} failed: {told(error)}",
+                f"{self.candidate.name} failed: {describe_exception(error)}",
                 hint="this is a fault of a plugin; -v shows where",
                 **self._place(),
             ) from error
@@ -309,7 +309,7 @@ class Route:
     def _place(self) -> dict[str, Any]:
         return {"provider": self.info.provider, "model": self.info.model}
 
-    def _request(self, call: Call, report: CallReport) -> ProviderRequest:
+    def _request(self, call: Call, report: CallRecord) -> ProviderRequest:
         """The dialect's request, with the provider's differences applied."""
         request = self._dialect.prepare_request(call)
         further = self._observers.headers(report.id, self.info) if report.id else None
@@ -329,36 +329,40 @@ class Route:
         return evolve(request, body=body, headers=headers)
 
     def _read(
-        self, call: Call, reply: ProviderReply, provider: Provider, report: CallReport
+        self, call: Call, reply: ProviderReply, provider: Provider, report: CallRecord
     ) -> Any:
         if reply.status < 300:
             return self._dialect.extract_result(call, reply)
         report.refused = reply.status not in _GIVEN_UP
         error = (
-            provider.explain_error(reply)
-            or self._dialect.explain_error(reply)
+            provider.map_error(reply)
+            or self._dialect.map_error(reply)
             or error_of_status(reply.status, f"the service answered with status {reply.status}")
         )
         if isinstance(error, ProviderError) and error.retry_after is None:
             error.retry_after = _retry_after(reply, self._clock)
         raise error
 
-    def _finished(self, call: Call, result: Any, started: float, attempt: Attempt) -> Any:
+    def _finished(self, call: Call, result: Any, started: float, attempt: ProviderCall) -> Any:
         seconds = self._clock.monotonic() - started
         if isinstance(result, TokenCount):
             return evolve(result, route=self.info, seconds=seconds)
-        if not isinstance(result, (Completion, Vectors, Verdict)):
+        if not isinstance(result, (Completion, Embeddings, ModerationResult)):
             raise TypeError(f"dialect {self.info.dialect} gives a {type(result).__name__}")
         cost = self._cost(call, result, seconds, attempt.provider)
         return evolve(result, route=self.info, seconds=seconds, cost=cost)
 
     def _cost(
-        self, call: Call, result: Completion | Vectors | Verdict, seconds: float, provider: Provider
+        self,
+        call: Call,
+        result: Completion | Embeddings | ModerationResult,
+        seconds: float,
+        provider: Provider,
     ) -> float | None:
         """In US dollars, by the prices of when the call began."""
         if self._prices is None or not self._dialect.price_parameters.isdisjoint(call.parameters):
             return None
-        usage = None if isinstance(result, Verdict) else result.usage
+        usage = None if isinstance(result, ModerationResult) else result.usage
         began = self._clock.now() - timedelta(seconds=seconds)
         name = self.candidate.model.name
         return cost_of(self._prices, provider, call.model_id, name, usage, began)
@@ -370,7 +374,7 @@ def _in_one_piece(result: Any) -> Iterator[Delta]:
 
 
 def _decoded(
-    events: ReplyStream, decoder: Decoder[Any], attempt: Attempt
+    events: ReplyStream, decoder: StreamDecoder[Any], attempt: ProviderCall
 ) -> Generator[Delta, None, None]:
     """The pieces of a streamed reply. Once it is whole, its last bytes are read as well,
     if they come soon: then the connection can be used again."""
@@ -384,15 +388,17 @@ def _decoded(
         yield from decoder.feed(event)
         whole = decoder.done
         if whole:
-            watch.listen_last(_GRACE)
+            watch.expect_end(_GRACE)
         else:
             watch.listen()
 
 
-def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -> Exception:
+def _with_what_came(
+    error: Exception, decoder: StreamDecoder[Any], attempt: ProviderCall
+) -> Exception:
     """Why a stream broke off, with the text that had come until then."""
     error = _why(error, attempt.limits)
-    if isinstance(error, (IncompleteReply, DeadlineExceeded)) and not error.text:
+    if isinstance(error, (IncompleteReply, ProviderTimeout)) and not error.text:
         try:
             decoder.finish()
         except IncompleteReply as cut:
@@ -400,8 +406,8 @@ def _with_what_came(error: Exception, decoder: Decoder[Any], attempt: Attempt) -
     return error
 
 
-def _told_without_keys(error: Exception, attempt: Attempt) -> Exception:
-    return without_keys(_why(error, attempt.limits), attempt.without_keys)
+def _told_without_keys(error: Exception, attempt: ProviderCall) -> Exception:
+    return redact(_why(error, attempt.limits), attempt.without_keys)
 
 
 def _why(error: Exception, limits: Cancellation) -> Exception:

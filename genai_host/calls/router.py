@@ -11,14 +11,14 @@ from attrs import evolve
 from genai_host.api import Clock, Feature, Operation
 from genai_host.calls.route import Route
 from genai_host.catalog.catalog import Catalog, of_model
-from genai_host.catalog.join import Candidate, Served
+from genai_host.catalog.join import Candidate, ProviderInfo
 from genai_host.catalog.prices import Prices
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError, NoRoute
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
-from genai_host.providers.instance import Instance, Unopened
-from genai_host.providers.instances import Instances
+from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
+from genai_host.providers.instances import ProviderInstances
 
 _MOST_KEPT = 1000
 _Key = TypeVar("_Key")
@@ -41,7 +41,7 @@ class Routing:
     def __init__(
         self,
         registry: Registry,
-        instances: Instances,
+        instances: ProviderInstances,
         config: Config,
         observers: Observers,
         clock: Clock,
@@ -193,15 +193,15 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
         del kept[next(iter(kept))]
 
 
-def _served(instance: Instance) -> Served:
+def _served(instance: ProviderInstance) -> ProviderInfo:
     """What an instance says of itself; one that cannot be opened says why."""
-    served = Served(
+    served = ProviderInfo(
         instance.name,
         instance.type.name,
         models=instance.config.models,
         automatic=instance.type.automatic,
     )
     provider = instance.look()
-    if isinstance(provider, Unopened):
+    if isinstance(provider, ProviderUnavailable):
         return evolve(served, missing=provider.reason)
     return served.asked(provider)

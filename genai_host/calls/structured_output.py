@@ -15,15 +15,15 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Answer, ChatCall, Checker, Completion, Message
+from genai_host.api import Answer, ChatCall, Completion, Message, SchemaValidator
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.schema import build, schema_of, tells_dialects_apart
-from genai_host.errors import DeserializationError, InvalidData
+from genai_host.errors import OutputValidationError, ValidationError
 
 _FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*)```", re.DOTALL)
 
 
-def asked_in_words(call: ChatCall) -> ChatCall:
+def with_schema_in_prompt(call: ChatCall) -> ChatCall:
     """The call without its schema, and with an instruction in its place."""
     instruction = (
         "Answer with JSON only, without any other text. It must satisfy this JSON Schema:\n"
@@ -32,10 +32,10 @@ def asked_in_words(call: ChatCall) -> ChatCall:
     return evolve(call, messages=[*call.messages, Message("system", instruction)], schema=None)
 
 
-def with_value(completion: Completion, checker: Checker) -> Completion:
+def with_value(completion: Completion, checker: SchemaValidator) -> Completion:
     """The completion with the JSON value of its text.
 
-    Raises `DeserializationError` if the text is not JSON, or not what the schema
+    Raises `OutputValidationError` if the text is not JSON, or not what the schema
     asks for.
     """
     text = completion.text
@@ -43,9 +43,9 @@ def with_value(completion: Completion, checker: Checker) -> Completion:
     try:
         value = read_json(fenced.group(1) if fenced else text)
         checker.check(value)
-    except (ValueError, InvalidData) as error:
+    except (ValueError, ValidationError) as error:
         cut = completion.finish == "length"
-        raise DeserializationError(
+        raise OutputValidationError(
             f"the answer is not the JSON that was asked for: {error}",
             reason=completion.reason,
             detail=text,
@@ -63,7 +63,7 @@ class Answers:
 
     def __init__(self, feature: str) -> None:
         self._feature = feature
-        self._checkers: dict[str, Checker] = {}
+        self._checkers: dict[str, SchemaValidator] = {}
 
     def built(
         self,
@@ -78,7 +78,7 @@ class Answers:
         form         class of the data; a schema leaves it as it is
         completion   what a model said last: the data is of it, in its dialect
 
-        Raises `DeserializationError`.
+        Raises `OutputValidationError`.
         """
         if schema is None:
             return answer
@@ -88,16 +88,16 @@ class Answers:
         try:
             self._checker(schema).check(answer.data)
             return evolve(answer, data=build(answer.data, form))
-        except InvalidData as error:
-            raise DeserializationError(
+        except ValidationError as error:
+            raise OutputValidationError(
                 f"the answer of {self._feature} is not what was asked for: {error}",
                 detail=answer.summary,
                 reason=completion.reason if completion else "",
                 **(completion.place if completion else {}),
             ) from error
 
-    def _checker(self, schema: Mapping[str, Any]) -> Checker:
+    def _checker(self, schema: Mapping[str, Any]) -> SchemaValidator:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._checkers:
-            self._checkers[key] = Checker(schema)
+            self._checkers[key] = SchemaValidator(schema)
         return self._checkers[key]

@@ -11,10 +11,10 @@ from typing import Any
 from attrs import evolve, frozen
 
 from genai_host.api import Dialect, Model, Offering, Operation
-from genai_host.catalog.join import Candidate, Join, Served
+from genai_host.catalog.join import Candidate, Join, ProviderInfo
 from genai_host.errors import NoRoute
 from genai_host.util.names import APP, plugin_line, what_there_is
-from genai_host.util.text import nearest
+from genai_host.util.text import close_matches
 
 _OF_A_VENDOR = f"the plugin of a vendor may bring it: {APP} install genai-vendor-NAME"
 
@@ -51,7 +51,7 @@ class Catalog:
         models: Iterable[Model],
         offerings: Iterable[Offering],
         dialects: Mapping[str, Dialect[Any, Any]],
-        served: Sequence[Served],
+        served: Sequence[ProviderInfo],
         absent: Mapping[str, str] | None = None,
         prefer: Sequence[str] = (),
         aliases: Mapping[str, str] | None = None,
@@ -239,7 +239,7 @@ class Catalog:
             )
         return found
 
-    def _by_preference(self) -> list[Served]:
+    def _by_preference(self) -> list[ProviderInfo]:
         return sorted(self.served.values(), key=lambda each: self._rank(each.name))
 
     def _rank(self, instance: str) -> int:
@@ -250,7 +250,7 @@ class Catalog:
         provider   that it would be at; empty if it names none
         """
         known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
-        near = nearest(name, known, 3)
+        near = close_matches(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
         line = plugin_line("vendor", provider)
         if line:
@@ -262,7 +262,7 @@ class Catalog:
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
-        near = nearest(name, self.served, 3)
+        near = close_matches(name, self.served, 3)
         hint = (
             f"did you mean {' or '.join(near)}?"
             if near

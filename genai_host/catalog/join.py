@@ -17,18 +17,19 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs.validators import instance_of, optional
 
-from genai_host.api import Dialect, Model, Offering, Operation, Provider, RouteInfo, Serve
+from genai_host.api import Dialect, DialectEndpoint, Model, Offering, Operation, Provider, RouteInfo
 from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
 from genai_host.util.names import plugin_line
-from genai_host.util.text import told
+from genai_host.util.text import describe_exception
 
 _SERVES = Must(
-    "a mapping of names of dialects to Serve", by_name(lambda value: isinstance(value, Serve))
+    "a mapping of names of dialects to Serve",
+    by_name(lambda value: isinstance(value, DialectEndpoint)),
 )
 
 
 @frozen
-class Served:
+class ProviderInfo:
     """What a provider instance says of itself.
 
     serves           dialects it serves, in its order
@@ -42,7 +43,7 @@ class Served:
 
     name: str
     type: str
-    serves: Mapping[str, Serve] = field(factory=dict, validator=_SERVES)
+    serves: Mapping[str, DialectEndpoint] = field(factory=dict, validator=_SERVES)
     models: Mapping[str, str] = field(factory=dict)
     default_models: Mapping[Operation, str] = field(factory=dict, validator=FILLED_BY_NAME)
     automatic: bool = True
@@ -50,7 +51,7 @@ class Served:
     missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     window: int | None = field(default=None, validator=optional(instance_of(int)))
 
-    def asked(self, provider: Provider) -> Served:
+    def asked(self, provider: Provider) -> ProviderInfo:
         """The same with what the provider says of itself. One that fails to say it, or
         says what it must not, cannot run for that reason."""
         try:
@@ -63,7 +64,7 @@ class Served:
                 window=provider.window,
             )
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
-            return evolve(self, missing=f"its plugin failed: {told(error)}")
+            return evolve(self, missing=f"its plugin failed: {describe_exception(error)}")
 
 
 _OF_TRANSPORT = frozenset({"stream"})
@@ -88,7 +89,7 @@ class Candidate:
     provider: str
     dialect: str = ""
     id: str = ""
-    serve: Serve = field(factory=Serve)
+    serve: DialectEndpoint = field(factory=DialectEndpoint)
     variant: Mapping[str, Any] = field(factory=dict)
     capabilities: frozenset[str] = frozenset()
     parameters: Mapping[str, Any] = field(factory=dict)
@@ -124,7 +125,9 @@ class Join:
         self._offerings = {(each.model, each.provider): each for each in offerings}
         self._dialects = dialects
 
-    def candidates(self, model: Model, served: Served, id: str | None = None) -> list[Candidate]:
+    def candidates(
+        self, model: Model, served: ProviderInfo, id: str | None = None
+    ) -> list[Candidate]:
         """A model at a provider, in each dialect that they share; or one that says why
         there is no way.
 
@@ -148,7 +151,7 @@ class Join:
             return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
 
-    def offering(self, model: Model, served: Served) -> Offering | None:
+    def offering(self, model: Model, served: ProviderInfo) -> Offering | None:
         """Who runs it says under which id: the user first, then whoever offered it."""
         declared = self._offerings.get((model.name, served.name)) or self._offerings.get(
             (model.name, served.type)
@@ -173,7 +176,7 @@ class Join:
             if at not in here
         ]
 
-    def counting(self, chat: Candidate, served: Served | None) -> Candidate:
+    def counting(self, chat: Candidate, served: ProviderInfo | None) -> Candidate:
         """A candidate for chat, asked how many tokens a call would take.
 
         served   None where there is none
@@ -198,7 +201,9 @@ class Join:
         dialect = self._dialects.get(name)
         return dialect.counts if dialect else ""
 
-    def _candidate(self, model: Model, served: Served, offering: Offering, name: str) -> Candidate:
+    def _candidate(
+        self, model: Model, served: ProviderInfo, offering: Offering, name: str
+    ) -> Candidate:
         serve = served.serves[name]
         dialect = self._dialects.get(name)
         if dialect is None:
@@ -233,7 +238,7 @@ class Join:
 
 
 def _refused(
-    model: Model, served: Served, reason: str, *, dialect: str = "", id: str = ""
+    model: Model, served: ProviderInfo, reason: str, *, dialect: str = "", id: str = ""
 ) -> Candidate:
     return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
 
@@ -242,7 +247,7 @@ def _nobody_brings(provider: str) -> str:
     return f"no plugin brings the provider {provider!r}: {plugin_line('vendor', provider)}"
 
 
-def _laid_over(serve: Serve, endpoint: Serve) -> Serve:
+def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:
     """A provider's way to serve a dialect, filled up with the dialect's own."""
     return evolve(
         serve,

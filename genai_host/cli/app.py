@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from genai_host.host import Host
-    from genai_host.providers.instance import Instance
+    from genai_host.providers.instance import ProviderInstance
     from genai_host.server.supervisor import WorkerProcess
     from genai_host.store import Store
 
@@ -76,7 +76,7 @@ class App:
             self._store = Store(where, patience=PATIENCE)
         return self._store
 
-    def instance(self, name: str) -> Instance:
+    def instance(self, name: str) -> ProviderInstance:
         """The provider instance of that name. Raises `NoRoute` if there is none."""
         return self.host.instances[name]
 

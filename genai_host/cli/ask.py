@@ -213,9 +213,9 @@ def resumed(
     give      the command that gives what it waits for
     how       as `ask.heard` takes it
 
-    Raises `TurnWaiting` if it waits for what is not given, and nobody can be asked.
+    Raises `TurnPaused` if it waits for what is not given, and nobody can be asked.
     """
-    from genai_host.errors import ReplayError, TurnWaiting
+    from genai_host.errors import ReplayError, TurnPaused
 
     if conversation.status == "idle":
         raise ReplayError(
@@ -226,7 +226,7 @@ def resumed(
         wait = conversation.waiting
         result = _asked_for(conversation)
         if result is None:
-            raise TurnWaiting(
+            raise TurnPaused(
                 f"the conversation waits for {asked(conversation)}",
                 kind="" if wait is None else wait.kind,
                 hint=f"give it: {give}",
@@ -243,13 +243,13 @@ def heard(
 ) -> Answer:
     """The answer that a turn ends with; see `answered`. Where it waits for calls of tools to
     be approved of, the user is asked, if somebody is there."""
-    from genai_host.errors import TurnWaiting
+    from genai_host.errors import TurnPaused
 
     printing = Printing(raw)
     while True:
         try:
             return _heard(events, printing, whole)
-        except TurnWaiting:
+        except TurnPaused:
             decided = _asked_for(conversation)
             if decided is None:
                 raise

@@ -213,7 +213,7 @@ class Chat:
 
     def take(self, line: str) -> bool:
         """Do what a line says; False if the chat is over. An error does not end it."""
-        from genai_host.errors import Conflict, GenaiError, TurnWaiting
+        from genai_host.errors import Conflict, GenaiError, TurnPaused
 
         name, _, rest = line.strip().partition(" ")
         try:
@@ -226,7 +226,7 @@ class Chat:
         except Conflict:
             raise  # nothing more can be said here
         except GenaiError as error:
-            if isinstance(error, TurnWaiting):
+            if isinstance(error, TurnPaused):
                 for call in calls_of(self._conversation.waiting) or ():
                     show_call(call)
                 error.hint = give_in_chat(self._conversation)

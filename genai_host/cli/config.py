@@ -85,7 +85,7 @@ def types(app: App, type: str | None, as_json: bool) -> None:
     from genai_host.api.settings import describe
     from genai_host.cli.providers import echo_settings
     from genai_host.providers.config_edits import type_named
-    from genai_host.providers.limits import Bounds
+    from genai_host.providers.limits import CallLimits
 
     known = app.host.registry.providers
     if type is None:
@@ -98,7 +98,7 @@ def types(app: App, type: str | None, as_json: bool) -> None:
             echo_table(("type", "plugin"), [list(row.values()) for row in rows])
         return
     settings = describe(type_named(known, type).settings)
-    bounds = [attrs.evolve(each, name=f"calls.{each.name}") for each in describe(Bounds)]
+    bounds = [attrs.evolve(each, name=f"calls.{each.name}") for each in describe(CallLimits)]
     described = [attrs.asdict(each) for each in (*settings, *bounds)]
     if as_json:
         echo_json(described)

@@ -43,10 +43,10 @@ from genai_host.cli.transcripts import (
     title_of,
 )
 from genai_host.conversations.record import Opened
-from genai_host.conversations.replay import retell
+from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import turns_of, write_text
 from genai_host.serializers.conversations import row_of, try_row, turn_row, wait_row
-from genai_host.util.text import said
+from genai_host.util.text import message_of
 
 if TYPE_CHECKING:
     from genai_host.store.records import Summary
@@ -138,7 +138,7 @@ def show(app: App, id: str, details: bool, as_json: bool) -> None:
     summary = found(app, id)
     codec = app.host.codec
     entries = app.store.entries(summary.id, codec)
-    history, turns = retell(entries).history, turns_of(entries)
+    history, turns = replay(entries).history, turns_of(entries)
     times = app.store.times(summary.id)
     if as_json:
         echo_json(
@@ -378,15 +378,15 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
 @pass_app
 def import_(app: App, file: str) -> None:
     """Keep a conversation that was exported as JSON, under a new id, which is printed."""
-    from genai_host.errors import InvalidData
+    from genai_host.errors import ValidationError
 
     with open(file, "rb") as stream:
         data = stream.read()
     try:
         id = app.store.load(read_json(data), app.host.codec)
-    except (ValueError, InvalidData) as error:
-        raise InvalidData(
-            f"{file} is no conversation that was exported: {said(error)}",
+    except (ValueError, ValidationError) as error:
+        raise ValidationError(
+            f"{file} is no conversation that was exported: {message_of(error)}",
             hint="as genai-host conversations export ID -o FILE.json writes it",
         ) from error
     echo(id)

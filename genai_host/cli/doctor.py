@@ -16,7 +16,7 @@ from genai_host.util.names import __version__
 
 if TYPE_CHECKING:
     from genai_host.host import Host
-    from genai_host.providers.instance import Instance
+    from genai_host.providers.instance import ProviderInstance
 
 
 class Check(NamedTuple):
@@ -132,10 +132,10 @@ def _nearest(folder: str) -> str:
 
 
 def _check_plugins(host: Host) -> Iterator[Check]:
-    from genai_host.plugins.discovery import Blocked
+    from genai_host.plugins.discovery import BlockedPlugin
 
     results = host.plugins.results
-    blocked = sum(isinstance(result, Blocked) for result in results)
+    blocked = sum(isinstance(result, BlockedPlugin) for result in results)
     working = len(results) - blocked - len(host.plugins.broken)
     found = f"{working} loaded, {len(host.plugins.broken)} broken, {blocked} blocked"
     yield Check("plugins", "ok" if working else "failed", found)
@@ -155,7 +155,7 @@ def _check_providers(host: Host) -> Iterator[Check]:
         yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
 
 
-def _key_to_set(instance: Instance) -> str:
+def _key_to_set(instance: ProviderInstance) -> str:
     """The command that sets the key of an instance that has none; empty if it takes none,
     or has one."""
     from genai_host.api.settings import describe

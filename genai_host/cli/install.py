@@ -86,13 +86,13 @@ def must_be_installed(plugins: Sequence[str], installed: Mapping[str, Installed]
 
 def _meant(name: str) -> str:
     from genai_host.plugins.index import PluginIndex
-    from genai_host.util.text import nearest
+    from genai_host.util.text import close_matches
 
     plugins = PluginIndex().plugins()
     for found in plugins:
         if found.name == name:
             return f"the plugin {name} comes with {found.distribution}"
-    near = nearest(name, [found.distribution for found in plugins])
+    near = close_matches(name, [found.distribution for found in plugins])
     return f"did you mean {near[0]}?" if near else "genai-host plugins lists what is"
 
 

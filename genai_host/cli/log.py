@@ -28,7 +28,7 @@ from genai_host.errors import ProviderError
 from genai_host.util.text import one_line
 
 if TYPE_CHECKING:
-    from genai_host.server.settings import Answered
+    from genai_host.server.settings import AccessLogEntry
 
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class JsonLines(logging.Handler):
             self.handleError(record)
 
 
-def write_answered(answered: Answered) -> None:
+def write_answered(answered: AccessLogEntry) -> None:
     """A line for a request that was answered."""
     now = datetime.now(timezone.utc).timestamp()
     fields = {"message": str(answered), **attrs.asdict(answered)}

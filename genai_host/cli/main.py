@@ -183,11 +183,11 @@ def _expected(error: Exception) -> int:
     """Print an expected error; raise any other. The exit code."""
     from genai_host.cli.log import log_error
     from genai_host.cli.terminal import note, show_error
-    from genai_host.errors import GenaiError, TurnWaiting
+    from genai_host.errors import GenaiError, TurnPaused
 
     if isinstance(error, GenaiError):
         show_error(error)
-        if isinstance(error, TurnWaiting):
+        if isinstance(error, TurnPaused):
             return _WAITING
     elif isinstance(error, OSError):
         log_error(error)

@@ -10,7 +10,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.terminal import echo_json, echo_table
 from genai_host.errors import GenaiError, PluginError
-from genai_host.providers.instance import Instance
+from genai_host.providers.instance import ProviderInstance
 from genai_host.serializers.listings import model_rows
 
 
@@ -41,7 +41,7 @@ def _list_at(app: App, provider: str, as_json: bool) -> None:
     echo_table(columns, [[row[column] for column in columns] for row in rows])
 
 
-def _listed(instance: Instance) -> list[dict[str, Any]]:
+def _listed(instance: ProviderInstance) -> list[dict[str, Any]]:
     """What a provider says it has, asked within the bounds of its calls."""
     try:
         with Cancellation() as cancellation, instance.attempt(cancellation) as attempt:

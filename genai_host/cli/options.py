@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from genai_host.api import Checker
+from genai_host.api import SchemaValidator
 from genai_host.api.json_text import read_json
 from genai_host.cli.app import App
 from genai_host.cli.terminal import note
-from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.util import paths
 from genai_host.util.files import read_text, write_text
 
@@ -214,13 +214,13 @@ def attach_option(sources: str, help: str) -> Callable[[F], F]:
 def open_conversation(app: App, *, record: bool = True, **chosen: Any) -> Conversation:
     """The conversation that the options ask for, as `changes` takes them; then what was used
     last, if the configuration asks for that."""
-    from genai_host.conversations.record import Record
+    from genai_host.conversations.record import InMemoryRecord
 
     host = app.host
     wanted = changes(**chosen)
 
     def open_with(names: Chosen) -> Conversation:
-        return host.open(**{**wanted, **names._asdict()}, record=record or Record())
+        return host.open(**{**wanted, **names._asdict()}, record=record or InMemoryRecord())
 
     given = Chosen(wanted["feature"], wanted["model"], wanted["provider"])
     return with_last_used(app, given, open_with)
@@ -266,7 +266,7 @@ def changes(
 ) -> dict[str, Any]:
     """What the options ask for, and the template where they say nothing, as `Host.open`
     takes it."""
-    from genai_host.conversations.driver import Caps
+    from genai_host.conversations.driver import TurnLimits
 
     chosen = named_values(settings, "--set")
     if system is not None:
@@ -291,7 +291,7 @@ def changes(
         "parameters": parameters,
         "settings": chosen,
         "tools": _tool_names(tools, no_tools),
-        "caps": None if max_cost is None else Caps(cost=max_cost),
+        "caps": None if max_cost is None else TurnLimits(cost=max_cost),
     }
 
 
@@ -354,7 +354,7 @@ def read_schema(given: str) -> dict[str, Any]:
 def checked_schema(schema: dict[str, Any], place: str) -> dict[str, Any]:
     """The same. Raises `click.BadParameter` that names the place if it is no JSON Schema."""
     try:
-        Checker(schema)
-    except InvalidData as error:
+        SchemaValidator(schema)
+    except ValidationError as error:
         raise click.BadParameter(str(error), param_hint=place) from error
     return schema

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
-from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.serializers.plugins import plugin_row
 
 if TYPE_CHECKING:
@@ -188,15 +188,15 @@ def _note_what_comes_first() -> None:
 
 
 def _load(config: Config) -> list[Result]:
-    from genai_host.plugins.discovery import EntryPoints, Plugins
+    from genai_host.plugins.discovery import InstalledPlugins, Plugins
 
-    return Plugins(EntryPoints(), config._replace(strict=False)).results
+    return Plugins(InstalledPlugins(), config._replace(strict=False)).results
 
 
-def _outcome(result: Result) -> Outcome | None:
-    from genai_host.plugins.discovery import Blocked
+def _outcome(result: Result) -> LoadResult | None:
+    from genai_host.plugins.discovery import BlockedPlugin
 
-    return None if isinstance(result, Blocked) else result.outcome()
+    return None if isinstance(result, BlockedPlugin) else result.outcome()
 
 
 def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -210,7 +210,7 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
             note(f"fix {row['name']}: {row['fix']}")
 
 
-def _is_named(found: Found, names: Collection[str]) -> bool:
+def _is_named(found: InstalledPlugin, names: Collection[str]) -> bool:
     return found.name in names or f"{found.distribution}:{found.name}" in names
 
 
@@ -219,10 +219,10 @@ def _must_exist(names: tuple[str, ...]) -> None:
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
             from genai_host.errors import ConfigurationError
-            from genai_host.util.text import nearest
+            from genai_host.util.text import close_matches
 
             known = sorted({found.name for found in plugins})
-            near = nearest(name, known)
+            near = close_matches(name, known)
             raise ConfigurationError(
                 f"there is no plugin {name!r}",
                 hint=f"did you mean {near[0]}?" if near else "genai-host plugins lists them",

@@ -23,14 +23,14 @@ from genai_host.config import SetConfig
 from genai_host.config.environment import overrides_in
 from genai_host.config.schema import KEYS, MODELS, OF_NAMES
 from genai_host.errors import ConfigurationError
-from genai_host.providers.limits import Bounds
+from genai_host.providers.limits import CallLimits
 from genai_host.serializers.listings import absent_row, provider_row, provider_rows
 from genai_host.tools.sources import find_key
 
 if TYPE_CHECKING:
     from genai_host.config import Config
     from genai_host.host import Host
-    from genai_host.providers.instance import Instance
+    from genai_host.providers.instance import ProviderInstance
     from genai_host.secrets.keys import FoundKey
 
 
@@ -73,7 +73,7 @@ def configured(host: Host) -> list[Configured]:
     return rows
 
 
-def of_instance(host: Host, instance: Instance) -> list[Configured]:
+def of_instance(host: Host, instance: ProviderInstance) -> list[Configured]:
     """An instance, with the defaults of its type."""
     config, name = instance.config, instance.name
     where = "file" if name in host.config.providers else "default"
@@ -93,7 +93,7 @@ def of_instance(host: Host, instance: Instance) -> list[Configured]:
         Configured(f"providers.{name}.models.{model}", id, "file")
         for model, id in config.models.items()
     ]
-    for bound in describe(Bounds):
+    for bound in describe(CallLimits):
         row = _open(config.calls, bound)
         if row.source != "default":
             rows.append(row._replace(key=f"providers.{name}.calls.{bound.name}"))

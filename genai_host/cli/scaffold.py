@@ -66,7 +66,7 @@ $ genai-host ask --model <name>-1 "Why is the sky blue?"
 _VENDOR_MODULE = '''\
 """The provider <name>, and its models."""
 
-from genai_host.api import Model, Serve, hookimpl, http_provider
+from genai_host.api import Model, DialectEndpoint, hookimpl, http_provider
 
 
 @hookimpl
@@ -74,7 +74,7 @@ def genai_providers():
     yield http_provider(
         "<name>",
         "https://api.<name>.example/v1",
-        {"openai-chat": Serve()},
+        {"openai-chat": DialectEndpoint()},
         key="<variable>",
     )
 
@@ -93,10 +93,10 @@ _VENDOR_TESTS = '''\
 
 import <module>
 
-from genai_host.testing.suites import HttpProviderSuite, ModelSuite, SpeaksOpenAIChat
+from genai_host.testing.suites import HttpProviderSuite, ModelSuite, OpenAIChatReplies
 
 
-class Test<class>(SpeaksOpenAIChat, HttpProviderSuite):
+class Test<class>(OpenAIChatReplies, HttpProviderSuite):
     plugin = <module>
     provider = "<name>"
     settings = {"base_url": "{url}/v1"}
@@ -154,7 +154,7 @@ _FEATURE_MODULE = '''\
 
 from attrs import field, frozen
 
-from genai_host.api import Answer, Feature, Message, Prompt, Story, Turn, about, hookimpl
+from genai_host.api import Answer, Feature, Message, Prompt, FeatureSteps, Turn, about, hookimpl
 
 
 @frozen
@@ -162,7 +162,7 @@ class Settings:
     style: str = field(default="in plain words", metadata=about("how it answers"))
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     draft = yield from Prompt([*turn.history, turn.message], show=False)
     again = f"Write this again, {turn.settings.style}: {draft.text}"
     final = yield from Prompt([Message("user", again)])

@@ -15,7 +15,7 @@ from genai_host.errors import GenaiError
 if TYPE_CHECKING:
     from genai_host.server.listener import SharedListener
     from genai_host.server.server import Server
-    from genai_host.server.settings import Answered
+    from genai_host.server.settings import AccessLogEntry
     from genai_host.server.supervisor import WorkerProcess
 
 Listening = Callable[[str, str], None]
@@ -27,7 +27,7 @@ _FILES = 65536
 class Log(NamedTuple):
     """What shows a request that was answered, and what shows a warning."""
 
-    answered: Callable[[Answered], None]
+    answered: Callable[[AccessLogEntry], None]
     warning: Callable[[str], None]
 
 

@@ -26,7 +26,7 @@ from genai_host.cli.terminal import echo, echo_json, is_terminal, note
 from genai_host.serializers.conversations import wait_row
 
 if TYPE_CHECKING:
-    from genai_host.api import Wait
+    from genai_host.api import Pause
     from genai_host.conversations.conversation import Conversation
     from genai_host.store.records import Summary
 
@@ -38,7 +38,7 @@ Calls = Sequence[Mapping[str, Any]]
 """Each with an `id` of its own, a `tool` and its `arguments`."""
 
 
-def calls_of(wait: Wait[Any] | None) -> Calls | None:
+def calls_of(wait: Pause[Any] | None) -> Calls | None:
     """The calls that a turn waits for a decision on; None if it waits for something else."""
     payload = None if wait is None or wait.kind != KIND else wait.payload
     calls = payload.get("calls") if isinstance(payload, Mapping) else None
@@ -67,7 +67,7 @@ def show_call(call: Mapping[str, Any]) -> None:
         note(f"  ... and {len(text) - _SHOWN} characters more", fg="yellow")
 
 
-def show_wait(wait: Wait[Any]) -> None:
+def show_wait(wait: Pause[Any]) -> None:
     """What a turn waits for, a line for each call; nothing is left out."""
     calls = calls_of(wait)
     if calls is None:
@@ -301,14 +301,14 @@ def next_steps(conversation: Conversation, *, as_json: bool = False) -> Iterator
 
     as_json   whether what a turn waits for is printed as JSON
     """
-    from genai_host.errors import Conflict, TurnWaiting
+    from genai_host.errors import Conflict, TurnPaused
 
     try:
         yield
     except Conflict as error:
         error.hint = f"go on with it as it is now: genai-host chat --cid {conversation.id}"
         raise
-    except TurnWaiting as error:
+    except TurnPaused as error:
         if as_json:
             echo_json(_waiting_row(conversation))
         else:

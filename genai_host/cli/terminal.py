@@ -269,7 +269,7 @@ def _place(error: GenaiError) -> str:
 
 def _usual_hint(error: GenaiError) -> str:
     """The next step after an error that tells none itself."""
-    from genai_host.errors import AuthenticationFailed, CircuitOpen, RateLimited, Unavailable
+    from genai_host.errors import AuthenticationFailed, CircuitOpen, RateLimited, ServiceUnavailable
 
     after = getattr(error, "retry_after", None)
     wait = "wait a while" if after is None else f"wait {math.ceil(after)} s"
@@ -277,6 +277,6 @@ def _usual_hint(error: GenaiError) -> str:
         return "check the key: genai-host doctor"
     if isinstance(error, (RateLimited, CircuitOpen)):
         return f"{wait}, then try again"
-    if isinstance(error, Unavailable) and error.provider:
+    if isinstance(error, ServiceUnavailable) and error.provider:
         return "is it running? genai-host doctor"
     return ""

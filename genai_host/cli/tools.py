@@ -13,7 +13,7 @@ from genai_host.cli.app import App, pass_app
 from genai_host.cli.options import named_values
 from genai_host.cli.reactions import images_option, show_reactions
 from genai_host.cli.terminal import echo, echo_json, echo_table, note
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.tools.sources import of_source
 
 
@@ -131,7 +131,7 @@ def _why_not(app: App, tool: Tool) -> str:
 
     try:
         app.host.toolbox.schema(tool)
-    except InvalidData as error:
+    except ValidationError as error:
         return str(error)
     return app.host.toolbox.why_not(tool, {}, Cancellation())
 
@@ -141,7 +141,7 @@ def _row(app: App, tool: Tool) -> dict[str, Any]:
     why_not = _why_not(app, tool)
     try:
         parameters = dict(app.host.toolbox.schema(tool).parameters)
-    except InvalidData as error:
+    except ValidationError as error:
         fault = str(error)
     return {
         "name": tool.name,

@@ -9,7 +9,7 @@ from genai_host.api import Message
 from genai_host.cli.ask import show_details
 from genai_host.cli.terminal import dollars_text, echo, local
 from genai_host.conversations.replay import added
-from genai_host.conversations.transcript import TurnTold, content_as_markdown
+from genai_host.conversations.transcript import TurnSummary, content_as_markdown
 
 if TYPE_CHECKING:
     from genai_host.store.records import Found, StoredTry, Summary
@@ -57,7 +57,7 @@ def show_found(found: Found, id: str, words: str) -> None:
 
 def show_transcript(
     began: Iterable[Message],
-    turns: Iterable[TurnTold],
+    turns: Iterable[TurnSummary],
     times: Mapping[int, float],
     *,
     details: bool = False,
@@ -81,7 +81,7 @@ def show_transcript(
             echo(f"\nerror: {turn.error}", fg="red")
 
 
-def _answers(turn: TurnTold) -> Sequence[Message]:
+def _answers(turn: TurnSummary) -> Sequence[Message]:
     """What the answer says, as it entered the history; itself if it did not."""
     assert turn.answer is not None  # the caller has looked
     new = [each for each in added(turn.answer, turn.message) if each.role != "user"]

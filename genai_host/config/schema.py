@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import APP
-from genai_host.util.text import nearest
+from genai_host.util.text import close_matches
 
 
 class InstanceConfig(NamedTuple):
@@ -287,7 +287,7 @@ def names_in(table: str) -> list[str]:
 def hint_for(name: str, known: Iterable[str]) -> str:
     """What may have been meant by an unknown name."""
     known = list(known)
-    near = nearest(name, known)
+    near = close_matches(name, known)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
 
 

@@ -10,24 +10,24 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Turn, Wait, schema_of
+from genai_host.api import Answer, Clock, Codec, Feature, Message, Part, Pause, Turn, schema_of
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.codec import plain
+from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.api.schema import tells_dialects_apart
-from genai_host.calls.agent import Cast, MakeAgent
+from genai_host.calls.agent import ConversationAgents, MakeAgent
 from genai_host.calls.structured_output import Answers
-from genai_host.conversations.driver import Caps, Driver
+from genai_host.conversations.driver import Driver, TurnLimits
 from genai_host.conversations.record import (
     Changed,
     Entry,
+    FailsafeRecorder,
     Recorder,
-    Recording,
     Rewound,
     TurnEnded,
     TurnStarted,
 )
-from genai_host.conversations.replay import Journal, Retold
+from genai_host.conversations.replay import ConversationState, Journal
 from genai_host.errors import (
     Cancelled,
     Conflict,
@@ -35,15 +35,15 @@ from genai_host.errors import (
     ConversationClosed,
     GenaiError,
     Interrupted,
-    InvalidData,
     PluginError,
     ReplayError,
     StoreError,
-    TurnWaiting,
+    TurnPaused,
+    ValidationError,
 )
 from genai_host.plugins.observers import Observers
 from genai_host.tools.toolbox import Toolbox
-from genai_host.util.text import told
+from genai_host.util.text import describe_exception
 
 Said = str | Part | Message | Iterable[str | Part]
 """What can be said: a string, a part, several of them, or a whole message."""
@@ -64,14 +64,14 @@ class Conversation:
     def __init__(
         self,
         feature: Feature[Any],
-        began: Retold,
+        began: ConversationState,
         make_agent: MakeAgent,
         toolbox: Toolbox,
         make_record: MakeRecord,
         clock: Clock,
         codec: Codec,
         observers: Observers,
-        caps: Caps,
+        caps: TurnLimits,
         changed: Changed | None = None,
         returns: Any = None,
     ) -> None:
@@ -91,7 +91,9 @@ class Conversation:
         # only now is it sure that there will be a conversation to record
         self.record, unrecorded = make_record()
         self._recording = (
-            None if self.record is None else Recording(self.record, self._end_turn, unrecorded)
+            None
+            if self.record is None
+            else FailsafeRecorder(self.record, self._end_turn, unrecorded)
         )
         self._pending = _pending_in(began, self._recording, codec)
         self._answers = Answers(feature.name)
@@ -159,7 +161,7 @@ class Conversation:
         return "pending" if journal.waiting() is None else "waiting"
 
     @property
-    def waiting(self) -> Wait[Any] | None:
+    def waiting(self) -> Pause[Any] | None:
         """What the turn waits for, if it does. A conversation that was made again knows
         its kind and payload, and not yet the class of the result."""
         pending = self._pending
@@ -192,7 +194,7 @@ class Conversation:
         returns   a class, or a JSON Schema: `Answer.data` will be of it; None for what the
                   conversation was opened with
 
-        Raises what went wrong, as `GenaiError`; `TurnWaiting` if the turn pauses; `Conflict`
+        Raises what went wrong, as `GenaiError`; `TurnPaused` if the turn pauses; `Conflict`
         if another process has gone on with the conversation: then it is to be reopened.
         """
         return _last(self._take(message, again, context, returns, heard=False))
@@ -247,7 +249,7 @@ class Conversation:
         returns   the class that was given with the message, if one was
 
         Raises `ReplayError` if there is no such turn, or the feature has changed;
-        `InvalidData` if the result is not what the turn waits for: it waits on.
+        `ValidationError` if the result is not what the turn waits for: it waits on.
         """
         return _last(self._go_on(result, returns, heard=False))
 
@@ -271,7 +273,7 @@ class Conversation:
             if journal.waiting() is not None:
                 journal.give(result)
             elif result is not None:
-                raise InvalidData(
+                raise ValidationError(
                     "the turn waits for no result", hint="go on with resume() without one"
                 )
             form = self._form_of(started) if returns is None else returns
@@ -362,8 +364,8 @@ class Conversation:
                 self._cancellation.cancel(self._reason)
             try:
                 result, answer = yield from self._driven(started, journal, heard, form)
-            except TurnWaiting as pause:
-                if isinstance(pause.__cause__, InvalidData):
+            except TurnPaused as pause:
+                if isinstance(pause.__cause__, ValidationError):
                     raise pause.__cause__ from None
                 raise
             except BaseException as error:
@@ -449,9 +451,9 @@ class Conversation:
 
     def _plain(self, context: Mapping[str, Any]) -> Any:
         try:
-            return plain(context, self._codec)
-        except InvalidData as error:
-            raise InvalidData(f"the context is no JSON: {error}") from error
+            return json_round_trip(context, self._codec)
+        except ValidationError as error:
+            raise ValidationError(f"the context is no JSON: {error}") from error
 
     def _failure(self, error: BaseException) -> GenaiError:
         """The error as it is put on record."""
@@ -459,7 +461,7 @@ class Conversation:
             return error
         if isinstance(error, Exception):
             return PluginError(
-                f"the feature {self.feature.name} failed: {told(error)}",
+                f"the feature {self.feature.name} failed: {describe_exception(error)}",
                 hint="this is a fault of a plugin; -v shows where",
             )
         return self._reason or Cancelled("abandoned")
@@ -516,12 +518,16 @@ class Conversation:
 
     def _casting(
         self, models: Mapping[str, str], parameters: Mapping[str, Any], settings: Mapping[str, Any]
-    ) -> Cast:
+    ) -> ConversationAgents:
         history = self._told.history
-        return Cast(self.feature, self._make_agent, models, parameters, settings, history)
+        return ConversationAgents(
+            self.feature, self._make_agent, models, parameters, settings, history
+        )
 
 
-def _pending_in(began: Retold, recorder: Recorder | None, codec: Codec) -> _Pending | None:
+def _pending_in(
+    began: ConversationState, recorder: Recorder | None, codec: Codec
+) -> _Pending | None:
     if not began.pending:
         return None
     started, *past = began.pending

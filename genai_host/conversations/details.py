@@ -20,21 +20,21 @@ from genai_host.api import (
     CountTokens,
     Detail,
     Embed,
+    Embeddings,
     Image,
     Message,
     Moderate,
+    ModerationResult,
+    Pause,
     Prompt,
     RouteInfo,
     Step,
     TokenCount,
     ToolOutput,
     Usage,
-    Vectors,
-    Verdict,
-    Wait,
 )
 from genai_host.api.calls import cost_of_call
-from genai_host.calls.retry import Try
+from genai_host.calls.retry import Attempt
 from genai_host.conversations.record import Path
 from genai_host.errors import GenaiError, LimitExceeded
 from genai_host.util.text import one_line
@@ -102,7 +102,7 @@ def _of_count(
 
 
 def _of_embed(
-    step: Embed, vectors: Vectors | None, new: Sequence[Message], codec: Codec
+    step: Embed, vectors: Embeddings | None, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"role": step.role, "texts": len(step.texts)}
     if vectors is None:
@@ -114,7 +114,7 @@ def _of_embed(
 
 
 def _of_moderate(
-    step: Moderate, verdict: Verdict | None, new: Sequence[Message], codec: Codec
+    step: Moderate, verdict: ModerationResult | None, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data: dict[str, Any] = {"role": step.role, "text": step.text}
     if verdict is None:
@@ -153,13 +153,13 @@ def _of_tool(
 
 
 def _of_wait(
-    step: Wait[Any], result: Any, new: Sequence[Message], codec: Codec
+    step: Pause[Any], result: Any, new: Sequence[Message], codec: Codec
 ) -> tuple[str, dict[str, Any]]:
     data = {"payload": codec.to_json(step.payload), "result": codec.to_json(result)}
     return f"waited for {step.kind}", data
 
 
-def _of_call(result: Completion | Vectors | Verdict) -> dict[str, float]:
+def _of_call(result: Completion | Embeddings | ModerationResult) -> dict[str, float]:
     """
     cost   US dollars; left out if it is not known
     """
@@ -184,18 +184,18 @@ _DESCRIBERS: Mapping[type[Step[Any]], Callable[..., tuple[str, dict[str, Any]]]]
     Moderate: _of_moderate,
     CallFunction: _of_function,
     CallTool: _of_tool,
-    Wait: _of_wait,
+    Pause: _of_wait,
 }
 
 
-_RESULTS = (Completion, TokenCount, Vectors, Verdict)
+_RESULTS = (Completion, TokenCount, Embeddings, ModerationResult)
 """What models answer."""
 _CALLS = (Prompt, Embed, Moderate)
 """Steps that call models, which may cost something."""
 _BEFORE = 4  # messages that may stand before a history, as instructions do
 
 
-class Account:
+class TurnUsage:
     """Kept step by step, by several threads where several steps are done at once.
 
     history       messages that need not be told of
@@ -271,7 +271,7 @@ class Account:
             self._round_trips += isinstance(step, _CALLS)
 
     def enter(
-        self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Try] = ()
+        self, step: Step[Any], path: Path, outcome: Any, failed: Sequence[Attempt] = ()
     ) -> Detail | None:
         """A step has ended, with a result or an error; what there is to tell of it.
 
@@ -292,7 +292,7 @@ class Account:
             charged = [each for each in failed if each.cost != 0.0]
             calls = [*charged, result] if isinstance(result, _RESULTS) else charged
             for call in calls:
-                if not isinstance(call, (TokenCount, Verdict)):
+                if not isinstance(call, (TokenCount, ModerationResult)):
                     self.usage += call.usage
             self._unpriced += isinstance(result, _RESULTS) and result.cost is None
             if calls:

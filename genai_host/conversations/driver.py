@@ -2,7 +2,7 @@
 
     Driver.run → _follow → _perform (the one place that all steps pass)
                          → _prompt → Agent.stream
-                         → _all → AtOnce: a thread for each, which performs in turn
+                         → _all → ParallelRunner: a thread for each, which performs in turn
 
 It is a generator itself: whoever listens pulls the events, and closing it ends
 the turn.
@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from genai_host.api import (
     All,
+    AllSettled,
     Answer,
     CallFunction,
     CallTool,
@@ -30,27 +31,26 @@ from genai_host.api import (
     Detail,
     Embed,
     Feature,
+    FeatureSteps,
+    ListTools,
     Moderate,
     NewId,
     Now,
-    OfferedTools,
+    Pause,
     Progress,
     Prompt,
-    Settled,
     Step,
-    Story,
     Turn,
-    Wait,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.codec import plain
+from genai_host.api.codec import json_round_trip
 from genai_host.api.features import Event
 from genai_host.calls.agent import Agent
 from genai_host.calls.raw_replies import RawReplies
-from genai_host.calls.retry import Trace
-from genai_host.conversations.details import Account
+from genai_host.calls.retry import StepTrace
+from genai_host.conversations.details import TurnUsage
 from genai_host.conversations.execution import (
-    AtOnce,
+    ParallelRunner,
     Performing,
     TimeLimit,
     call_function,
@@ -62,28 +62,28 @@ from genai_host.errors import (
     Cancelled,
     GenaiError,
     Interrupted,
-    InvalidData,
     LimitExceeded,
     NoRoute,
     PluginError,
-    TurnWaiting,
+    TurnPaused,
+    ValidationError,
 )
 from genai_host.tools.toolbox import Toolbox
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 E = TypeVar("E", bound=GenaiError)
 
-_COMPOSITE = (All, Settled, CallTools)
+_COMPOSITE = (All, AllSettled, CallTools)
 """Steps whose results are made of other steps', which are on record themselves."""
 
 
 @frozen
-class Caps:
+class TurnLimits:
     """What one turn may use up.
 
     round_trips   calls of models
     steps         steps of any kind; telling how it goes is none
-    seconds       time, less what calls wait for their `Rate`; None for no bound
+    seconds       time, less what calls wait for their `RateLimit`; None for no bound
     parallel      steps done at once
     cost          US dollars, by list price; None for no bound. It is looked at before a call
                   of a model, so that the last one may go beyond. What a call cost that was
@@ -123,7 +123,7 @@ class Driver:
         cancellation: Cancellation,
         clock: Clock,
         codec: Codec,
-        caps: Caps,
+        caps: TurnLimits,
         heard: bool,
         form: Any = None,
         id: str = "",
@@ -140,25 +140,25 @@ class Driver:
         self._caps = caps
         self._heard = heard
         self._form = form
-        self._account = Account(
+        self._account = TurnUsage(
             turn.history, caps.round_trips, caps.steps, caps.cost, codec, caps.unpriced
         )
-        self._traces: dict[Path, Trace] = {}
+        self._traces: dict[Path, StepTrace] = {}
         self._raw_replies: dict[str, RawReplies] = {}
         self._time = TimeLimit(clock, caps.seconds, self._out_of_time)
-        self._at_once = AtOnce(self._perform, caps.parallel, f"{feature.name}-step")
+        self._at_once = ParallelRunner(self._perform, caps.parallel, f"{feature.name}-step")
         self._performers: Mapping[type[Step[Any]], Callable[..., Performing]] = {
             Prompt: self._prompt,
             CountTokens: self._ask,
             Embed: self._ask,
             Moderate: self._ask,
             CallFunction: self._call_function,
-            OfferedTools: self._offered_tools,
+            ListTools: self._offered_tools,
             CallTool: self._call_tool,
             CallTools: self._call_tools,
-            Wait: self._wait,
+            Pause: self._wait,
             All: self._all,
-            Settled: self._settled,
+            AllSettled: self._settled,
             Now: self._now,
             NewId: self._new_id,
         }
@@ -169,7 +169,7 @@ class Driver:
         Raises what the feature does not handle: a `GenaiError` for what can be
         expected, anything else for a bug in it. Being cancelled, running out of time or
         steps, and doing what no feature may, ends the turn without asking the feature;
-        `TurnWaiting` pauses it, caused by `InvalidData` where what it was given is not
+        `TurnPaused` pauses it, caused by `ValidationError` where what it was given is not
         what it waits for.
         """
         story = self._story()
@@ -188,7 +188,7 @@ class Driver:
         """What a model said last."""
         return self._account.completion
 
-    def _story(self) -> Story:
+    def _story(self) -> FeatureSteps:
         story = self._feature.respond(self._turn)
         if not isinstance(story, Generator):
             raise PluginError(
@@ -201,7 +201,7 @@ class Driver:
         what = f"the turn took longer than {self._caps.seconds:g} seconds"
         self._cancellation.cancel(LimitExceeded(what, limit="seconds"))
 
-    def _follow(self, story: Story) -> Generator[Event, None, Answer]:
+    def _follow(self, story: FeatureSteps) -> Generator[Event, None, Answer]:
         """Send the story the result of each step it yields, or throw the failure in."""
         number = 0
         result: Any = None
@@ -211,12 +211,12 @@ class Driver:
                 step = story.send(result) if failure is None else story.throw(failure)
             except StopIteration as stop:
                 if not isinstance(stop.value, Answer):
-                    raise self._wrong(f"returns {shown(stop.value)}, not an Answer") from None
+                    raise self._wrong(f"returns {short_repr(stop.value)}, not an Answer") from None
                 return stop.value
             result, failure = None, None
             try:
                 result = yield from self._perform(step, (number,), self._cancellation)
-            except TurnWaiting:
+            except TurnPaused:
                 raise
             except GenaiError as error:
                 self._cancellation.check()
@@ -230,8 +230,8 @@ class Driver:
         if answer.state is None and answer.data is None and not others:
             return answer  # as most are: there is nothing but text
         try:
-            form = plain(answer, self._codec)
-        except InvalidData as error:
+            form = json_round_trip(answer, self._codec)
+        except ValidationError as error:
             raise self._wrong(f"gives an answer that cannot be put on record: {error}") from error
         details = [Detail(**each) for each in form.get("details", ())]
         return evolve(answer, state=form.get("state"), details=details)
@@ -244,7 +244,7 @@ class Driver:
             return None
         perform = self._performers.get(type(step))
         if perform is None:
-            raise self._wrong(f"yields {shown(step)}, which is no step")
+            raise self._wrong(f"yields {short_repr(step)}, which is no step")
         try:
             self._journal.start(path, step)
         except TypeError as error:
@@ -260,7 +260,7 @@ class Driver:
         try:
             self._count(step)
             result = yield from perform(step, path, cancellation)
-        except (TurnWaiting, Interrupted):  # neither ends the step
+        except (TurnPaused, Interrupted):  # neither ends the step
             raise
         except GeneratorExit:
             if isinstance(step, Prompt):
@@ -275,7 +275,7 @@ class Driver:
         else:
             found = None if isinstance(step, _COMPOSITE) else result
             ended = self._journal.end(path, found, trace=self._traces.pop(path, None))
-            if isinstance(step, (CallFunction, Wait)):  # as it will be on replay
+            if isinstance(step, (CallFunction, Pause)):  # as it will be on replay
                 result = self._journal.result(step, ended)
         yield from self._news(step, path, result, ended)
         return result
@@ -337,8 +337,8 @@ class Driver:
         role = step.prompt.role if isinstance(step, CountTokens) else step.role
         return self._agent(role).ask(step, cancellation, self._trace(path))
 
-    def _trace(self, path: Path) -> Trace:
-        return self._traces.setdefault(path, Trace(self._id))
+    def _trace(self, path: Path) -> StepTrace:
+        return self._traces.setdefault(path, StepTrace(self._id))
 
     def _agent(self, role: str) -> Agent:
         try:
@@ -355,10 +355,10 @@ class Driver:
         yield from ()
         return call_function(step, self._journal.fitting, cancellation)
 
-    def _wait(self, step: Wait[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _wait(self, step: Pause[Any], path: Path, cancellation: Cancellation) -> Performing:
         if len(path) > 1:
             raise self._wrong("waits within All or Settled: wait before or after")
-        pause = TurnWaiting(
+        pause = TurnPaused(
             f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
         )
         if not self._journal.has_given(path):
@@ -366,8 +366,10 @@ class Driver:
             raise pause
         try:
             return self._journal.take(path, step)
-        except InvalidData as error:
-            refused = InvalidData(f"this is not the {step.kind} that the turn waits for: {error}")
+        except ValidationError as error:
+            refused = ValidationError(
+                f"this is not the {step.kind} that the turn waits for: {error}"
+            )
             raise pause from refused
 
     def _all(self, step: All[Any], path: Path, cancellation: Cancellation) -> Performing:
@@ -376,14 +378,14 @@ class Driver:
         raise_first(outcomes)
         return tuple(outcomes)
 
-    def _settled(self, step: Settled[Any], path: Path, cancellation: Cancellation) -> Performing:
+    def _settled(self, step: AllSettled[Any], path: Path, cancellation: Cancellation) -> Performing:
         outcomes, events = self._at_once.outcomes(step.steps, path, cancellation, stop=False)
         cancellation.check()
         yield from events
         return tuple(outcomes)
 
     def _call_tools(self, step: CallTools, path: Path, cancellation: Cancellation) -> Performing:
-        outputs = yield from self._settled(Settled(step.steps), path, cancellation)
+        outputs = yield from self._settled(AllSettled(step.steps), path, cancellation)
         raise_first(outputs)
         return outputs
 
@@ -394,9 +396,7 @@ class Driver:
             step.call, step.context, cancellation, approved=step.approved, parent=self._id
         )
 
-    def _offered_tools(
-        self, step: OfferedTools, path: Path, cancellation: Cancellation
-    ) -> Performing:
+    def _offered_tools(self, step: ListTools, path: Path, cancellation: Cancellation) -> Performing:
         yield from ()
         return self._toolbox.offered(step.context, cancellation)
 
@@ -427,7 +427,7 @@ def _a(value: object) -> str:
 def _shown(
     deltas: Generator[Delta, None, Completion],
     show: bool,
-    trace: Trace,
+    trace: StepTrace,
     cancellation: Cancellation,
 ) -> Performing:
     with closing(deltas):

@@ -16,16 +16,16 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import CallFunction, Clock, Registration, Step
+from genai_host.api import CallFunction, CancelHandle, Clock, Step
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.features import Event
 from genai_host.conversations.record import Path
-from genai_host.errors import Cancelled, FunctionFailed, GenaiError, InvalidData, TurnWaiting
-from genai_host.tools.threads import apart
-from genai_host.util.text import told
+from genai_host.errors import Cancelled, FunctionFailed, GenaiError, TurnPaused, ValidationError
+from genai_host.tools.threads import run_in_thread
+from genai_host.util.text import describe_exception
 
 Fit = Callable[[CallFunction[Any], Any], Any]
-"""A result as it can be put on record; raises `InvalidData` if it cannot."""
+"""A result as it can be put on record; raises `ValidationError` if it cannot."""
 
 
 def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation) -> Any:
@@ -33,7 +33,7 @@ def call_function(step: CallFunction[Any], fit: Fit, cancellation: Cancellation)
 
     Raises a `GenaiError` as the function raised it, and `FunctionFailed` for all else.
     """
-    ended: Any = apart(
+    ended: Any = run_in_thread(
         step.function.__qualname__,
         lambda: _result(step, fit),
         lambda error: _failure(step, error),
@@ -48,17 +48,17 @@ def _result(step: CallFunction[Any], fit: Fit) -> Any:
     result = step.function(**step.arguments)
     try:
         return fit(step, result)
-    except InvalidData as error:
+    except ValidationError as error:
         raise FunctionFailed(
             f"{step.function.__qualname__} gave what cannot be put on record: {error}"
         ) from error
 
 
 def _failure(step: CallFunction[Any], error: BaseException) -> GenaiError:
-    if isinstance(error, GenaiError) and not isinstance(error, TurnWaiting):
+    if isinstance(error, GenaiError) and not isinstance(error, TurnPaused):
         return error  # another conversation's turn waits: this one does not
     failed = FunctionFailed(
-        f"{step.function.__qualname__} failed: {told(error)}",
+        f"{step.function.__qualname__} failed: {describe_exception(error)}",
         exception=type(error).__name__,
     )
     failed.__cause__ = error
@@ -72,7 +72,7 @@ Perform = Callable[[Step[Any], Path, Cancellation], Performing]
 
 
 @frozen
-class AtOnce:
+class ParallelRunner:
     """Does several steps at once.
 
     perform    does one, at a place on record
@@ -156,7 +156,7 @@ class TimeLimit:
         self._lock = threading.Lock()
         self._pauses = 1  # until it is entered
         self._since = 0.0
-        self._alarm: Registration | None = None
+        self._alarm: CancelHandle | None = None
 
     def __enter__(self) -> TimeLimit:
         self._go_on()

@@ -35,8 +35,8 @@ from attrs import field, frozen
 
 from genai_host.api import Answer, Codec, Message, Part, Step, Text
 from genai_host.api.messages import remember_each
-from genai_host.calls.retry import Try
-from genai_host.errors import Conflict, GenaiError, InvalidData, StoreError
+from genai_host.calls.retry import Attempt
+from genai_host.errors import Conflict, GenaiError, StoreError, ValidationError
 
 SCHEMA = 1
 
@@ -102,7 +102,7 @@ class TurnStarted:
 class StepStarted:
     """A step is about to begin: which one, by kind and digest.
 
-    asks   what a `Wait` waits for, its kind and payload, for whoever is to decide
+    asks   what a `Pause` waits for, its kind and payload, for whoever is to decide
     """
 
     turn: int
@@ -125,7 +125,7 @@ class StepEnded:
     result: Any = None
     error: GenaiError | None = None
     text: str = ""
-    tries: tuple[Try, ...] = ()
+    tries: tuple[Attempt, ...] = ()
 
 
 @frozen
@@ -181,7 +181,7 @@ class Recorder(Protocol):
     def append(self, entry: Entry) -> None: ...
 
 
-class Record:
+class InMemoryRecord:
     """A record in memory."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -202,11 +202,13 @@ class Record:
         return [form_of(each, codec) for each in self._entries]
 
     @classmethod
-    def from_json(cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None) -> Record:
-        """Raises `InvalidData` for what is no record."""
+    def from_json(
+        cls, data: Iterable[Mapping[str, Any]], codec: Codec | None = None
+    ) -> InMemoryRecord:
+        """Raises `ValidationError` for what is no record."""
         codec = codec or Codec()
         if isinstance(data, (str, Mapping)) or not isinstance(data, Iterable):
-            raise InvalidData(f"a record is a list of entries, not {type(data).__name__}")
+            raise ValidationError(f"a record is a list of entries, not {type(data).__name__}")
         return cls(_entry(item, codec) for item in data)
 
 
@@ -249,11 +251,11 @@ def _form_of_answer(answer: Answer, codec: Codec) -> dict[str, Any]:
 
 def _entry(item: object, codec: Codec) -> Entry:
     if not isinstance(item, Mapping):
-        raise InvalidData(f"an entry is an object, not {type(item).__name__}")
+        raise ValidationError(f"an entry is an object, not {type(item).__name__}")
     tag = item.get("entry")
     form = _FORMS.get(tag) if isinstance(tag, str) else None
     if form is None:
-        raise InvalidData(f"unknown entry {tag!r}")
+        raise ValidationError(f"unknown entry {tag!r}")
     fields = {name: value for name, value in item.items() if name != "entry"}
     entry: Entry = codec.from_json(fields, form)
     return entry
@@ -277,6 +279,7 @@ def _old_label(named: Any) -> str:
     """The label of records that were written before: module and Python name as they were."""
     module, name = named.__module__, named.__qualname__
     if module.startswith("genai_host."):
+        name = _OLD_NAMES.get(name, name)
         module = _OLD_MODULES.get(name, module)
     return f"{module}:{name}"
 
@@ -288,7 +291,7 @@ _OLD_MODULES = {
             "Prompt CountTokens Embed Moderate CallFunction OfferedTools CallTool CallTools Wait "
             "All Settled Now NewId Progress Rate"
         ),
-        "messages": ("Message Text Reasoning Image File ToolCall ToolResult Opaque Usage"),
+        "messages": "Message Text Reasoning Image File ToolCall ToolResult Opaque Usage",
         "calls": "Completion Delta RouteInfo TokenCount ToolSchema Vectors Verdict",
         "costs": "Cost",
         "features": "Answer Detail Turn",
@@ -296,13 +299,23 @@ _OLD_MODULES = {
     }.items()
     for name in names.split()
 }
-"""Where the classes of steps, and of what they hold, were. Remove with the first version of the
-store that cannot hold a turn from before."""
+_OLD_NAMES = {
+    "AllSettled": "Settled",
+    "AvailableTool": "OfferedTool",
+    "Embeddings": "Vectors",
+    "ListTools": "OfferedTools",
+    "ModerationResult": "Verdict",
+    "Pause": "Wait",
+    "RateLimit": "Rate",
+    "VendorPart": "Opaque",
+}
+"""Where the classes of steps, and of what they hold, were, and what they were called. Remove both
+with the first version of the store that cannot hold a turn from before."""
 
 
 def digest(value: Any, label: Label = _label) -> str:
     """SHA-256, in hex, of a value's plain form."""
-    text = _ENCODER.encode(_plain(value, label))
+    text = _ENCODER.encode(_canonical_form(value, label))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -313,7 +326,7 @@ old_digest = partial(digest, label=_old_label)
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def _plain(value: Any, label: Label) -> Any:
+def _canonical_form(value: Any, label: Label) -> Any:
     """JSON that tells apart what is different."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -322,11 +335,11 @@ def _plain(value: Any, label: Label) -> Any:
             return value.remember("digest", _of_message).hex()
         return _of_message(value, label).hex()
     if isinstance(value, Mapping):
-        return {"mapping": {_key(key): _plain(item, label) for key, item in value.items()}}
+        return {"mapping": {_key(key): _canonical_form(item, label) for key, item in value.items()}}
     if isinstance(value, (list, tuple)):
         if value and all(type(item) is Message for item in value):
             return {"messages": _of_messages(value, label)}
-        return [_plain(item, label) for item in value]
+        return [_canonical_form(item, label) for item in value]
     if isinstance(value, (set, frozenset)):
         return {"set": sorted(digest(item, label) for item in value)}
     if isinstance(value, bytes):
@@ -335,7 +348,7 @@ def _plain(value: Any, label: Label) -> Any:
         return _fields(value, label)
     if get_args(value):  # a type such as `list[int]`
         parts = (get_origin(value), *get_args(value))
-        return {"type": [_plain(each, label) for each in parts]}
+        return {"type": [_canonical_form(each, label) for each in parts]}
     if hasattr(value, "__qualname__"):  # a class or a function stands for its name
         return {"name": label(value)}
     raise TypeError(f"a step holds {value!r}, which cannot be put on record")
@@ -369,7 +382,7 @@ def _fields(value: Any, label: Label) -> Any:
     for each, default in defaults:
         found = getattr(value, each)
         if found is not default:
-            fields[each] = _plain(found, label)
+            fields[each] = _canonical_form(found, label)
     return {"class": name, "fields": fields}
 
 
@@ -382,7 +395,7 @@ def _described(kind: type[Any], label: Label) -> tuple[str, list[tuple[str, Any]
 _log = logging.getLogger(__name__)
 
 
-class Recording:
+class FailsafeRecorder:
     """A recorder, and how it fares.
 
     end      ends the turn under way, without asking the feature

@@ -19,28 +19,28 @@ from attrs import evolve, frozen
 
 from genai_host.api import (
     Answer,
+    AvailableTool,
     CallFunction,
     CallTool,
     Codec,
     Completion,
     CountTokens,
     Embed,
+    Embeddings,
+    ListTools,
     Message,
     Moderate,
+    ModerationResult,
     NewId,
     Now,
-    OfferedTool,
-    OfferedTools,
+    Pause,
     Prompt,
     Step,
     TokenCount,
     ToolOutput,
-    Vectors,
-    Verdict,
-    Wait,
 )
-from genai_host.api.codec import plain
-from genai_host.calls.retry import Trace
+from genai_host.api.codec import json_round_trip
+from genai_host.calls.retry import StepTrace
 from genai_host.conversations.record import (
     SCHEMA,
     Changed,
@@ -56,7 +56,7 @@ from genai_host.conversations.record import (
     digest,
     old_digest,
 )
-from genai_host.errors import GenaiError, InvalidData, ReplayError, StepChanged, StepInterrupted
+from genai_host.errors import GenaiError, ReplayError, StepChanged, StepInterrupted, ValidationError
 
 
 @frozen
@@ -73,7 +73,7 @@ class Mark:
     started: TurnStarted
 
 
-class Retold:
+class ConversationState:
     """What a record comes to: the conversation as its last entry left it. It is the same
     whether the entries are read from a record or happen now.
 
@@ -125,14 +125,14 @@ class Retold:
         again     in place of the last turn. One that failed left nothing to be replaced,
                   unless it was to replace another itself: then in place of that
 
-        Raises `InvalidData` if there is nothing to say.
+        Raises `ValidationError` if there is nothing to say.
         """
         last = self.last
         if again and last is None:
-            raise InvalidData("there is no turn that could be said again")
+            raise ValidationError("there is no turn that could be said again")
         if message is None:
             if not again or last is None:
-                raise InvalidData("nothing is said", hint="give a message, or again=True")
+                raise ValidationError("nothing is said", hint="give a message, or again=True")
             message = last.message
             context = last.context if context is None else context
         again = again and (self.failed is None or self.failed.again)
@@ -211,7 +211,7 @@ class Retold:
         return started
 
 
-def retell(entries: Iterable[Entry]) -> Retold:
+def replay(entries: Iterable[Entry]) -> ConversationState:
     """Raises `ReplayError` if the entries do not begin with `Opened`, are of a newer
     form, or make no conversation."""
     entries = tuple(entries)
@@ -220,7 +220,7 @@ def retell(entries: Iterable[Entry]) -> Retold:
         raise ReplayError("the record does not say how the conversation began")
     if opened.schema > SCHEMA:
         raise ReplayError(f"the record has form {opened.schema}, this host knows {SCHEMA}")
-    retold = Retold(opened)
+    retold = ConversationState(opened)
     for entry in entries[1:]:
         retold.add(entry)
     return retold
@@ -236,9 +236,9 @@ def added(answer: Answer, message: Message) -> tuple[Message, ...]:
 _RESULTS: dict[type[Step[Any]], Any] = {
     Prompt: Completion,
     CountTokens: TokenCount,
-    Embed: Vectors,
-    Moderate: Verdict,
-    OfferedTools: tuple[OfferedTool, ...],
+    Embed: Embeddings,
+    Moderate: ModerationResult,
+    ListTools: tuple[AvailableTool, ...],
     CallTool: ToolOutput,
     Now: str,
     NewId: str,
@@ -262,14 +262,14 @@ class Journal:
         self._started: dict[Path, StepStarted] = {}
         self._ended: dict[Path, StepEnded] = {}
         self._cut: set[Path] = set()
-        self._waits: dict[Path, Wait[Any]] = {}
+        self._waits: dict[Path, Pause[Any]] = {}
         self._given: dict[Path, Any] = {}
         for entry in past:
             if isinstance(entry, StepStarted):
                 self._started[entry.path] = entry
-                if entry.step == Wait.step:
+                if entry.step == Pause.step:
                     asks = entry.asks
-                    self._waits[entry.path] = Wait(asks.get("kind", ""), asks.get("payload"))
+                    self._waits[entry.path] = Pause(asks.get("kind", ""), asks.get("payload"))
             elif isinstance(entry, StepEnded):
                 self._ended[entry.path] = entry
 
@@ -281,7 +281,7 @@ class Journal:
         """
         # without a record, a turn can only be gone on with by the feature that began it
         kind, mark = step.step, digest(step) if self._recorder is not None else ""
-        asks = self._asked(step) if isinstance(step, Wait) else {}
+        asks = self._asked(step) if isinstance(step, Pause) else {}
         before = self._started.get(path)
         if before is None:
             started = StepStarted(self._turn, path, kind, mark, asks)
@@ -309,14 +309,14 @@ class Journal:
         """Whether a step began in an earlier life of the turn, and its end is unknown."""
         return path in self._cut
 
-    def waiting(self) -> Wait[Any] | None:
-        """The `Wait` that has not ended, if there is one. The class of its result is not
+    def waiting(self) -> Pause[Any] | None:
+        """The `Pause` that has not ended, if there is one. The class of its result is not
         on record: it is known once the turn has come there again."""
         waits = list(self._waits.items())  # another thread may look while the turn goes on
         return next((wait for path, wait in waits if path not in self._ended), None)
 
     def give(self, result: Any) -> None:
-        """The result of the `Wait` that has not ended: kept until the turn has come there
+        """The result of the `Pause` that has not ended: kept until the turn has come there
         again, and put on record then."""
         for path in self._waits.keys() - self._ended.keys():
             self._given[path] = result
@@ -324,15 +324,15 @@ class Journal:
     def has_given(self, path: Path) -> bool:
         return path in self._given
 
-    def take(self, path: Path, step: Wait[Any]) -> Any:
-        """What was given, for once. Raises `InvalidData` if that is not what the step
+    def take(self, path: Path, step: Pause[Any]) -> Any:
+        """What was given, for once. Raises `ValidationError` if that is not what the step
         waits for."""
         return self.fitting(step, self._given.pop(path))
 
-    def fitting(self, step: CallFunction[Any] | Wait[Any], result: Any) -> Any:
-        """A result as it can be put on record. Raises `InvalidData` if it has no JSON
+    def fitting(self, step: CallFunction[Any] | Pause[Any], result: Any) -> Any:
+        """A result as it can be put on record. Raises `ValidationError` if it has no JSON
         form, or is not of the class that the step returns."""
-        form = plain(result, self._codec)
+        form = json_round_trip(result, self._codec)
         if step.returns is not None:
             self._codec.from_json(form, step.returns)
         return form
@@ -346,7 +346,7 @@ class Journal:
         was one."""
         if ended.error is not None:
             raise copy.copy(ended.error)
-        form = step.returns if isinstance(step, (CallFunction, Wait)) else _RESULTS.get(type(step))
+        form = step.returns if isinstance(step, (CallFunction, Pause)) else _RESULTS.get(type(step))
         return ended.result if form is None else self._codec.from_json(ended.result, form)
 
     def end(
@@ -354,7 +354,7 @@ class Journal:
         path: Path,
         result: Any = None,
         error: GenaiError | None = None,
-        trace: Trace | None = None,
+        trace: StepTrace | None = None,
     ) -> StepEnded:
         """Put the end of a step on record, before anybody uses its result."""
         form = self._codec.to_json(result)
@@ -371,14 +371,14 @@ class Journal:
         if self._recorder is not None:
             self._recorder.append(entry)
 
-    def _asked(self, step: Wait[Any]) -> dict[str, Any]:
+    def _asked(self, step: Pause[Any]) -> dict[str, Any]:
         try:
-            return {"kind": step.kind, "payload": plain(step.payload, self._codec)}
-        except InvalidData as error:
+            return {"kind": step.kind, "payload": json_round_trip(step.payload, self._codec)}
+        except ValidationError as error:
             raise TypeError(f"what it shows to who is to decide: {error}") from error
 
     def _keep(self, path: Path, step: Step[Any]) -> None:
-        if isinstance(step, Wait):
+        if isinstance(step, Pause):
             self._waits[path] = step
 
 

@@ -16,7 +16,17 @@ from typing import Any, Literal
 
 from attrs import define
 
-from genai_host.api import Answer, Codec, Message, Part, Reasoning, Text, ToolCall, ToolResult, Wait
+from genai_host.api import (
+    Answer,
+    Codec,
+    Message,
+    Part,
+    Pause,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from genai_host.conversations.record import (
     Entry,
     Rewound,
@@ -31,7 +41,7 @@ Outcome = Literal["answered", "failed", "unfinished", "waiting", "replaced", "un
 
 
 @define
-class TurnTold:
+class TurnSummary:
     """A turn in a transcript.
 
     number    from 0 on, as it is on record
@@ -51,20 +61,20 @@ class TurnTold:
     answer: Answer | None = None
     error: GenaiError | None = None
     partial: str = ""
-    wait: Wait[Any] | None = None
+    wait: Pause[Any] | None = None
 
 
-def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
+def turns_of(entries: Iterable[Entry]) -> list[TurnSummary]:
     """The turns of a record, in order."""
-    turns: list[TurnTold] = []
-    standing: list[TurnTold] = []  # those whose answers make the history
+    turns: list[TurnSummary] = []
+    standing: list[TurnSummary] = []  # those whose answers make the history
     again = False
     for entry in entries:
         if isinstance(entry, TurnStarted):
-            turns.append(TurnTold(entry.turn, entry.message))
+            turns.append(TurnSummary(entry.turn, entry.message))
             again = entry.again
         elif isinstance(entry, StepStarted) and turns:
-            turns[-1].wait = _wait(entry) if entry.step == Wait.step else None
+            turns[-1].wait = _wait(entry) if entry.step == Pause.step else None
             turns[-1].outcome = "unfinished" if turns[-1].wait is None else "waiting"
         elif isinstance(entry, StepEnded) and turns:
             turns[-1].outcome, turns[-1].wait = "unfinished", None
@@ -82,11 +92,11 @@ def turns_of(entries: Iterable[Entry]) -> list[TurnTold]:
     return turns
 
 
-def _wait(started: StepStarted) -> Wait[Any]:
-    return Wait(started.asks.get("kind", ""), started.asks.get("payload"))
+def _wait(started: StepStarted) -> Pause[Any]:
+    return Pause(started.asks.get("kind", ""), started.asks.get("payload"))
 
 
-def _end(turn: TurnTold, ended: TurnEnded) -> None:
+def _end(turn: TurnSummary, ended: TurnEnded) -> None:
     turn.wait = None
     turn.answer, turn.error = ended.answer, ended.error
     turn.outcome = "failed" if ended.answer is None else "answered"

@@ -36,24 +36,24 @@ from genai_host.api import (
     ChatCall,
     Completion,
     CountDialect,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     ProviderRequest,
     Reasoning,
-    Serve,
+    StreamDecoder,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
-    standard,
+    VendorPart,
+    standard_parameters,
 )
-from genai_host.api.calls import Encoded
+from genai_host.api.calls import EncodedJson
 from genai_host.api.closed_schema import asked_in_words, held_form
 from genai_host.api.dialects import fitting_id, system_texts, unsupported
 from genai_host.api.json_text import write_json
@@ -74,7 +74,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]+", re.ASCII)
 _TEXT_TYPES = ("text/", "application/json", "application/xml")
 
 
-def wire_messages(call: ChatCall, mark: bytes = b"") -> list[Encoded]:
+def wire_messages(call: ChatCall, mark: bytes = b"") -> list[EncodedJson]:
     """What the user and the model said.
 
     mark   a field for the last block of it, as `"name":value`
@@ -92,7 +92,7 @@ def wire_messages(call: ChatCall, mark: bytes = b"") -> list[Encoded]:
         role = turns[-1][0][1]
         blocks = b",".join(blocks for *_, blocks in turns[-1])
         wires[-1] = _MESSAGE % (role, blocks[:-1] + b"," + mark + b"}")  # they end with an object
-    return [Encoded(wire) for wire in wires]
+    return [EncodedJson(wire) for wire in wires]
 
 
 def _turn(messages: list[Message]) -> bytes:
@@ -129,9 +129,9 @@ def _said_in(message: Message) -> _Said:
 def _blocks(message: Message) -> Iterator[Block]:
     citations: Block = {}
     for part in message.content:
-        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
-        if isinstance(part, Opaque) and _is_of_text(part.data):
+        if isinstance(part, VendorPart) and _is_of_text(part.data):
             citations = {"citations": part.data["citations"]}
         elif isinstance(part, Text) and message.role != "tool":
             if _shows(part):
@@ -155,7 +155,7 @@ def _block(part: Part, message: Message) -> Block:
     if role == "assistant" and isinstance(part, ToolCall):
         given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
         return {"type": "tool_use", "id": wire_id(part.id), "name": part.name, "input": given}
-    if role != "tool" and isinstance(part, Opaque) and isinstance(part.data, Mapping):
+    if role != "tool" and isinstance(part, VendorPart) and isinstance(part.data, Mapping):
         return part.data
     if role == "tool" and isinstance(part, ToolResult):
         return _tool_result(part)
@@ -267,11 +267,11 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     """
 
     name = NAME
-    endpoint = Serve(path="/v1/messages")
+    endpoint = DialectEndpoint(path="/v1/messages")
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard("temperature", "top_p", "top_k", "max_tokens", "stop"),
-        "temperature": {**standard("temperature")["temperature"], "maximum": 1},
+        **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop"),
+        "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
         "parallel_tool_calls": {
             "type": "boolean",
             "description": "whether the model may ask for several tools at once",
@@ -335,10 +335,10 @@ class AnthropicMessages(Dialect[ChatCall, Completion]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_message(read_object(reply.body))
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return MessageDecoder()
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -420,7 +420,7 @@ _COUNTED = (
 class AnthropicCount(CountDialect):
     name = "anthropic-count"
     of = AnthropicMessages
-    endpoint = Serve(path="/v1/messages/count_tokens")
+    endpoint = DialectEndpoint(path="/v1/messages/count_tokens")
     parameters = {name: AnthropicMessages.parameters[name] for name in _COUNTED}
     variant = AnthropicMessages.variant
     fields = frozenset(

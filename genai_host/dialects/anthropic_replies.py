@@ -13,9 +13,8 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    Finish,
+    FinishReason,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     Reasoning,
@@ -23,6 +22,7 @@ from genai_host.api import (
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -46,7 +46,7 @@ from genai_host.errors import (
 
 NAME = "anthropic-messages"
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
@@ -118,7 +118,7 @@ def read_message(data: Mapping[str, Any]) -> Completion:
             raise malformed("a block is no object")
         content += _read_block(block, at)
     reason = string_in(data, "stop_reason")
-    finish: Finish = _FINISHES.get(reason, "other")
+    finish: FinishReason = _FINISHES.get(reason, "other")
     if finish == "stop" and any(isinstance(part, ToolCall) for part in content):
         finish = "tool_calls"  # as some servers say it
     return Completion(
@@ -202,7 +202,9 @@ class MessageDecoder:
         whole = self._whole(index)
         if block["type"] == "tool_use":
             return [Delta(tool_call=_read_tool_use(whole, index))]
-        return [Delta(opaque=part) for part in _read_block(whole, index) if type(part) is Opaque]
+        return [
+            Delta(opaque=part) for part in _read_block(whole, index) if type(part) is VendorPart
+        ]
 
     def _shown(self, index: int, name: str, piece: str) -> Sequence[Delta]:
         """A piece for who listens. Each block of thoughts is a paragraph."""
@@ -243,7 +245,7 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
     if kind == "text":
         text = string_in(block, "text")
         if text and list_in(block, "citations"):
-            yield Opaque(NAME, {"citations": block["citations"]})
+            yield VendorPart(NAME, {"citations": block["citations"]})
         if text:
             yield Text(text)
     elif kind == "tool_use":
@@ -253,9 +255,9 @@ def _read_block(block: Mapping[str, Any], at: int) -> Iterator[Any]:
         if text:
             yield Reasoning(text)
         if string_in(block, "signature"):  # without one it is refused
-            yield Opaque(NAME, dict(block))
+            yield VendorPart(NAME, dict(block))
     elif kind:
-        yield Opaque(NAME, dict(block))
+        yield VendorPart(NAME, dict(block))
     else:
         raise malformed("a block has no type")
 

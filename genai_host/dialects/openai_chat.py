@@ -25,26 +25,26 @@ from typing import Any, NamedTuple
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Delta,
     Dialect,
+    DialectEndpoint,
     File,
-    Finish,
+    FinishReason,
     Image,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     ProviderRequest,
     Reasoning,
-    Serve,
+    StreamDecoder,
     StreamEvent,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
     Usage,
-    standard,
+    VendorPart,
+    standard_parameters,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -72,7 +72,7 @@ from genai_host.dialects.openai_common import (
 )
 from genai_host.errors import GenaiError, GenerationError, IncompleteReply, UnsupportedPart
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -189,7 +189,7 @@ def _completion(
     if text:
         content.append(Text(text))
     content.extend(calls)
-    normal: Finish = _FINISHES.get(finish, "other")
+    normal: FinishReason = _FINISHES.get(finish, "other")
     if calls and normal == "stop":  # as some servers say it
         normal = "tool_calls"
     if refused:
@@ -249,10 +249,10 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
     """
 
     name = "openai-chat"
-    endpoint = Serve(path="/chat/completions")
+    endpoint = DialectEndpoint(path="/chat/completions")
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard(
+        **standard_parameters(
             "temperature",
             "top_p",
             "max_tokens",
@@ -296,11 +296,11 @@ class OpenAIChat(Dialect[ChatCall, Completion]):
         completion = read_completion(reply.body)
         return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         decoder = ChatDecoder()
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -332,13 +332,17 @@ class _Form(NamedTuple):
             yield self._assistant_message(message)
         else:
             role = self.system_role if message.role == "system" else message.role
-            parts = [part for part in message.content if not isinstance(part, (Reasoning, Opaque))]
+            parts = [
+                part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
+            ]
             yield {"role": role, "content": self._content(parts, message)}
 
     def _assistant_message(self, message: Message) -> dict[str, Any]:
         calls = [_wire_tool_call(call) for call in message.tool_calls]
         spoken = [
-            part for part in message.content if not isinstance(part, (Reasoning, Opaque, ToolCall))
+            part
+            for part in message.content
+            if not isinstance(part, (Reasoning, VendorPart, ToolCall))
         ]
         wire: dict[str, Any] = {"role": "assistant"}
         if calls:

@@ -24,13 +24,13 @@ from attrs import evolve, frozen
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Delta,
     File,
     Image,
     Message,
     Part,
     ProviderReply,
+    StreamDecoder,
     StreamEvent,
     Text,
     ToolCall,
@@ -194,7 +194,7 @@ class UnwrappingDecoder:
     """Reads a streamed answer that is inside of an object: its text is held back until
     it is whole, so that what is shown is what is answered."""
 
-    def __init__(self, inner: Decoder[Completion]) -> None:
+    def __init__(self, inner: StreamDecoder[Completion]) -> None:
         self._inner = inner
         self._shown = False
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from genai_host.api import (
     Dialect,
+    DialectEndpoint,
     EmbedCall,
+    Embeddings,
     ModerateCall,
+    ModerationResult,
     ProviderReply,
     ProviderRequest,
-    Serve,
-    Vectors,
-    Verdict,
 )
 from genai_host.api.dialects import decode_vector, must_be_vectors, read_vector
 from genai_host.dialects.openai_chat import read_usage
@@ -29,7 +29,7 @@ from genai_host.dialects.openai_common import explain_error, read_object
 from genai_host.errors import GenaiError, MalformedReply
 
 
-class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
+class OpenAIEmbed(Dialect[EmbedCall, Embeddings]):
     """Vectors may come as numbers, or as base64 of 4-byte floats, which is shorter.
 
     variant:
@@ -42,7 +42,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
 
     name = "openai-embed"
     operation = "embed"
-    endpoint = Serve(path="/embeddings")
+    endpoint = DialectEndpoint(path="/embeddings")
     parameters = {
         "dimensions": {
             "type": "integer",
@@ -65,7 +65,7 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
             body[variant["purpose"]] = call.purpose
         return ProviderRequest("embed", self.name, call.model_id, body)
 
-    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
         data = read_object(reply.body)
         try:
             items = sorted(data["data"], key=lambda item: int(item["index"]))
@@ -74,9 +74,9 @@ class OpenAIEmbed(Dialect[EmbedCall, Vectors]):
             raise MalformedReply(f"the reply holds no embeddings: {error!r}") from error
         must_be_vectors(vectors, len(call.texts))
         model = data.get("model")
-        return Vectors(vectors, str(model or ""), read_usage(data.get("usage")))
+        return Embeddings(vectors, str(model or ""), read_usage(data.get("usage")))
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -85,16 +85,16 @@ def _vector(embedding: Any) -> list[float]:
     return decode_vector(embedding) if isinstance(embedding, str) else read_vector(embedding)
 
 
-class OpenAIModerate(Dialect[ModerateCall, Verdict]):
+class OpenAIModerate(Dialect[ModerateCall, ModerationResult]):
     name = "openai-moderate"
     operation = "moderate"
-    endpoint = Serve(path="/moderations")
+    endpoint = DialectEndpoint(path="/moderations")
 
     def prepare_request(self, call: ModerateCall) -> ProviderRequest:
         body = {"model": call.model_id, "input": call.text}
         return ProviderRequest("moderate", self.name, call.model_id, body)
 
-    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> Verdict:
+    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> ModerationResult:
         data = read_object(reply.body)
         try:
             (result,) = data["results"]
@@ -105,9 +105,9 @@ class OpenAIModerate(Dialect[ModerateCall, Verdict]):
             raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
         if not isinstance(flagged, bool):
             raise MalformedReply("the reply holds no verdict: it does not say whether")
-        return Verdict(flagged, categories, str(data.get("model") or ""))
+        return ModerationResult(flagged, categories, str(data.get("model") or ""))
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 

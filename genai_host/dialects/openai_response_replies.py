@@ -14,15 +14,15 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    Finish,
+    FinishReason,
     Message,
-    Opaque,
     Part,
     Reasoning,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -33,11 +33,11 @@ from genai_host.api.dialects import (
     string_in,
 )
 from genai_host.dialects.openai_common import error_in, read_object
-from genai_host.errors import GenaiError, GenerationError, IncompleteReply, Unavailable
+from genai_host.errors import GenaiError, GenerationError, IncompleteReply, ServiceUnavailable
 
 NAME = "openai-responses"
 
-_INCOMPLETE: Mapping[str, Finish] = {
+_INCOMPLETE: Mapping[str, FinishReason] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
 }
@@ -73,7 +73,7 @@ def read_response(data: Mapping[str, Any]) -> Completion:
         refused = refused or _is_refusal(item)
     calls = any(isinstance(part, ToolCall) for part in content)
     why = string_in(object_in(data, "incomplete_details"), "reason")
-    finish: Finish = "other"
+    finish: FinishReason = "other"
     if refused:
         finish = "content_filter"
     elif status == "incomplete":
@@ -183,7 +183,7 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         phase = string_in(item, "phase")
         text = "".join(_text_of(each) for each in list_in(item, "content"))
         if phase and text:  # whether it is a comment on the way or the answer
-            yield Opaque(NAME, {"phase": phase})
+            yield VendorPart(NAME, {"phase": phase})
         if text:
             yield Text(text)
     elif kind == "function_call":
@@ -195,9 +195,9 @@ def _read_item(item: Mapping[str, Any], at: int) -> Iterator[Any]:
         if text:
             yield Reasoning(text)
         if item.get("encrypted_content") or item.get("content"):  # else it says nothing again
-            yield Opaque(NAME, dict(item))
+            yield VendorPart(NAME, dict(item))
     elif kind:
-        yield Opaque(NAME, dict(item))
+        yield VendorPart(NAME, dict(item))
     else:
         raise malformed("an item of the output has no type")
 
@@ -215,7 +215,9 @@ def _is_refusal(item: Mapping[str, Any]) -> bool:
 
 
 def _failure(data: Mapping[str, Any]) -> GenaiError:
-    return error_in(data) or Unavailable("the service failed to answer, and does not say why")
+    return error_in(data) or ServiceUnavailable(
+        "the service failed to answer, and does not say why"
+    )
 
 
 def _read_usage(data: Any) -> Usage:

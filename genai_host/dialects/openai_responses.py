@@ -24,22 +24,22 @@ from genai_host.api import (
     ChatCall,
     Completion,
     CountDialect,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     ProviderRequest,
     Reasoning,
-    Serve,
+    StreamDecoder,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
-    standard,
+    VendorPart,
+    standard_parameters,
 )
 from genai_host.api.dialects import unsupported
 from genai_host.api.json_text import write_json
@@ -81,10 +81,10 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
     """
 
     name = NAME
-    endpoint = Serve(path="/responses")
+    endpoint = DialectEndpoint(path="/responses")
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard("temperature", "top_p", "max_tokens"),
+        **standard_parameters("temperature", "top_p", "max_tokens"),
         **PARAMETERS,
         "reasoning_summary": {
             "type": "string",
@@ -124,11 +124,11 @@ class OpenAIResponses(Dialect[ChatCall, Completion]):
         completion = read_response(read_object(reply.body))
         return unwrapped(completion) if may_be_wrapped(call, self.variant) else completion
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         decoder = ResponseDecoder()
         return UnwrappingDecoder(decoder) if may_be_wrapped(call, self.variant) else decoder
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -157,7 +157,9 @@ class _Form(NamedTuple):
             yield from _said(message)
         else:
             role = self.system_role if message.role == "system" else message.role
-            parts = [part for part in message.content if not isinstance(part, (Reasoning, Opaque))]
+            parts = [
+                part for part in message.content if not isinstance(part, (Reasoning, VendorPart))
+            ]
             yield {"role": role, "content": self._content(parts, message.role)}
 
     def _content(self, parts: list[Part], role: str) -> Any:
@@ -200,7 +202,7 @@ def _said(message: Message) -> Iterator[Mapping[str, Any]]:
     texts: list[str] = []
     phase: dict[str, Any] = {}
     for part in (*message.content, None):
-        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
         if isinstance(part, Text):
             texts.append(part.text)
@@ -213,7 +215,7 @@ def _said(message: Message) -> Iterator[Mapping[str, Any]]:
             yield from thoughts
             yield _wire_tool_call(part)
             thoughts = []
-        elif isinstance(part, Opaque) and isinstance(part.data, Mapping):
+        elif isinstance(part, VendorPart) and isinstance(part.data, Mapping):
             if "type" in part.data:
                 thoughts.append(part.data)
             else:
@@ -252,7 +254,7 @@ _COUNTED = ("parallel_tool_calls", "reasoning_effort", "reasoning_summary")
 class OpenAICount(CountDialect):
     name = "openai-count"
     of = OpenAIResponses
-    endpoint = Serve(path="/responses/input_tokens")
+    endpoint = DialectEndpoint(path="/responses/input_tokens")
     parameters = {name: OpenAIResponses.parameters[name] for name in _COUNTED}
     variant = OpenAIResponses.variant
     fields = frozenset(

@@ -3,7 +3,7 @@
 Request: `{"messages": [...], "parameters": {...}, "tools": [...], "schema": {...}}`.
 Reply: a `Completion` in JSON form. Events: `{"delta": {...}}` in JSON form, and at
 the end `{"end": {...}}`, a `Completion`.
-An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Vectors`.
+An embedding request is `{"texts": [...], "purpose": "query"}`, its reply a `Embeddings`.
 Tokens are counted of the messages, tools and schema; the reply is `{"tokens": 12}`.
 """
 
@@ -21,16 +21,16 @@ from genai_host.api import (
     Delta,
     Dialect,
     EmbedCall,
+    Embeddings,
     Message,
     ProviderReply,
     ProviderRequest,
     StreamEvent,
-    Vectors,
 )
 from genai_host.api.dialects import must_be_vectors
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.models import STANDARD
-from genai_host.errors import IncompleteReply, InvalidData, MalformedReply
+from genai_host.errors import IncompleteReply, MalformedReply, ValidationError
 
 
 class Plain(Dialect[ChatCall, Completion]):
@@ -99,7 +99,7 @@ class PlainCount(CountDialect):
     tokens = "tokens"
 
 
-class PlainEmbed(Dialect[EmbedCall, Vectors]):
+class PlainEmbed(Dialect[EmbedCall, Embeddings]):
     name = "plain-embed"
     operation = "embed"
 
@@ -111,8 +111,8 @@ class PlainEmbed(Dialect[EmbedCall, Vectors]):
         body = {"texts": list(call.texts), "purpose": call.purpose}
         return ProviderRequest("embed", self.name, call.model_id, body)
 
-    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
-        found: Vectors = _structure(self._codec, _loads(reply.body), Vectors)
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
+        found: Embeddings = _structure(self._codec, _loads(reply.body), Embeddings)
         must_be_vectors(found.vectors, len(call.texts))
         return found
 
@@ -130,5 +130,5 @@ def _loads(data: bytes) -> dict[str, Any]:
 def _structure(codec: Codec, data: Any, form: Any) -> Any:
     try:
         return codec.from_json(data, form)
-    except InvalidData as error:
+    except ValidationError as error:
         raise MalformedReply(f"the reply is malformed: {error}") from error

@@ -3,25 +3,25 @@
 GenaiError
 ├── ConfigurationError          a setting, flag or file is wrong
 │   └── NoRoute                 nothing can run that model as asked
-├── Forbidden                   whoever asks may not do this
-├── InvalidData                 data does not fit the form it should have
+├── PermissionDenied            whoever asks may not do this
+├── ValidationError             data does not fit the form it should have
 ├── PluginError                 a plugin is broken, or failed where it must not
 ├── InvalidParameter            an unknown model parameter, or a bad value
 ├── UnsupportedPart             a dialect cannot write a part of a message
 ├── ProviderError               the service, or the way to it, failed
 │   ├── AuthenticationFailed    401, 403, or no key
-│   ├── RequestRefused          400, 404, 422: sending it again is no use
+│   ├── BadRequest              400, 404, 422: sending it again is no use
 │   │   └── ContextOverflow     the prompt is longer than the model's window
 │   ├── RateLimited             429
-│   ├── Unavailable             refused, reset, 5xx
+│   ├── ServiceUnavailable      refused, reset, 5xx
 │   │   └── CircuitOpen         it failed too often lately: not called
-│   ├── DeadlineExceeded        it took too long
+│   ├── ProviderTimeout         it took too long
 │   ├── MalformedReply          not what the dialect says a reply is
 │   ├── IncompleteReply         cut before its end; what came is kept
 │   └── ProviderRemoved         the instance was removed, disabled or closed
 ├── GenerationError             the model answered, but not usably
 │   ├── UnexpectedFinish        it stopped for another reason than being done
-│   └── DeserializationError    its answer is not the JSON that was asked for
+│   └── OutputValidationError   its answer is not the JSON that was asked for
 ├── FunctionFailed              a function called by a feature raised
 ├── LimitExceeded               round trips, steps, time or cost of a turn
 │   └── BudgetExceeded          what a user may spend is spent
@@ -29,7 +29,7 @@ GenaiError
 │   └── Interrupted             the process that did it was ended
 ├── ConversationBusy            a turn is under way already
 ├── ConversationClosed          the conversation was closed
-├── TurnWaiting                 the turn waits for a result from outside
+├── TurnPaused                  the turn waits for a result from outside
 ├── StoreError                  the store cannot be read or written
 ├── Conflict                    another process has changed it meanwhile
 ├── NotFound                    the store has no such thing
@@ -62,37 +62,38 @@ from genai_host.errors.conversation import (
     StepChanged,
     StepInterrupted,
     StoreError,
-    TurnWaiting,
+    TurnPaused,
 )
 from genai_host.errors.inputs import (
     ConfigurationError,
-    Forbidden,
-    InvalidData,
     InvalidParameter,
     NoRoute,
+    PermissionDenied,
     PluginError,
     UnsupportedPart,
+    ValidationError,
 )
 from genai_host.errors.service import (
     AuthenticationFailed,
+    BadRequest,
     CircuitOpen,
     ContextOverflow,
-    DeadlineExceeded,
-    DeserializationError,
     GenerationError,
     IncompleteReply,
     MalformedReply,
+    OutputValidationError,
     ProviderError,
     ProviderRemoved,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
     error_of_status,
 )
 
 __all__ = [
     "AuthenticationFailed",
+    "BadRequest",
     "BudgetExceeded",
     "Cancelled",
     "CircuitOpen",
@@ -101,34 +102,33 @@ __all__ = [
     "ContextOverflow",
     "ConversationBusy",
     "ConversationClosed",
-    "DeadlineExceeded",
-    "DeserializationError",
     "ErrorContext",
     "ErrorPlace",
-    "Forbidden",
     "FunctionFailed",
     "GenaiError",
     "GenerationError",
     "IncompleteReply",
     "Interrupted",
-    "InvalidData",
     "InvalidParameter",
     "LimitExceeded",
     "MalformedReply",
     "NoRoute",
     "NotFound",
+    "OutputValidationError",
+    "PermissionDenied",
     "PluginError",
     "ProviderError",
     "ProviderRemoved",
+    "ProviderTimeout",
     "RateLimited",
     "ReplayError",
-    "RequestRefused",
+    "ServiceUnavailable",
     "StepChanged",
     "StepInterrupted",
     "StoreError",
-    "TurnWaiting",
-    "Unavailable",
+    "TurnPaused",
     "UnexpectedFinish",
     "UnsupportedPart",
+    "ValidationError",
     "error_of_status",
 ]

@@ -96,7 +96,7 @@ class ConversationClosed(GenaiError):
     code = "conversation_closed"
 
 
-class TurnWaiting(GenaiError):
+class TurnPaused(GenaiError):
     """The turn waits for a result from outside: give it to `Conversation.resume`.
 
     kind   what it waits for, as the feature names it

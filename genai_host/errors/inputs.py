@@ -37,13 +37,13 @@ class ConfigurationError(GenaiError):
         self.setting = setting
 
 
-class Forbidden(GenaiError):
+class PermissionDenied(GenaiError):
     """Whoever asks may not do this."""
 
     code = "forbidden"
 
 
-class InvalidData(GenaiError):
+class ValidationError(GenaiError):
     """Data does not fit the form it should have.
 
     path   where in the data, as `$.content[0].type`

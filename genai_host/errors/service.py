@@ -33,13 +33,13 @@ class AuthenticationFailed(ProviderError):
     code = "authentication"
 
 
-class RequestRefused(ProviderError):
+class BadRequest(ProviderError):
     """The service refused the request; sending it again is no use."""
 
     code = "request_refused"
 
 
-class ContextOverflow(RequestRefused):
+class ContextOverflow(BadRequest):
     """The prompt and the room for the answer exceed the model's window."""
 
     code = "context_overflow"
@@ -57,7 +57,7 @@ class RateLimited(ProviderError):
         super().__init__(message, retry_after=retry_after, **context)
 
 
-class Unavailable(ProviderError):
+class ServiceUnavailable(ProviderError):
     """The service cannot be reached, or says that it cannot serve now."""
 
     code = "unavailable"
@@ -69,7 +69,7 @@ class Unavailable(ProviderError):
         super().__init__(message, retry_after=retry_after, **context)
 
 
-class CircuitOpen(Unavailable):
+class CircuitOpen(ServiceUnavailable):
     """The provider failed too often lately, so that it was not called.
 
     retry_after   seconds until it is tried again
@@ -78,7 +78,7 @@ class CircuitOpen(Unavailable):
     code = "circuit_open"
 
 
-class DeadlineExceeded(ProviderError):
+class ProviderTimeout(ProviderError):
     """The service took too long.
 
     deadline   `connect`, `first_token`, `idle` or `total`
@@ -131,8 +131,8 @@ def error_of_status(
     if status == 429:
         return RateLimited(message, status=status, retry_after=retry_after)
     if status >= 500 or status in (408, 409):
-        return Unavailable(message, status=status, retry_after=retry_after)
-    return RequestRefused(message, status=status)
+        return ServiceUnavailable(message, status=status, retry_after=retry_after)
+    return BadRequest(message, status=status)
 
 
 class GenerationError(GenaiError):
@@ -163,7 +163,7 @@ class UnexpectedFinish(GenerationError):
     code = "unexpected_finish"
 
 
-class DeserializationError(GenerationError):
+class OutputValidationError(GenerationError):
     """The answer is not the JSON, or not the class, that was asked for."""
 
     code = "deserialization"

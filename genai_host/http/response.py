@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from genai_host.api import StreamEvent
-from genai_host.api.providers import Framing
+from genai_host.api.providers import StreamParser
 from genai_host.errors import MalformedReply
 
 _BLOCK = 64 << 10  # bytes that are read at once where many come
@@ -162,7 +162,7 @@ def read_ndjson(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
             yield StreamEvent(line)
 
 
-FRAMINGS: Mapping[str, Framing] = {
+FRAMINGS: Mapping[str, StreamParser] = {
     "text/event-stream": read_sse,
     "application/x-ndjson": read_ndjson,
     "application/jsonl": read_ndjson,

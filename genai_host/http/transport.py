@@ -30,16 +30,16 @@ from urllib3.exceptions import (
 )
 from urllib3.response import DeflateDecoder, GzipDecoder
 
-from genai_host.api import Limits, ProviderReply, StreamEvent
-from genai_host.api.providers import Framing, HttpRequest
+from genai_host.api import CancelToken, ProviderReply, StreamEvent
+from genai_host.api.providers import HttpRequest, StreamParser
 from genai_host.errors import (
+    BadRequest,
     ConfigurationError,
-    DeadlineExceeded,
     GenaiError,
     IncompleteReply,
     MalformedReply,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
 )
 from genai_host.http.connections import Adapter, Address, Exchange
 from genai_host.http.response import FRAMINGS, Response
@@ -104,7 +104,7 @@ class Transport:
         self._adapter = Adapter(ca_file)
         self._addresses: dict[str, Address] = {}
 
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         exchange = Exchange()
         with limits.on_cancel(exchange.cut):
             loan = self._begin(request, exchange, limits, ACCEPTED)
@@ -113,8 +113,8 @@ class Transport:
     def stream(
         self,
         request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
+        limits: CancelToken,
+        framings: Mapping[str, StreamParser] | None = None,
     ) -> EventStream | ProviderReply:
         exchange = Exchange()
         with limits.on_cancel(exchange.cut):
@@ -132,7 +132,7 @@ class Transport:
         self._adapter.close()
 
     def _begin(
-        self, request: HttpRequest, exchange: Exchange, limits: Limits, encoding: str
+        self, request: HttpRequest, exchange: Exchange, limits: CancelToken, encoding: str
     ) -> _Loan:
         """Send the request and wait for the head of the reply."""
         address = self._address(request.url)
@@ -146,7 +146,7 @@ class Transport:
             raise self._not_sent(error, address.origin) from error
         if 300 <= loan.response.status < 400:
             loan.end()
-            raise RequestRefused(
+            raise BadRequest(
                 f"{address.origin} redirects, which is not followed",
                 hint="set base_url to the service's own address",
                 status=loan.response.status,
@@ -190,23 +190,23 @@ class Transport:
         """What it means that a request failed before there was a reply. The messages of
         the libraries are not repeated: they quote addresses whole."""
         if isinstance(error, NameResolutionError):
-            return Unavailable(f"{origin} cannot be reached: its name is not known")
+            return ServiceUnavailable(f"{origin} cannot be reached: its name is not known")
         if isinstance(error, NewConnectionError):
-            return Unavailable(f"{origin} cannot be reached: {_system_reason(error)}")
+            return ServiceUnavailable(f"{origin} cannot be reached: {_system_reason(error)}")
         if isinstance(error, ConnectTimeoutError):
-            return DeadlineExceeded(
+            return ProviderTimeout(
                 f"{origin} cannot be reached within {self._connect:g} s",
                 deadline="connect",
                 retryable=True,
             )
         if isinstance(error, ProxyError):
-            return Unavailable(f"the proxy to {origin} failed: {_system_reason(error)}")
+            return ServiceUnavailable(f"the proxy to {origin} failed: {_system_reason(error)}")
         if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             return ConfigurationError(
                 f"{origin} cannot be trusted: {_system_reason(error)}",
                 hint="for a service of your own, set ca_file to its certificate authority",
             )
-        return Unavailable(f"{origin} broke the connection: {_system_reason(error)}")
+        return ServiceUnavailable(f"{origin} broke the connection: {_system_reason(error)}")
 
 
 @frozen
@@ -243,7 +243,7 @@ class EventStream:
     headers   of the reply, their names in lower case
     """
 
-    def __init__(self, loan: _Loan, limits: Limits, framing: Framing) -> None:
+    def __init__(self, loan: _Loan, limits: CancelToken, framing: StreamParser) -> None:
         self.headers = loan.response.headers
         self._loan = loan
         self._limits = limits
@@ -301,7 +301,7 @@ def _write(sock: Any, head: bytes, body: bytes) -> None:
             sock.sendall(body)
 
 
-def _read_whole(loan: _Loan, limits: Limits) -> ProviderReply:
+def _read_whole(loan: _Loan, limits: CancelToken) -> ProviderReply:
     response = loan.response
     try:
         body = b"".join(_blocks(loan, limits, _LARGEST_REPLY))
@@ -312,7 +312,7 @@ def _read_whole(loan: _Loan, limits: Limits) -> ProviderReply:
     return ProviderReply(body, response.status, response.headers)
 
 
-def _blocks(loan: _Loan, limits: Limits, most: int) -> Iterator[bytes]:
+def _blocks(loan: _Loan, limits: CancelToken, most: int) -> Iterator[bytes]:
     """The body of a reply, as it comes.
 
     Raises `IncompleteReply` where the connection breaks, `MalformedReply` beyond so many
@@ -340,10 +340,10 @@ def _blocks(loan: _Loan, limits: Limits, most: int) -> Iterator[bytes]:
 
 
 def _check_time(error: BaseException, seconds: float) -> None:
-    """Raises `DeadlineExceeded` where it is the time of the socket that was over. Whoever watches
+    """Raises `ProviderTimeout` where it is the time of the socket that was over. Whoever watches
     the call looks at the same moment, and may come later. What the system gives up has a number."""
     if isinstance(error, TimeoutError) and error.errno is None:
-        raise DeadlineExceeded(
+        raise ProviderTimeout(
             f"the reply took longer than {seconds:g} s", deadline="total"
         ) from error
 

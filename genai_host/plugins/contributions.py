@@ -1,5 +1,5 @@
 """What plugins declare: one row for each kind, from which asking, claiming names, listing
-and the registry are made. A new kind is a hook, a row here and a field in `Declarations`.
+and the registry are made. A new kind is a hook, a row here and a field in `Contributions`.
 
 Declarations that are attrs classes look at their fields themselves, when they are made;
 here is what those cannot see.
@@ -18,6 +18,7 @@ from genai_host.api import (
     Codec,
     Command,
     Dialect,
+    DialectEndpoint,
     ExecutorType,
     Feature,
     HttpRoute,
@@ -26,7 +27,6 @@ from genai_host.api import (
     Part,
     ProviderType,
     ReactionType,
-    Serve,
     Tool,
     ToolSet,
     ToolSource,
@@ -35,7 +35,7 @@ from genai_host.api.messages import PARTS
 from genai_host.api.validators import ANY_BY_NAME, OPERATION, SCHEMAS, STRING_SET, TEXT, Must
 from genai_host.errors import PluginError
 from genai_host.util.names import HTTP_PATHS, PLAIN_NAME
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 _MOST = 10_000
 _LONGEST = 200
@@ -46,7 +46,7 @@ Claim = tuple[str, str]
 
 
 @frozen(kw_only=True)
-class Declarations:
+class Contributions:
     """What one plugin declares, each a tuple in the plugin's order."""
 
     providers: tuple[ProviderType[Any], ...] = ()
@@ -79,13 +79,13 @@ class Declarations:
         return sum(map(len, self.names().values()))
 
 
-def ask(hook: Any) -> Declarations:
+def ask(hook: Any) -> Contributions:
     """Ask a plugin that is alone behind these hooks.
 
     Raises `PluginError` and `TypeError` for what is not what the hooks say, and
     whatever the plugin raises.
     """
-    return Declarations(
+    return Contributions(
         **{name: kind.asked(getattr(hook, f"genai_{name}")) for name, kind in KINDS.items()}
     )
 
@@ -106,12 +106,12 @@ def _of_part(title: str, part: type[Part]) -> Iterator[Claim]:
 
 def _of_route(title: str, route: HttpRoute) -> Iterator[Claim]:
     if route.path.startswith(("/{", "/v1/{")):
-        raise PluginError(f"{shown(route.path)} fits any path: it must begin with a word")
+        raise PluginError(f"{short_repr(route.path)} fits any path: it must begin with a word")
     if route.path in ("/", "/v1"):
         raise PluginError(f"{route.path} is the host's own")
     for path in HTTP_PATHS:
         if f"{route.path}/".startswith(f"{path}/"):
-            raise PluginError(f"{shown(route.path)} is the host's own: all of {path} is")
+            raise PluginError(f"{short_repr(route.path)} is the host's own: all of {path} is")
     yield title, route.key
 
 
@@ -152,14 +152,14 @@ class _Kind:
         found: list[Any] = []
         for declared in hook():
             if not isinstance(declared, Iterable):
-                raise PluginError(f"{hook.name} gives {shown(declared)}, which is no list")
+                raise PluginError(f"{hook.name} gives {short_repr(declared)}, which is no list")
             found.extend(islice(declared, _MOST + 1))  # it may be endless
         if len(found) > _MOST:
             raise PluginError(f"{hook.name} gives more than {_MOST}")
         for item in found:
             if not isinstance(item, self.types):
                 names = " and no ".join(kind.__name__ for kind in self.types)
-                raise PluginError(f"{hook.name} gives {shown(item)}, which is no {names}")
+                raise PluginError(f"{hook.name} gives {short_repr(item)}, which is no {names}")
         self.look(hook.name, found)
         return tuple(found)
 
@@ -176,7 +176,7 @@ def _look_at(**fields: Must) -> Callable[[str, Sequence[Any]], None]:
 def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
     for item in found:
         if not issubclass(item, Part) or not isinstance(getattr(item, "type", None), str):
-            raise PluginError(f"{hook} gives {shown(item)}, which is no subclass of Part")
+            raise PluginError(f"{hook} gives {short_repr(item)}, which is no subclass of Part")
     if found:
         Codec((*PARTS, *found))  # raises for fields that have no JSON form
 
@@ -184,7 +184,7 @@ def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
 _look_at_dialects = _look_at(
     name=TEXT,
     operation=OPERATION,
-    endpoint=Must("a Serve", lambda value: isinstance(value, Serve)),
+    endpoint=Must("a Serve", lambda value: isinstance(value, DialectEndpoint)),
     capabilities=STRING_SET,
     parameters=SCHEMAS,
     variant=ANY_BY_NAME,
@@ -220,12 +220,14 @@ KINDS: Mapping[str, _Kind] = {
 
 def _must_be_plain(title: str, name: str) -> None:
     if len(name) > _LONGEST or not _PLAIN_NAME.fullmatch(name):
-        raise PluginError(f"{shown(name)} is no name for a {title}: it must match {PLAIN_NAME}")
+        raise PluginError(
+            f"{short_repr(name)} is no name for a {title}: it must match {PLAIN_NAME}"
+        )
 
 
 def _must_be_solid(title: str, name: str) -> None:
     if not 0 < len(name) <= _LONGEST or not name.isprintable() or " " in name:
         raise PluginError(
-            f"{shown(name)} is no name for a {title}: it must be printable, without a space, "
+            f"{short_repr(name)} is no name for a {title}: it must be printable, without a space, "
             f"and have at most {_LONGEST} characters"
         )

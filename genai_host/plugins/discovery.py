@@ -17,40 +17,40 @@ from attrs import frozen
 from genai_host.api import hooks as hookspecs
 from genai_host.config import Config
 from genai_host.errors import GenaiError, PluginError
-from genai_host.plugins.contributions import Declarations, ask
-from genai_host.plugins.index import Found, Outcome, PluginIndex
+from genai_host.plugins.contributions import Contributions, ask
+from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.plugins.registry import Registry
 from genai_host.util.names import API_VERSION, APP, GROUP
-from genai_host.util.text import one_line, said, shown, told
+from genai_host.util.text import describe_exception, message_of, one_line, short_repr
 
 
 @frozen
-class Loaded:
+class LoadedPlugin:
     """A plugin that works, and what it declared."""
 
-    found: Found
+    found: InstalledPlugin
     plugin: object
-    declared: Declarations
+    declared: Contributions
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LoadResult:
         commands = tuple((each.name, one_line(each.help)) for each in self.declared.commands)
-        return Outcome("loaded", provides=self.declared.names(), commands=commands)
+        return LoadResult("loaded", provides=self.declared.names(), commands=commands)
 
 
 @frozen
-class Broken:
+class BrokenPlugin:
     """A plugin that does not work: why, and what to do about it.
 
     trace   the traceback of the exception, if there was one
     """
 
-    found: Found
+    found: InstalledPlugin
     reason: str
     fix: str
     trace: str = ""
 
-    def outcome(self) -> Outcome:
-        return Outcome("broken", self.reason, self.fix)
+    def outcome(self) -> LoadResult:
+        return LoadResult("broken", self.reason, self.fix)
 
     def line(self) -> str:
         """One line for a warning."""
@@ -60,40 +60,40 @@ class Broken:
 
 
 @frozen
-class Blocked:
+class BlockedPlugin:
     """A plugin that the configuration keeps out."""
 
-    found: Found
+    found: InstalledPlugin
     reason: str
 
 
-Result = Loaded | Broken | Blocked
+Result = LoadedPlugin | BrokenPlugin | BlockedPlugin
 
 
 class Discovery(Protocol):
     """Where plugins come from: an argument of `Host`."""
 
-    def find(self) -> Sequence[Found]:
+    def find(self) -> Sequence[InstalledPlugin]:
         """The plugins there are, in the order to load them in."""
 
-    def load(self, found: Found) -> object:
+    def load(self, found: InstalledPlugin) -> object:
         """Import one of them."""
 
-    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+    def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Keep how loading ended, by `Found.key`, for who lists without loading."""
 
 
-class EntryPoints:
+class InstalledPlugins:
     """The installed distributions: the usual `Discovery`. Our own comes first, the
     others by name."""
 
     def __init__(self, index: PluginIndex | None = None) -> None:
         self._index = index or PluginIndex()
 
-    def find(self) -> Sequence[Found]:
+    def find(self) -> Sequence[InstalledPlugin]:
         return sorted(self._index.plugins(), key=lambda found: found.distribution != APP)
 
-    def load(self, found: Found) -> object:
+    def load(self, found: InstalledPlugin) -> object:
         if found.unreadable:
             raise PluginError(
                 f"its metadata cannot be read: {found.unreadable}",
@@ -105,23 +105,23 @@ class EntryPoints:
             plugin = getattr(plugin, attribute)
         return plugin
 
-    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+    def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         self._index.remember(outcomes)
 
 
-class Given:
+class StaticPlugins:
     """Plugins that are at hand already: modules or objects by name."""
 
     def __init__(self, plugins: Mapping[str, object]) -> None:
         self._plugins = dict(plugins)
 
-    def find(self) -> Sequence[Found]:
-        return [Found(name, "", "given") for name in self._plugins]
+    def find(self) -> Sequence[InstalledPlugin]:
+        return [InstalledPlugin(name, "", "given") for name in self._plugins]
 
-    def load(self, found: Found) -> object:
+    def load(self, found: InstalledPlugin) -> object:
         return self._plugins[found.name]
 
-    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+    def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """They are not installed: there is nothing to remember."""
 
 
@@ -129,7 +129,7 @@ class Plugins:
     """All plugins, loaded: what they declared, and what became of each.
 
     registry   what the working ones declared
-    results    one of `Loaded`, `Broken` and `Blocked` for each plugin
+    results    one of `LoadedPlugin`, `Broken` and `BlockedPlugin` for each plugin
     hooks      the working ones, to be told what happens
 
     Where two declare the same name, one of them is broken: so that a small plugin
@@ -147,13 +147,13 @@ class Plugins:
             [_look(discovery, config, each) for each in discovery.find()]
         )
         for result in self.results:
-            if isinstance(result, Loaded):
+            if isinstance(result, LoadedPlugin):
                 self.registry.add(result.declared)
         discovery.remember(
             {
                 result.found.key: result.outcome()
                 for result in self.results
-                if not isinstance(result, Blocked)
+                if not isinstance(result, BlockedPlugin)
             }
         )
         if config.strict and self.broken:
@@ -161,8 +161,8 @@ class Plugins:
             raise PluginError(first.line(), plugin=first.found.name, hint=first.fix)
 
     @property
-    def broken(self) -> list[Broken]:
-        return [result for result in self.results if isinstance(result, Broken)]
+    def broken(self) -> list[BrokenPlugin]:
+        return [result for result in self.results if isinstance(result, BrokenPlugin)]
 
     @property
     def hooks(self) -> Any:
@@ -171,13 +171,13 @@ class Plugins:
     def _admit_all(self, results: Sequence[Result]) -> list[Result]:
         """The same, with those broken that can have no place beside the others."""
         admitted = list(results)
-        here: list[Loaded] = []
+        here: list[LoadedPlugin] = []
         for number, result in sorted(enumerate(results), key=lambda each: _rank(each[1])):
-            if isinstance(result, Loaded):
+            if isinstance(result, LoadedPlugin):
                 admitted[number] = self._admit(result, here)
         return admitted
 
-    def _admit(self, loaded: Loaded, here: list[Loaded]) -> Loaded | Broken:
+    def _admit(self, loaded: LoadedPlugin, here: list[LoadedPlugin]) -> LoadedPlugin | BrokenPlugin:
         """Give a plugin its names and its place among the hooks, or neither."""
         found = loaded.found
         try:
@@ -199,14 +199,14 @@ class Plugins:
 
 def _rank(result: Result) -> tuple[bool, int]:
     """Who declares more is first to get the names that it declares."""
-    size = result.declared.size if isinstance(result, Loaded) else 0
+    size = result.declared.size if isinstance(result, LoadedPlugin) else 0
     return result.found.distribution != APP, -size
 
 
-def _look(discovery: Discovery, config: Config, found: Found) -> Result:
+def _look(discovery: Discovery, config: Config, found: InstalledPlugin) -> Result:
     blocked = config.blocks(found.name, found.distribution)
     if blocked:
-        return Blocked(found, blocked)
+        return BlockedPlugin(found, blocked)
     try:
         return _load_alone(discovery, found)
     except KeyboardInterrupt:
@@ -215,7 +215,7 @@ def _look(discovery: Discovery, config: Config, found: Found) -> Result:
         return _broken_by(error, found)
 
 
-def _load_alone(discovery: Discovery, found: Found) -> Loaded:
+def _load_alone(discovery: Discovery, found: InstalledPlugin) -> LoadedPlugin:
     """Load a plugin and ask what it declares, in a plugin manager that nobody else
     is in: pluggy leaves half a plugin behind where one is refused."""
     plugin = discovery.load(found)
@@ -229,11 +229,11 @@ def _load_alone(discovery: Discovery, found: Found) -> Loaded:
     for version in manager.hook.genai_api():
         if version != API_VERSION:
             raise PluginError(
-                f"it is written for version {shown(version)} of the interface, this host has "
+                f"it is written for version {short_repr(version)} of the interface, this host has "
                 f"{API_VERSION}",
                 hint=f"{APP} upgrade {found.distribution} {APP}",
             )
-    return Loaded(found, plugin, ask(manager.hook))
+    return LoadedPlugin(found, plugin, ask(manager.hook))
 
 
 def _must_be_marked(plugin: object) -> None:
@@ -243,7 +243,7 @@ def _must_be_marked(plugin: object) -> None:
             raise PluginError(f"{name} is not marked", hint="mark it with @hookimpl")
 
 
-def _must_be_new(loaded: Loaded, here: Sequence[Loaded]) -> None:
+def _must_be_new(loaded: LoadedPlugin, here: Sequence[LoadedPlugin]) -> None:
     found = loaded.found
     hint = f"disable one of them: genai-host plugins disable {found.distribution}:{found.name}"
     for other in here:
@@ -260,20 +260,22 @@ def _must_be_new(loaded: Loaded, here: Sequence[Loaded]) -> None:
             )
 
 
-def _broken_by(error: BaseException, found: Found) -> Broken:
+def _broken_by(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
     try:
         return _explained(error, found)
     except Exception:  # noqa: BLE001 - its exception is a plugin's work as well
-        return Broken(found, told(error), _usual_fix(found))
+        return BrokenPlugin(found, describe_exception(error), _usual_fix(found))
 
 
-def _explained(error: BaseException, found: Found) -> Broken:
+def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
     """What a plugin's exception means, and the nearest fix."""
     fix = _usual_fix(found)
     if isinstance(error, GenaiError):
         hint: object = error.hint  # a plugin may raise one of its own
-        return Broken(found, said(error), one_line(hint) if hint and isinstance(hint, str) else fix)
-    reason = told(error)
+        return BrokenPlugin(
+            found, message_of(error), one_line(hint) if hint and isinstance(hint, str) else fix
+        )
+    reason = describe_exception(error)
     if isinstance(error, ModuleNotFoundError):
         missing = str(error.name or "").partition(".")[0]
         own = found.value.partition(":")[0].partition(".")[0]
@@ -287,7 +289,7 @@ def _explained(error: BaseException, found: Found) -> Broken:
     elif isinstance(error, pluggy.PluginValidationError):
         reason = _hook_fault(error)
     trace = "".join(traceback.format_exception(error))
-    return Broken(found, one_line(reason), fix, trace)
+    return BrokenPlugin(found, one_line(reason), fix, trace)
 
 
 def _hook_fault(error: pluggy.PluginValidationError) -> str:
@@ -299,7 +301,7 @@ def _hook_fault(error: pluggy.PluginValidationError) -> str:
     return f"wrong signature: {'; '.join(lines[1:]) or lines[0]}"
 
 
-def _usual_fix(found: Found) -> str:
+def _usual_fix(found: InstalledPlugin) -> str:
     return (
         f"{APP} upgrade {found.distribution} -- --force-reinstall, "
         f"or: {APP} plugins disable {found.name}"

@@ -23,7 +23,7 @@ _COARSE_NS = 2_000_000_000
 _KEPT = 32
 
 
-class Found(NamedTuple):
+class InstalledPlugin(NamedTuple):
     """An entry point in our group: a plugin that is installed, not loaded.
 
     name           of the entry point
@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return f"{self.distribution}:{self.name}:{self.version}:{self.record}"
 
 
-class Outcome(NamedTuple):
+class LoadResult(NamedTuple):
     """How loading a plugin ended the last time.
 
     status     `loaded` or `broken`
@@ -77,16 +77,16 @@ class PluginIndex:
         self._folder = os.path.join(paths.cache_dir(), "plugins") if folder is None else folder
         self._data: dict[str, Any] | None = None
 
-    def plugins(self) -> list[Found]:
+    def plugins(self) -> list[InstalledPlugin]:
         """The installed plugins, by distribution and name; of two builds of one
         distribution, the one that Python would import."""
-        return [Found(*found) for found in self._current()["plugins"]]
+        return [InstalledPlugin(*found) for found in self._current()["plugins"]]
 
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, LoadResult]:
         """By `Found.key`, how loading it ended the last time."""
-        return {key: Outcome(*kept) for key, kept in self._current()["outcomes"].items()}
+        return {key: LoadResult(*kept) for key, kept in self._current()["outcomes"].items()}
 
-    def remember(self, outcomes: Mapping[str, Outcome]) -> None:
+    def remember(self, outcomes: Mapping[str, LoadResult]) -> None:
         """Keep how loading ended, for the plugins that are installed."""
         data = self._current()
         installed = {found.key for found in self.plugins()}
@@ -178,7 +178,7 @@ def _is_index(data: Any, path: list[str]) -> bool:
         and _are([data["scanned"]], int)
         and data["stamps"].keys() >= set(path)
         and all(stamp is None or _are(stamp, int, 3) for stamp in data["stamps"].values())
-        and all(_are(found, str, len(Found._fields)) for found in data["plugins"])
+        and all(_are(found, str, len(InstalledPlugin._fields)) for found in data["plugins"])
         and all(_is_outcome(*kept) for kept in data["outcomes"].values())
     )
 
@@ -218,7 +218,7 @@ def _files_in_development(folder: str) -> Iterator[str]:
         yield os.path.join(name, "entry_points.txt")
 
 
-def _installed_plugins(path: list[str]) -> Iterator[tuple[Found, str]]:
+def _installed_plugins(path: list[str]) -> Iterator[tuple[InstalledPlugin, str]]:
     """Each plugin with the file that names it."""
     import importlib_metadata
 
@@ -248,7 +248,7 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[Found, str]]:
+def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[InstalledPlugin, str]]:
     file = os.path.join(folder, "entry_points.txt") if folder else ""
     try:
         if GROUP not in (distribution.read_text("entry_points.txt") or ""):
@@ -261,10 +261,10 @@ def _plugins_of(distribution: Any, folder: str) -> Iterator[tuple[Found, str]]:
         yield from _unreadable(folder, error)
         return
     for point in points:
-        yield Found(point.name, point.value, name, version, record), file
+        yield InstalledPlugin(point.name, point.value, name, version, record), file
 
 
-def _unreadable(folder: str, error: Exception) -> Iterator[tuple[Found, str]]:
+def _unreadable(folder: str, error: Exception) -> Iterator[tuple[InstalledPlugin, str]]:
     """A distribution that cannot be read, if it speaks of our group."""
     file = os.path.join(folder, "entry_points.txt")
     try:
@@ -274,7 +274,7 @@ def _unreadable(folder: str, error: Exception) -> Iterator[tuple[Found, str]]:
         return
     if ours:
         name = _normal(_name_in(folder))
-        yield Found(name, "", name, unreadable=f"{type(error).__name__}: {error}"), file
+        yield InstalledPlugin(name, "", name, unreadable=f"{type(error).__name__}: {error}"), file
 
 
 def _digest(record: str | None) -> str:

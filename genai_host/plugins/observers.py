@@ -14,6 +14,8 @@ from genai_host.api import (
     Call,
     Clock,
     Completion,
+    Embeddings,
+    ModerationResult,
     Operation,
     RouteInfo,
     RouteRequest,
@@ -21,15 +23,13 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     Turn,
-    Vectors,
-    Verdict,
 )
 from genai_host.errors import Cancelled
 
 _log = logging.getLogger(__name__)
 
 
-class CallReport:
+class CallRecord:
     """What a call has come to, filled in by who makes it.
 
     parent      the id of the turn that it is for, as observers are told it; empty for none
@@ -45,14 +45,14 @@ class CallReport:
     sent: float | None = None
     first: float | None = None
     refused: bool = False
-    result: Completion | Vectors | Verdict | TokenCount | None = None
+    result: Completion | Embeddings | ModerationResult | TokenCount | None = None
     raw_reply: str = ""
 
     def __init__(self, parent: str = "") -> None:
         self.parent = parent
 
 
-class Watched:
+class Observation:
     """What is under way, and what it has come to, filled in by who does it.
 
     id   as observers are told it; empty if there are none
@@ -66,7 +66,7 @@ class Watched:
         self.id = id
 
 
-Watching = AbstractContextManager[Watched]
+Watching = AbstractContextManager[Observation]
 
 
 class Observers:
@@ -101,11 +101,11 @@ class Observers:
         route: RouteInfo,
         call: Call,
         clock: Clock,
-        report: CallReport,
+        report: CallRecord,
     ) -> Watching:
         """Tell of the start and the end of one call of a model."""
         if not self._is_watched("call"):
-            return nullcontext(Watched())
+            return nullcontext(Observation())
         about = {"parent": report.parent, "operation": operation, "route": route, "call": call}
         return self._watching(
             "call", clock, about, lambda _: {"result": report.result, "first": report.first}
@@ -116,21 +116,21 @@ class Observers:
     ) -> Watching:
         """The same of a turn of a feature."""
         if not self._is_watched("turn"):
-            return nullcontext(Watched())
+            return nullcontext(Observation())
         about = {"feature": feature, "turn": turn, "conversation": conversation, "model": model}
         return self._watching("turn", clock, about, lambda watched: {"answer": watched.answer})
 
     def tool(self, parent: str, call: ToolCall, clock: Clock) -> Watching:
         """The same of a tool that runs."""
         if not self._is_watched("tool"):
-            return nullcontext(Watched())
+            return nullcontext(Observation())
         about = {"parent": parent, "call": call}
         return self._watching("tool", clock, about, lambda watched: {"output": watched.output})
 
     def request(self, request: RouteRequest, route: str, clock: Clock) -> Watching:
         """The same of a request over HTTP."""
         if not self._is_watched("request"):
-            return nullcontext(Watched())
+            return nullcontext(Observation())
         about = {"request": request, "route": route}
         return self._watching("request", clock, about, lambda watched: {"status": watched.status})
 
@@ -140,9 +140,9 @@ class Observers:
         what: str,
         clock: Clock,
         about: Mapping[str, Any],
-        outcome: Callable[[Watched], Mapping[str, Any]],
-    ) -> Generator[Watched, None, None]:
-        watched = Watched(f"{self._origin}-{next(self._numbers)}")
+        outcome: Callable[[Observation], Mapping[str, Any]],
+    ) -> Generator[Observation, None, None]:
+        watched = Observation(f"{self._origin}-{next(self._numbers)}")
         started = clock.monotonic()
         self.tell(f"genai_on_{what}_start", id=watched.id, **about)
         error: BaseException | None = None

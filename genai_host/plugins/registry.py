@@ -23,7 +23,7 @@ from genai_host.api import (
 )
 from genai_host.api.messages import PARTS
 from genai_host.errors import PluginError
-from genai_host.plugins.contributions import KINDS, Claim, Declarations
+from genai_host.plugins.contributions import KINDS, Claim, Contributions
 from genai_host.util.names import APP, COMMANDS
 
 
@@ -50,7 +50,7 @@ class Registry:
         self._owners.update((("message part", part.type), APP) for part in PARTS)
         self._owners.update((("command", name), APP) for name in COMMANDS)
 
-    def claim(self, plugin: str, declared: Declarations) -> None:
+    def claim(self, plugin: str, declared: Contributions) -> None:
         """Take all the names that a plugin declares, or none.
 
         Raises `PluginError` for a name that is malformed, or taken already.
@@ -69,7 +69,7 @@ class Registry:
             claims.add((kind, name))
         self._owners.update((claim, plugin) for claim in claims)
 
-    def add(self, declared: Declarations) -> None:
+    def add(self, declared: Contributions) -> None:
         """Take in what a plugin declares, once it has its names."""
         for name, kind in KINDS.items():
             mine, new = getattr(self, name), getattr(declared, name)

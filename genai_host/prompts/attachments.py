@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genai_host.api import File, Image, Part, Text
-from genai_host.errors import ConfigurationError, Unavailable
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 
 if TYPE_CHECKING:
     import requests
@@ -62,7 +62,7 @@ def attachment(source: str | os.PathLike[str]) -> Part:
 
     A picture becomes an `Image`, text a `Text` under its name, all else a `File`.
     Raises `ConfigurationError` if there is no such file or it is larger than
-    20 MiB, `Unavailable` if an address cannot be read.
+    20 MiB, `ServiceUnavailable` if an address cannot be read.
     """
     name = os.fspath(source)
     if is_address(name):
@@ -197,7 +197,7 @@ def is_address(source: str) -> bool:
 def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
     """The body of an address and its media type.
 
-    Raises `Unavailable` if it cannot be read, or not within a minute;
+    Raises `ServiceUnavailable` if it cannot be read, or not within a minute;
     `ConfigurationError` if it has more than so many bytes, 20 MiB unless told otherwise.
     """
     most = MOST_BYTES if most is None else most
@@ -215,7 +215,7 @@ def fetched(address: str, most: int | None = None) -> tuple[bytes, str]:
     try:
         outcome = ended.get(timeout=_MOST_SECONDS)
     except queue.Empty:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"{shown(address)} cannot be read within {_MOST_SECONDS:g} s", retryable=True
         ) from None
     if isinstance(outcome, BaseException):
@@ -236,7 +236,7 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
             with session.get(address, stream=True, timeout=_SECONDS) as reply:
                 status = reply.status_code
                 if status >= 400:
-                    raise Unavailable(
+                    raise ServiceUnavailable(
                         f"{shown(address)} cannot be read: it answered with status {status}",
                         status=status,
                         retryable=status >= 500 or status == 429,
@@ -249,14 +249,14 @@ def _fetch(address: str, most: int) -> tuple[bytes, str]:
                 return bytes(data), reply.headers.get("Content-Type", "")
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         # from None: the libraries quote addresses whole
-        raise Unavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
+        raise ServiceUnavailable(f"{shown(address)} cannot be read: {_reason(error)}") from None
 
 
 def _must_stay_encrypted(reply: requests.Response, **_: object) -> None:
     """requests follows redirects to http and https only, from one to the other too."""
     target = urllib.parse.urljoin(reply.url, reply.headers.get("Location", ""))
     if reply.is_redirect and reply.url.startswith("https:") and not target.startswith("https:"):
-        raise Unavailable(f"{shown(reply.url)} cannot be read: it leads away from https")
+        raise ServiceUnavailable(f"{shown(reply.url)} cannot be read: it leads away from https")
 
 
 def _reason(error: BaseException) -> str:
@@ -274,7 +274,7 @@ def _too_large(name: str, most: int) -> ConfigurationError:
     return ConfigurationError(f"{name} is larger than {most >> 20} MiB")
 
 
-FRAGMENTS_MOST_BYTES = 5 * 1024 * 1024
+MOST_FRAGMENT_BYTES = 5 * 1024 * 1024
 _TEXTS = {"json", "xml", "yaml", "x-yaml", "toml", "javascript", "sql", "x-sh", "x-ndjson"}
 _SUFFIXES = ("+json", "+xml", "+yaml")  # RFC 6838, Structured Syntax Name Suffixes
 
@@ -301,14 +301,14 @@ def fragment(source: str) -> str:
     says where it is from.
 
     Raises `ConfigurationError` if there is no such file, for what is no text, and for
-    more than 5 MiB; `Unavailable` if an address cannot be read.
+    more than 5 MiB; `ServiceUnavailable` if an address cannot be read.
     """
     if is_address(source):
-        data, media_type = fetched(source, FRAGMENTS_MOST_BYTES)
+        data, media_type = fetched(source, MOST_FRAGMENT_BYTES)
         return _named(_decoded(data, media_type, shown(source)), shown(source))
     # where a folder is says more of the user than the model needs to know
     name = os.path.basename(source) if os.path.isabs(os.path.expanduser(source)) else source
-    return _named(_decoded(read_file(source, FRAGMENTS_MOST_BYTES), "", source), name)
+    return _named(_decoded(read_file(source, MOST_FRAGMENT_BYTES), "", source), name)
 
 
 def _named(text: str, name: str) -> str:

@@ -37,11 +37,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
-from genai_host.util.text import nearest
+from genai_host.util.text import close_matches
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100
@@ -322,7 +322,7 @@ class _Reader:
 
         try:
             check_numbers(table)
-        except InvalidData as error:
+        except ValidationError as error:
             raise _wrong(self._file, f"{place}: {error}") from error
         for name, value in _leaves(table, place):
             if not (value is None or isinstance(value, (str, bool, int, float))):
@@ -381,7 +381,7 @@ def _names(text: str) -> list[str]:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    near = nearest(name, known)
+    near = close_matches(name, known)
     return f"did you mean {near[0]}?" if near else ""
 
 

@@ -32,10 +32,10 @@ from genai_host.config.schema import (
     read_value,
     wrong_with,
 )
-from genai_host.errors import ConfigurationError, InvalidData
-from genai_host.providers.limits import Bounds
+from genai_host.errors import ConfigurationError, ValidationError
+from genai_host.providers.limits import CallLimits
 from genai_host.util.names import PLAIN_NAME, what_there_is
-from genai_host.util.text import nearest
+from genai_host.util.text import close_matches
 
 Document = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
@@ -167,7 +167,7 @@ def type_named(types: Types, name: str) -> ProviderType[Any]:
     """Raises `ConfigurationError` for a type that no plugin brings."""
     if name not in types:
         known = sorted(types)
-        near = nearest(name, known)
+        near = close_matches(name, known)
         hint = hint_for(name, near) if near else what_there_is("vendor", name, known)
         raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
     return types[name]
@@ -194,7 +194,7 @@ def _set_of_instance(
     elif setting == "models":
         _inline_table(instance, "models")[inner[0]] = text
     elif setting == "calls":
-        _inline_table(instance, "calls")[inner[0]] = _value(Bounds, key, inner[0], text)
+        _inline_table(instance, "calls")[inner[0]] = _value(CallLimits, key, inner[0], text)
     else:
         kind = type_named(types, instance["type"])
         instance[setting] = _inline(_value(kind.settings, key, setting, text, name))
@@ -235,7 +235,7 @@ def _value(settings: type[Any], key: str, name: str, text: str, instance: str = 
     form = {field.name: field.type for field in attrs.fields(attrs.resolve_types(settings))}[name]
     try:
         value = usual_codec().json_of_text(text, form)
-    except InvalidData as error:
+    except ValidationError as error:
         raise ConfigurationError(f"{key}: {error}", hint=known[name].help) from error
     if _has_null(value):
         raise ConfigurationError(
@@ -272,7 +272,7 @@ def _check_instance(types: Types, name: str, instance: Document) -> None:
     given = {key: value for key, value in plain.items() if key not in OF_INSTANCES}
     owner = f"provider {name}"
     read_settings(kind.settings, given, owner=owner, secrets=_any_secret)
-    read_settings(Bounds, plain.get("calls", {}), owner=f"{owner}: calls")
+    read_settings(CallLimits, plain.get("calls", {}), owner=f"{owner}: calls")
 
 
 def _check_set(tools: ToolSet[Any], table: Document) -> None:

@@ -19,17 +19,17 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import (
+    CancelToken,
     Clock,
-    Framing,
-    Http,
     HttpRequest,
-    Limits,
+    HttpTransport,
     Provider,
     ProviderReply,
     ProviderType,
     ReplyStream,
     Secret,
     Services,
+    StreamParser,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_provider import SHORTEST_KEY
@@ -38,29 +38,34 @@ from genai_host.api.settings import Setting, read_settings
 from genai_host.config import InstanceConfig
 from genai_host.config.loading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
-from genai_host.providers.limits import Bounds, Breaker, Gate, Watch
-from genai_host.secrets.keys import FoundKey, Keys
+from genai_host.providers.limits import (
+    CallLimits,
+    CircuitBreaker,
+    ConcurrencyLimiter,
+    DeadlineTimer,
+)
+from genai_host.secrets.keys import FoundKey, SecretStore
 from genai_host.util import paths
-from genai_host.util.text import told
+from genai_host.util.text import describe_exception
 
 
-class LateHttp:
+class LazyTransport:
     """What `Services.http` is; `bounds` are to be set before it is used."""
 
     def __init__(self) -> None:
-        self.bounds = Bounds()
+        self.bounds = CallLimits()
         self._lock = threading.Lock()
         self._transport: Any = None
 
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         reply: ProviderReply = self._made().send(request, limits)
         return reply
 
     def stream(
         self,
         request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
+        limits: CancelToken,
+        framings: Mapping[str, StreamParser] | None = None,
     ) -> ReplyStream | ProviderReply:
         reply: ReplyStream | ProviderReply = self._made().stream(request, limits, framings)
         return reply
@@ -70,7 +75,7 @@ class LateHttp:
             if self._transport is not None:
                 self._transport.close()
 
-    def _made(self) -> Http:
+    def _made(self) -> HttpTransport:
         if self._transport is None:
             from genai_host.http.transport import Transport
 
@@ -83,7 +88,7 @@ class LateHttp:
                         proxy=bounds.proxy,
                         ca_file=bounds.ca_file,
                     )
-        made: Http = self._transport
+        made: HttpTransport = self._transport
         return made
 
 
@@ -91,14 +96,14 @@ _log = logging.getLogger(__name__)
 
 
 @frozen
-class Unopened:
+class ProviderUnavailable:
     """Why an instance has no provider to ask."""
 
     reason: str
 
 
 @frozen
-class Attempt:
+class ProviderCall:
     """One call of a provider: bounded, and counted, while it lasts.
 
     without_keys   a text that the service sent, without the keys that it may have sent back
@@ -107,7 +112,7 @@ class Attempt:
 
     provider: Provider
     limits: Cancellation
-    watch: Watch
+    watch: DeadlineTimer
     without_keys: Callable[[str], str]
     heard: list[bytes] | None = None
 
@@ -116,7 +121,7 @@ class Attempt:
             self.heard.append(data)
 
 
-class Instance:
+class ProviderInstance:
     """One provider instance: a name, a type, settings, and the provider itself once
     it is needed, with what bounds its calls."""
 
@@ -126,7 +131,7 @@ class Instance:
         kind: ProviderType[Any],
         config: InstanceConfig,
         clock: Clock,
-        keys: Keys,
+        keys: SecretStore,
         file: str = "",
     ) -> None:
         self.name = name
@@ -152,12 +157,12 @@ class Instance:
         """
         return self._open().provider
 
-    def look(self) -> Provider | Unopened:
+    def look(self) -> Provider | ProviderUnavailable:
         """The provider, or why there is none to ask."""
         try:
             return self.provider
         except GenaiError as error:
-            return Unopened(f"{error}{'; ' + error.hint if error.hint else ''}")
+            return ProviderUnavailable(f"{error}{'; ' + error.hint if error.hint else ''}")
 
     def find_key(self, setting: Setting) -> FoundKey | None:
         """One of its secrets, and where it is; None if there is none.
@@ -171,7 +176,7 @@ class Instance:
             raise self._placed(error, setting.name) from None
 
     @contextmanager
-    def attempt(self, above: Cancellation) -> Iterator[Attempt]:
+    def attempt(self, above: Cancellation) -> Iterator[ProviderCall]:
         """One call of this provider: it ends with what is above, with the instance, and
         at the instance's deadlines.
 
@@ -188,9 +193,9 @@ class Instance:
                 with (
                     opened.gate.passed(limits),
                     opened.breaker.attempt(),
-                    Watch(limits, opened.bounds, self._clock) as watch,
+                    DeadlineTimer(limits, opened.bounds, self._clock) as watch,
                 ):
-                    yield Attempt(opened.provider, limits, watch, self._without_keys)
+                    yield ProviderCall(opened.provider, limits, watch, self._without_keys)
             finally:
                 with self._lock:
                     self._attempts.discard(limits)
@@ -224,7 +229,7 @@ class Instance:
     def _make(self) -> _Opened:
         try:
             settings = self.read_settings()
-            http = LateHttp()
+            http = LazyTransport()
             data_dir = Path(paths.data_dir(self.type.name))
             services = Services(self.name, self._clock, data_dir, http, self.type.name)
             provider = self.type.open(settings, services)
@@ -233,14 +238,14 @@ class Instance:
                 provider,
                 bounds,
                 http,
-                Gate(bounds.at_once, bounds.line),
-                Breaker(self._clock, failures=bounds.failures, seconds=bounds.pause),
+                ConcurrencyLimiter(bounds.at_once, bounds.line),
+                CircuitBreaker(self._clock, failures=bounds.failures, seconds=bounds.pause),
             )
         except GenaiError as error:
             raise error.located(provider=self.name) from error
         except (Exception, SystemExit) as error:  # a plugin's fault must not end the host
             raise ConfigurationError(
-                f"{self._owner} cannot be opened: {told(error)}", provider=self.name
+                f"{self._owner} cannot be opened: {describe_exception(error)}", provider=self.name
             ) from error
 
     def read_settings(self) -> Any:
@@ -257,13 +262,13 @@ class Instance:
         except ConfigurationError as error:
             raise self._placed(error, error.setting) from error.__cause__
 
-    def read_bounds(self, usual: Mapping[str, float]) -> Bounds:
+    def read_bounds(self, usual: Mapping[str, float]) -> CallLimits:
         """What bounds its calls; `usual` where nothing is configured. Raises
         `ConfigurationError`."""
         overrides = self.config.overrides
         try:
             return read_settings(
-                Bounds,
+                CallLimits,
                 {**usual, **self.config.calls},
                 owner=f"{self._owner}: calls",
                 overrides={
@@ -313,7 +318,7 @@ class _Opened:
     """What an instance has once it is needed."""
 
     provider: Provider
-    bounds: Bounds
-    http: LateHttp
-    gate: Gate
-    breaker: Breaker
+    bounds: CallLimits
+    http: LazyTransport
+    gate: ConcurrencyLimiter
+    breaker: CircuitBreaker

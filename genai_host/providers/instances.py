@@ -12,13 +12,13 @@ from genai_host.config import InstanceConfig
 from genai_host.config.loading import place_of
 from genai_host.errors import ConfigurationError, NoRoute, ProviderRemoved
 from genai_host.plugins.observers import Observers
-from genai_host.providers.instance import Instance
-from genai_host.secrets.keys import Keys
+from genai_host.providers.instance import ProviderInstance
+from genai_host.secrets.keys import SecretStore
 from genai_host.util.names import PLAIN_NAME, plugin_line, what_there_is
-from genai_host.util.text import nearest
+from genai_host.util.text import close_matches
 
 
-class Instances:
+class ProviderInstances:
     """All instances by name: one for each provider type, named like it, and those
     that are configured under names of their own.
 
@@ -31,7 +31,7 @@ class Instances:
         configured: Mapping[str, InstanceConfig],
         clock: Clock,
         observers: Observers,
-        keys: Keys,
+        keys: SecretStore,
         file: str = "",
     ) -> None:
         self._types = types
@@ -44,7 +44,7 @@ class Instances:
         self.unknown: dict[str, str] = {}
         named = {name: InstanceConfig(name) for name in types}
         named.update(configured)
-        self._instances: dict[str, Instance] = {}
+        self._instances: dict[str, ProviderInstance] = {}
         self._gone: dict[str, str] = {}  # and how it went
         for name, config in named.items():
             if config.type in types:
@@ -52,13 +52,13 @@ class Instances:
             else:
                 self.unknown[name] = self._why_unknown(name, config)
 
-    def __iter__(self) -> Iterator[Instance]:
+    def __iter__(self) -> Iterator[ProviderInstance]:
         return iter(list(self._instances.values()))
 
     def __contains__(self, name: object) -> bool:
         return name in self._instances
 
-    def __getitem__(self, name: str) -> Instance:
+    def __getitem__(self, name: str) -> ProviderInstance:
         """Raises `ProviderRemoved` if there is one no more, `NoRoute` if there never was."""
         instance = self._instances.get(name)
         if instance is not None:
@@ -74,7 +74,7 @@ class Instances:
         if name in self.unknown:
             return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
-        near = nearest(name, known)
+        near = close_matches(name, known)
         hint = f"did you mean {near[0]}?" if near else what_there_is("vendor", name, known)
         return NoRoute(
             f"there is no provider {name!r}",
@@ -89,7 +89,7 @@ class Instances:
         settings: Mapping[str, Any] | None = None,
         models: Mapping[str, str] | None = None,
         calls: Mapping[str, Any] | None = None,
-    ) -> Instance:
+    ) -> ProviderInstance:
         """Add a named instance while the host runs; the configuration file stays.
 
         name       unique; `[a-z0-9-]+`
@@ -168,13 +168,17 @@ class Instances:
         for instance in self:
             instance.close("closed with its host")
 
-    def _new(self, name: str, config: InstanceConfig, *, is_in_file: bool = True) -> Instance:
+    def _new(
+        self, name: str, config: InstanceConfig, *, is_in_file: bool = True
+    ) -> ProviderInstance:
         file = self._file if is_in_file else ""
-        return Instance(name, self._types[config.type], config, self._clock, self._keys, file)
+        return ProviderInstance(
+            name, self._types[config.type], config, self._clock, self._keys, file
+        )
 
     def _why_unknown(self, name: str, config: InstanceConfig) -> str:
         why = f"no plugin brings the provider type {config.type!r}"
-        near = nearest(config.type, self._types)
+        near = close_matches(config.type, self._types)
         if self._file:
             why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
         if near:
@@ -182,7 +186,7 @@ class Instances:
         line = plugin_line("vendor", config.type)
         return f"{why}: {line}" if line else why
 
-    def _take_out(self, name: str, why: str) -> Instance:
+    def _take_out(self, name: str, why: str) -> ProviderInstance:
         with self._lock:
             instance = self[name]
             self._gone[name] = why
@@ -192,7 +196,7 @@ class Instances:
         self._observers.tell("genai_on_change", kind="provider", name=name, added=False)
         return instance
 
-    def _put_back(self, instance: Instance) -> None:
+    def _put_back(self, instance: ProviderInstance) -> None:
         with self._lock:
             self._instances[instance.name] = instance
             self._gone.pop(instance.name, None)

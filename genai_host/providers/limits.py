@@ -26,15 +26,15 @@ from contextlib import contextmanager
 
 from attrs import field, frozen, validators
 
-from genai_host.api import Clock, Limits, Rate, Registration, RouteInfo, about
+from genai_host.api import CancelHandle, CancelToken, Clock, RateLimit, RouteInfo, about
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     CircuitOpen,
-    DeadlineExceeded,
     IncompleteReply,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    Unavailable,
+    ServiceUnavailable,
 )
 
 
@@ -44,7 +44,7 @@ def _seconds(default: float, help: str) -> float:
 
 
 @frozen
-class Bounds:
+class CallLimits:
     """Times in seconds; `None` for no bound, or for the usual."""
 
     connect: float = _seconds(5.0, "seconds to get a connection")
@@ -80,7 +80,7 @@ class Bounds:
     )
 
 
-class Gate:
+class ConcurrencyLimiter:
     """Lets so many through at once; as many again wait in line, first come first served.
 
     at_once   None for no bound
@@ -100,7 +100,7 @@ class Gate:
         return self._inside
 
     @contextmanager
-    def passed(self, limits: Limits) -> Iterator[None]:
+    def passed(self, limits: CancelToken) -> Iterator[None]:
         """Around one call. Raises `RateLimited` if the line is full, and what ends
         `limits` while it waits."""
         if self._at_once is None:
@@ -112,7 +112,7 @@ class Gate:
         finally:
             self._leave()
 
-    def _pass(self, at_once: int, limits: Limits) -> None:
+    def _pass(self, at_once: int, limits: CancelToken) -> None:
         with self._lock:
             if self._inside < at_once:
                 self._inside += 1
@@ -149,10 +149,10 @@ class Gate:
                 self._inside -= 1
 
 
-_FAILURES = (Unavailable, DeadlineExceeded, IncompleteReply, MalformedReply)
+_FAILURES = (ServiceUnavailable, ProviderTimeout, IncompleteReply, MalformedReply)
 
 
-class Breaker:
+class CircuitBreaker:
     """Of one provider instance: closed, it lets calls through; after some failures in a
     row it is open and lets none; then it lets exactly one through, whose outcome decides.
 
@@ -232,7 +232,7 @@ def is_failure(error: BaseException) -> bool:
     return error.status is None or not 400 <= error.status < 500
 
 
-class Watch:
+class DeadlineTimer:
     """Ends one attempt when it takes too long, whatever its provider is blocked on.
 
         with Watch(limits, bounds, clock) as watch:
@@ -245,7 +245,7 @@ class Watch:
     One alarm looks from time to time; none is set anew for each event.
     """
 
-    def __init__(self, limits: Cancellation, bounds: Bounds, clock: Clock) -> None:
+    def __init__(self, limits: Cancellation, bounds: CallLimits, clock: Clock) -> None:
         self._limits = limits
         self._bounds = bounds
         self._clock = clock
@@ -253,10 +253,10 @@ class Watch:
         self._since = math.inf  # since when somebody has been waiting for an event
         self._allowed = bounds.idle
         self._waits_for = "idle"
-        self._alarm: Registration | None = None
+        self._alarm: CancelHandle | None = None
         self._over = False
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> DeadlineTimer:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -269,7 +269,7 @@ class Watch:
         self._end = self._clock.monotonic() + self._bounds.total
         self._set_alarm(self._bounds.total)
 
-    def listen_first(self) -> None:
+    def expect_first(self) -> None:
         """Somebody waits for the first event of a reply from now on."""
         self._since = self._clock.monotonic()
         self._end = self._since + self._bounds.total
@@ -285,7 +285,7 @@ class Watch:
         self._since = math.inf
         self._allowed, self._waits_for = self._bounds.idle, "idle"
 
-    def listen_last(self, seconds: float) -> None:
+    def expect_end(self, seconds: float) -> None:
         """All has come; the end of the transmission may take this long."""
         self._since = self._clock.monotonic()
         self._allowed = seconds
@@ -316,13 +316,13 @@ class Watch:
             "first_token": "no reply began within",
             "idle": "the reply stood still for",
         }[deadline]
-        self._limits.cancel(DeadlineExceeded(f"{what} {seconds:g} s", deadline=deadline))
+        self._limits.cancel(ProviderTimeout(f"{what} {seconds:g} s", deadline=deadline))
 
 
 _log = logging.getLogger(__name__)
 
 
-class Rates:
+class RateLimiter:
     """The rates of one host, one for each model at a provider; models know nothing of
     each other. As long as calls at one rate count, another one is told of in the log,
     once, and not kept to."""
@@ -331,9 +331,9 @@ class Rates:
         self._clock = clock
         self._lock = threading.Lock()
         self._lines: dict[tuple[str, str], _Line] = {}
-        self._told: set[tuple[str, str, Rate]] = set()
+        self._told: set[tuple[str, str, RateLimit]] = set()
 
-    def wait(self, route: RouteInfo, rate: Rate, cancellation: Cancellation) -> None:
+    def wait(self, route: RouteInfo, rate: RateLimit, cancellation: Cancellation) -> None:
         """Wait until the model may be called once more, first come first served; raises
         what ends the call meanwhile."""
         model = (route.model, route.provider)
@@ -354,7 +354,7 @@ class Rates:
 class _Line:
     """Who waits for one model: the first of them for the time, the others for those before."""
 
-    def __init__(self, rate: Rate, clock: Clock) -> None:
+    def __init__(self, rate: RateLimit, clock: Clock) -> None:
         self.rate = rate
         self._clock = clock
         self._lock = threading.Lock()

@@ -24,7 +24,7 @@ from genai_host.api import Secret
 from genai_host.errors import ConfigurationError
 from genai_host.util.files import alone, read_text, write_text, writing
 from genai_host.util.names import APP
-from genai_host.util.text import told
+from genai_host.util.text import describe_exception
 
 IN_KEYRING: Final = {"in": "keyring"}
 _VERSION = 1
@@ -172,7 +172,7 @@ class KeyRing:
         try:
             found = keyring.get_keyring()
         except Exception as error:  # noqa: BLE001 - whatever it finds is imported there
-            return f"keyring finds none: {told(error)}"
+            return f"keyring finds none: {describe_exception(error)}"
         if isinstance(found, (fail.Keyring, null.Keyring)):
             return "this machine has none that keyring could use"
         return found
@@ -186,7 +186,7 @@ def _service() -> str:
 
 def _refused(what: str, error: Exception, secret: Secret | None = None) -> ConfigurationError:
     """What a backend says may hold what it was given."""
-    why = told(error)
+    why = describe_exception(error)
     if secret is not None:
         why = why.replace(secret.reveal(), "***")
     return ConfigurationError(

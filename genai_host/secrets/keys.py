@@ -5,7 +5,7 @@ api_key = { env = "MY_KEY" }              what the configuration refers to
 OPENAI_API_KEY                            the type's usual variable, for the instance
                                           that is named like its type alone: another
                                           one may be another service
-the keyring, or else the file             where `Keys.set` put it
+the keyring, or else the file             where `SecretStore.set` put it
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FoundKey:
     source: str
 
 
-class Keys:
+class SecretStore:
     """Finds the secrets of provider instances, and keeps those that it is given.
 
     file      where those are kept that no keyring takes; None for the usual one

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from genai_host.api import Answer, Codec, Cost, Wait
-from genai_host.conversations.transcript import TurnTold
-from genai_host.errors import InvalidData
+from genai_host.api import Answer, Codec, Cost, Pause
+from genai_host.conversations.transcript import TurnSummary
+from genai_host.errors import ValidationError
 from genai_host.usage.budgets import EVERYBODY
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:
     }
 
 
-def wait_row(wait: Wait[Any] | None, **named: str) -> dict[str, Any]:
+def wait_row(wait: Pause[Any] | None, **named: str) -> dict[str, Any]:
     """What a turn waits for, in JSON.
 
     named   what comes before it
@@ -80,7 +80,7 @@ def row_of(summary: Summary) -> dict[str, Any]:
     }
 
 
-def turn_row(turn: TurnTold, at: float, codec: Codec) -> dict[str, Any]:
+def turn_row(turn: TurnSummary, at: float, codec: Codec) -> dict[str, Any]:
     """A turn in JSON.
 
     at   when it was begun, in seconds since 1970
@@ -132,7 +132,7 @@ def groups_in(text: str) -> list[str]:
 
 def day_in(text: str, now: datetime, path: str) -> str:
     """A day in UTC as the store has it, of one that is written so or as `7d`: the last seven
-    days with today. Empty for nothing. Raises `InvalidData`."""
+    days with today. Empty for nothing. Raises `ValidationError`."""
     if not text:
         return ""
     ago = re.fullmatch("([1-9][0-9]{0,4})d", text)
@@ -141,6 +141,6 @@ def day_in(text: str, now: datetime, path: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise InvalidData(
+        raise ValidationError(
             f"{text[:40]!r} is no day", path=path, hint="as 2030-01-31 or 7d"
         ) from None

@@ -22,7 +22,7 @@ from genai_host.api.settings import describe
 from genai_host.catalog.join import Candidate
 from genai_host.errors import NoRoute
 from genai_host.host import Host
-from genai_host.providers.instance import Instance
+from genai_host.providers.instance import ProviderInstance
 
 
 def feature_row(host: Host, feature: Feature[Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def provider_rows(host: Host) -> list[dict[str, Any]]:
     return rows + [absent_row(name, reason) for name, reason in host.instances.unknown.items()]
 
 
-def provider_row(host: Host, instance: Instance) -> dict[str, Any]:
+def provider_row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
     served = host.catalog.served[instance.name]
     provider = instance.look()
     reason = served.missing

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from genai_host.config import Config
-from genai_host.plugins.index import Found, Outcome
+from genai_host.plugins.index import InstalledPlugin, LoadResult
 
 
-def plugin_row(found: Found, outcome: Outcome | None, config: Config) -> dict[str, Any]:
+def plugin_row(
+    found: InstalledPlugin, outcome: LoadResult | None, config: Config
+) -> dict[str, Any]:
     """
     outcome   of loading it; None if it was not loaded
     """

@@ -21,7 +21,7 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Mapping
 
-from genai_host.api import Problem
+from genai_host.api import HttpProblem
 from genai_host.server.heads import Head, Refused
 from genai_host.server.settings import ANY, ServerSettings, address_of, is_loopback
 
@@ -34,7 +34,7 @@ _OF_FORMS = ("", "text/plain", "application/x-www-form-urlencoded", _OF_FILES)
 _METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 
-class Guard:
+class AccessPolicy:
     """Knows tokens by their digest alone."""
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -85,7 +85,7 @@ class Guard:
         host = head.headers.get("host", "").lower()
         found = _HOST.fullmatch(host)
         if found is None:
-            raise Refused(Problem(400, "bad_request", "the header host is missing, or is none"))
+            raise Refused(HttpProblem(400, "bad_request", "the header host is missing, or is none"))
         name = _plain(found[1])
         if not (
             self._takes_any
@@ -94,7 +94,7 @@ class Guard:
             or (self._takes_addresses and address_of(name) is not None)
         ):
             raise Refused(
-                Problem(
+                HttpProblem(
                     421,
                     "wrong_host",
                     "this server does not answer under that name",
@@ -110,7 +110,7 @@ class Guard:
         is_own = not origin or _is_same(origin, host, is_https=head.is_https)
         if not is_own or _is_foreign(head.headers, head.method):
             raise Refused(
-                Problem(
+                HttpProblem(
                     403,
                     "wrong_origin",
                     "pages of other origins may not use this server",
@@ -124,7 +124,7 @@ class Guard:
         user = self._owner(_digest(_token(head.headers)))
         if user is None and not (head.is_reading and _is_open(head.path)):
             raise Refused(
-                Problem(
+                HttpProblem(
                     401,
                     "unauthorized",
                     "a token of this server is needed",
@@ -153,7 +153,7 @@ def _check_media_type(head: Head) -> None:
         return
     if media_type in _OF_FORMS or "/" not in media_type:
         raise Refused(
-            Problem(
+            HttpProblem(
                 415,
                 "unsupported_media_type",
                 "the body must be JSON, and say so",
@@ -206,7 +206,7 @@ _KNOWN = 10_000  # users and addresses whose rate is remembered
 _RETRY = 1.0  # seconds after which there may be room
 
 
-class Admission:
+class RequestQueue:
     """Places for requests under way, in the order in which they came. Of one loop."""
 
     def __init__(self, at_once: int, waiting: int) -> None:
@@ -222,7 +222,7 @@ class Admission:
             return None
         if len(self._waiting) >= self._most_waiting:
             raise Refused(
-                Problem(
+                HttpProblem(
                     429,
                     "overloaded",
                     "the server answers as many requests as it may at once",
@@ -249,7 +249,7 @@ class Admission:
         self._free += 1
 
 
-class Allowance:
+class UserRateLimiter:
     """So many requests a minute for each of those who ask: what is not used is kept, up to
     those of a minute."""
 
@@ -271,7 +271,7 @@ class Allowance:
             self._left.popitem(last=False)
         if left < 1:
             raise Refused(
-                Problem(
+                HttpProblem(
                     429,
                     "rate_limited",
                     f"at most {self._most} requests a minute are answered",
@@ -280,7 +280,7 @@ class Allowance:
             )
 
 
-class Room:
+class ByteBudget:
     """Bytes of all bodies that are held at once.
 
     left   how many more may be held
@@ -293,7 +293,7 @@ class Room:
         """Raises `Refused` where there is not so much."""
         if size > self.left:
             raise Refused(
-                Problem(
+                HttpProblem(
                     429,
                     "overloaded",
                     "the server has no room for so much at once",

@@ -22,15 +22,15 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import partial
 from typing import Any, Protocol
 
-from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
+from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError, Interrupted
-from genai_host.plugins.observers import Watched
+from genai_host.plugins.observers import Observation
 from genai_host.server.heads import Head, Refused, is_sendable, pairs_of, read_head
-from genai_host.server.response_buffer import Broken, Outbox
-from genai_host.server.settings import Answered
-from genai_host.server.state import Shared
-from genai_host.serving.errors import form
+from genai_host.server.response_buffer import Broken, ResponseBuffer
+from genai_host.server.settings import AccessLogEntry
+from genai_host.server.state import ServerState
+from genai_host.serving.errors import error_reply
 from genai_host.serving.router import Found
 
 
@@ -85,10 +85,10 @@ class _Gone(Exception):
     """The client has."""
 
 
-class Exchange:
+class RequestHandler:
     """Its methods run in the loop, but for `_answer` and what that calls."""
 
-    def __init__(self, shared: Shared, scope: Message, receive: Receive, send: Send) -> None:
+    def __init__(self, shared: ServerState, scope: Message, receive: Receive, send: Send) -> None:
         self._shared = shared
         self._scope = scope
         self._wire: Wire = scope["extensions"][WIRE]
@@ -101,7 +101,7 @@ class Exchange:
         self._more: dict[str, str] = {}
         self._head: Head | None = None
         self._limits = Cancellation()
-        self._outbox = Outbox(self._loop, shared.errands)
+        self._outbox = ResponseBuffer(self._loop, shared.errands)
         self._turn: asyncio.Future[None] | None = None
         self._held = 0
         self._has_begun = False
@@ -126,20 +126,20 @@ class Exchange:
     def interrupt(self, error: GenaiError) -> None:
         """End it with an error, as far as it heeds its limits."""
         if self._turn is not None and not self._turn.done():
-            problem = Problem(503, "stopping", "the server is being stopped", retry_after=1)
+            problem = HttpProblem(503, "stopping", "the server is being stopped", retry_after=1)
             self._turn.set_exception(Refused(problem))
         self._shared.cancel(self._limits, error)
 
-    def _answered(self) -> Answered:
+    def _answered(self) -> AccessLogEntry:
         method, path = (self._head.method, self._head.path) if self._head else ("-", "-")
         seconds = time.monotonic() - self._began
-        return Answered(method, path[:200], self._status, seconds, self._user)
+        return AccessLogEntry(method, path[:200], self._status, seconds, self._user)
 
     async def _ask(self) -> None:
         shared = self._shared
         self._head = head = read_head(self._scope, shared.settings.root_path)
         if head.method == "OPTIONS" and "access-control-request-method" in head.headers:
-            await self._send(RouteReply(status=204), shared.guard.preflight(head))
+            await self._send(RouteResponse(status=204), shared.guard.preflight(head))
             return
         self._more = shared.guard.cors(head)
         self._user = shared.guard.admit(head)
@@ -150,9 +150,9 @@ class Exchange:
         method = "GET" if head.method == "HEAD" else head.method
         routes = await shared.routes()
         found = routes.find(method, head.path)
-        if isinstance(found, Problem) or found[0].counts:
+        if isinstance(found, HttpProblem) or found[0].counts:
             shared.count(self._user, head.client)
-        body = b"" if isinstance(found, Problem) else await self._body(head, found[0])
+        body = b"" if isinstance(found, HttpProblem) else await self._body(head, found[0])
         await self._enter(head)
         request = RouteRequest(
             method,
@@ -170,7 +170,7 @@ class Exchange:
             self._leave()
             _log.warning("a request is not answered: %s", error)
             raise Refused(
-                Problem(503, "overloaded", "there is no room for this now", retry_after=1)
+                HttpProblem(503, "overloaded", "there is no room for this now", retry_after=1)
             ) from None
         reply = await self._outbox.reply()
         if reply is None:
@@ -188,7 +188,7 @@ class Exchange:
                 return await self._pieces(route)
         except TimeoutError:
             raise Refused(
-                Problem(
+                HttpProblem(
                     408,
                     "timeout",
                     f"the body has not come in {seconds:g} seconds",
@@ -241,7 +241,7 @@ class Exchange:
             self._turn.cancel()
         self._shared.cancel(self._limits)
 
-    def _answer(self, request: RouteRequest, found: Found | Problem) -> None:
+    def _answer(self, request: RouteRequest, found: Found | HttpProblem) -> None:
         """In a thread: make the reply, put it into the outbox, and leave the place."""
         try:
             with self._shared.watching(request, found) as watched:
@@ -250,25 +250,27 @@ class Exchange:
             self._outbox.end(is_broken=True)  # unless it has ended before
             self._shared.errands.put(self._leave)
 
-    def _reply(self, request: RouteRequest, found: Found | Problem, watched: Watched) -> None:
+    def _reply(
+        self, request: RouteRequest, found: Found | HttpProblem, watched: Observation
+    ) -> None:
         reply = self._sendable(self._shared.answer(request, found), request)
         watched.status = reply.status
         wanted = self._outbox.put_reply(reply)
         if not isinstance(reply.body, bytes):
             self._write(reply, wanted=wanted and self._wants_body())
 
-    def _sendable(self, reply: RouteReply, request: RouteRequest) -> RouteReply:
+    def _sendable(self, reply: RouteResponse, request: RouteRequest) -> RouteResponse:
         if is_sendable(reply):
             return reply
         _log.error("the reply to %s %s has headers that none has", request.method, request.path)
         _close(reply)
-        problem = Problem(500, "internal", "this failed; the log of the server says why")
-        return form(request.path, request.headers, problem)
+        problem = HttpProblem(500, "internal", "this failed; the log of the server says why")
+        return error_reply(request.path, request.headers, problem)
 
     def _wants_body(self) -> bool:
         return bool(self._scope["method"] != "HEAD")
 
-    def _write(self, reply: RouteReply, *, wanted: bool) -> None:
+    def _write(self, reply: RouteResponse, *, wanted: bool) -> None:
         """The pieces of a reply, as they are made."""
         try:
             pieces: Iterable[Any] = reply.body if wanted else ()
@@ -283,7 +285,7 @@ class Exchange:
         finally:
             _close(reply)
 
-    async def _refuse(self, problem: Problem) -> None:
+    async def _refuse(self, problem: HttpProblem) -> None:
         head = self._head
         path, headers = (head.path, head.headers) if head else ("", {})
         more = dict(self._more)
@@ -291,7 +293,7 @@ class Exchange:
             more["connection"] = "close"
         more |= {name: value for name, value in problem.headers.items() if name == "connection"}
         try:
-            await self._send(form(path, headers, problem), more)
+            await self._send(error_reply(path, headers, problem), more)
         except Broken:
             await self._break_off()
 
@@ -300,7 +302,7 @@ class Exchange:
         whether what comes next is that body."""
         return "expect" in headers and not self._has_begun
 
-    async def _send(self, reply: RouteReply, more: dict[str, str]) -> None:
+    async def _send(self, reply: RouteResponse, more: dict[str, str]) -> None:
         self._status = reply.status
         await self._send_message(
             {
@@ -343,10 +345,10 @@ class Exchange:
 
 
 def _too_large(route: HttpRoute) -> Refused:
-    return Refused(Problem(413, "too_large", f"at most {route.size} bytes are taken here"))
+    return Refused(HttpProblem(413, "too_large", f"at most {route.size} bytes are taken here"))
 
 
-def _close(reply: RouteReply) -> None:
+def _close(reply: RouteResponse) -> None:
     close = getattr(reply.body, "close", None)
     if close is None:
         return
@@ -363,15 +365,15 @@ _LEAST = 0.1  # where there is hurry
 class Application:
     """The requests that are under way, until none is."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: ServerState) -> None:
         self.shared = shared
-        self._under_way: set[Exchange] = set()
+        self._under_way: set[RequestHandler] = set()
         self._idle = asyncio.Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"the server does not speak {scope['type']}")
-        exchange = Exchange(self.shared, scope, receive, send)
+        exchange = RequestHandler(self.shared, scope, receive, send)
         self._under_way.add(exchange)
         try:
             await exchange.run()

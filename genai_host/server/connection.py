@@ -16,7 +16,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from genai_host.api import Problem
+from genai_host.api import HttpProblem
 from genai_host.server.application import WIRE
 from genai_host.server.heads import pairs_of
 from genai_host.server.settings import ServerSettings
@@ -293,7 +293,7 @@ class _Wire:
 
 def _refusal(status: int, phrase: str, code: str, message: str) -> bytes:
     """As it is sent where it is not known what was asked for."""
-    reply = problem_reply("", {}, Problem(status, code, message))
+    reply = problem_reply("", {}, HttpProblem(status, code, message))
     head = b"".join(b"%b: %b\r\n" % pair for pair in pairs_of(reply, {"connection": "close"}))
     assert isinstance(reply.body, bytes)
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, phrase.encode(), head, reply.body)

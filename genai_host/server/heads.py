@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from attrs import field, frozen
 
-from genai_host.api import Problem, RouteReply
+from genai_host.api import HttpProblem, RouteResponse
 
 _MOST_FIELDS = 1000
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")  # token, RFC 9110, in lower case
@@ -24,7 +24,7 @@ _ONCE = frozenset({b"host", b"content-length", b"content-type", b"authorization"
 class Refused(Exception):
     """A request that is not answered by what it asks for."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: HttpProblem) -> None:
         super().__init__(problem.message)
         self.problem = problem
 
@@ -70,7 +70,7 @@ def read_head(scope: Mapping[str, Any], root_path: str) -> Head:
 def _path(scope: Mapping[str, Any], root_path: str) -> str:
     path: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
     if not path.startswith("/"):
-        raise Refused(Problem(400, "bad_request", "the path does not begin with /"))
+        raise Refused(HttpProblem(400, "bad_request", "the path does not begin with /"))
     if root_path and (path == root_path or path.startswith(f"{root_path}/")):
         return path[len(root_path) :] or "/"
     return path
@@ -84,7 +84,7 @@ def _query(query: bytes) -> dict[str, str]:
             query.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
         )
     except ValueError:
-        raise Refused(Problem(400, "bad_request", "the query has too many fields")) from None
+        raise Refused(HttpProblem(400, "bad_request", "the query has too many fields")) from None
     return dict(found)
 
 
@@ -92,12 +92,12 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw, value in pairs:
         if not _NAME.fullmatch(raw):  # which some versions of the parser let through
-            raise Refused(Problem(400, "bad_request", "a header has a name that is none"))
+            raise Refused(HttpProblem(400, "bad_request", "a header has a name that is none"))
         name = raw.decode("latin-1")
         if name not in headers:
             headers[name] = value.decode("latin-1").strip()
         elif raw in _ONCE:  # of two, a proxy before this may have looked at the other
-            raise Refused(Problem(400, "bad_request", f"the header {name} comes twice"))
+            raise Refused(HttpProblem(400, "bad_request", f"the header {name} comes twice"))
         else:
             joint = "; " if name == "cookie" else ", "
             headers[name] += joint + value.decode("latin-1").strip()
@@ -107,11 +107,11 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
 def _length(headers: Mapping[str, str]) -> int | None:
     if "transfer-encoding" in headers:
         if "content-length" in headers:
-            raise Refused(Problem(400, "bad_request", "the body has two ends"))
+            raise Refused(HttpProblem(400, "bad_request", "the body has two ends"))
         return None
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()):
-        raise Refused(Problem(400, "bad_request", "the length of the body is no number"))
+        raise Refused(HttpProblem(400, "bad_request", "the length of the body is no number"))
     return int(length.lstrip("0")[:20] or 0)  # as Python reads no number of any length
 
 
@@ -131,7 +131,7 @@ _OF_THE_SERVER = frozenset({"content-length", "transfer-encoding", "connection",
 _BODILESS = (204, 205, 304)
 
 
-def is_sendable(reply: RouteReply) -> bool:
+def is_sendable(reply: RouteResponse) -> bool:
     """Whether its headers are: one with an end of line would begin another, and a status
     that has no body must have none."""
     return all(
@@ -140,7 +140,7 @@ def is_sendable(reply: RouteReply) -> bool:
     ) and not (reply.status in _BODILESS and reply.body != b"")
 
 
-def pairs_of(reply: RouteReply, more: Mapping[str, str]) -> Pairs:
+def pairs_of(reply: RouteResponse, more: Mapping[str, str]) -> Pairs:
     """Its headers, those of the server besides, and the usual ones that neither has.
 
     more   come after those of the reply; `vary` is joined

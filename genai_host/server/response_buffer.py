@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from genai_host.api import RouteReply
+from genai_host.api import RouteResponse
 
 
-class Errands:
+class LoopCallbacks:
     """Of one loop. May be used from any thread; once the loop has ended, nothing is done."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -59,7 +59,7 @@ class Broken(Exception):
     """What was to be sent broke off: what the client has must not seem whole."""
 
 
-class Outbox:
+class ResponseBuffer:
     """Between one thread, which puts in, and one coroutine, which takes out.
 
     put_reply → put, put ... → end
@@ -68,11 +68,11 @@ class Outbox:
     errands   wake the loop when there is something, but for the end: more must be put there
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, errands: Errands) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, errands: LoopCallbacks) -> None:
         self._loop = loop
         self._errands = errands
         self._changed = threading.Condition()
-        self._reply: RouteReply | None = None
+        self._reply: RouteResponse | None = None
         self._pieces: deque[bytes] = deque()
         self._size = 0
         self._has_ended = False
@@ -82,7 +82,7 @@ class Outbox:
 
     # of the thread
 
-    def put_reply(self, reply: RouteReply) -> bool:
+    def put_reply(self, reply: RouteResponse) -> bool:
         """The head of what is sent, once; whether anybody wants more. A whole body is the
         end as well."""
         with self._changed:
@@ -115,7 +115,7 @@ class Outbox:
 
     # of the loop
 
-    async def reply(self) -> RouteReply | None:
+    async def reply(self) -> RouteResponse | None:
         """None if it was closed before."""
         await self._until(lambda: self._reply is not None)
         return None if self._is_closed else self._reply

@@ -30,21 +30,21 @@ from typing_extensions import Self
 from genai_host.config import Config, read_config
 from genai_host.errors import ConfigurationError, GenaiError
 from genai_host.host import Host
-from genai_host.providers.instance import Instance
+from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.backends import Kept, KeyFile
 from genai_host.server.application import Application
 from genai_host.server.connection import Connection
 from genai_host.server.listener import BACKLOG, SharedListener, listen, url_of
 from genai_host.server.routes import own_routes
 from genai_host.server.settings import ServerSettings
-from genai_host.server.state import Shared
-from genai_host.serving.errors import form
+from genai_host.server.state import ServerState
+from genai_host.serving.errors import error_reply
 from genai_host.serving.router import HttpRoutes
 
 _log = logging.getLogger(__name__)
 
 
-class ChangedOutside:
+class ConfigWatcher:
     """Of one host. What does not concern instances holds from the next start on."""
 
     def __init__(self, host: Host) -> None:
@@ -54,7 +54,7 @@ class ChangedOutside:
         self._taken_up: Any = None
         self._config: Config = host.config
         self._keys: Kept | None = None
-        self._instances: dict[str, Instance] = {}
+        self._instances: dict[str, ProviderInstance] = {}
 
     def look(self) -> None:
         """From time to time, in any thread: where nothing has changed, it asks for the times of
@@ -214,13 +214,13 @@ class Server:
         made: list[HttpRoutes] = []
 
         def make_routes() -> HttpRoutes:
-            made.append(HttpRoutes(self._host, own_routes(), form))
+            made.append(HttpRoutes(self._host, own_routes(), error_reply))
             made[-1].start()
             return made[0]
 
-        shared = Shared(self._host, self.settings, make_routes)
+        shared = ServerState(self._host, self.settings, make_routes)
         is_shared = self._listener is not None
-        changed = ChangedOutside(self._host) if is_shared else None
+        changed = ConfigWatcher(self._host) if is_shared else None
         server = self._uvicorn = _Uvicorn(shared, listening, changed)
         try:
             with _signals(server.drain if is_shared else server.stop), listener:
@@ -242,9 +242,9 @@ class _Uvicorn(uvicorn.Server):
 
     def __init__(
         self,
-        shared: Shared,
+        shared: ServerState,
         listening: Callable[[], None],
-        changed: ChangedOutside | None,
+        changed: ConfigWatcher | None,
     ) -> None:
         is_shared = changed is not None
         settings = shared.settings

@@ -21,12 +21,12 @@ from genai_host.api import Secret
 from genai_host.api.settings import Setting
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError
-from genai_host.secrets.keys import Keys
+from genai_host.secrets.keys import SecretStore
 from genai_host.util.names import SERVER_SECRET
 
 
 @frozen
-class Answered:
+class AccessLogEntry:
     """It has no query, in which keys may stand, and nothing that drives a terminal.
 
     method, path   `-` if none could be read
@@ -107,7 +107,7 @@ class ServerSettings:
     send_seconds: float = 60.0
     silence: float = 15.0
     drain: float = 10.0
-    log: Callable[[Answered], None] | None = None
+    log: Callable[[AccessLogEntry], None] | None = None
     certfile: str | None = None
     keyfile: str | None = None
 
@@ -189,7 +189,7 @@ _TOKEN = Setting("token", "Secret", "", (), True, True, None)
 
 
 def settings_of(
-    config: Config, keys: Keys, environ: Mapping[str, str] | None = None
+    config: Config, keys: SecretStore, environ: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """As `ServerSettings` takes them. Raises `ConfigurationError` for a token that is not
     where it should be."""
@@ -210,7 +210,7 @@ def settings_of(
     }
 
 
-def _tokens(config: Config, keys: Keys, environ: Mapping[str, str]) -> dict[str, Secret]:
+def _tokens(config: Config, keys: SecretStore, environ: Mapping[str, str]) -> dict[str, Secret]:
     """By user: that of whoever runs the server under the empty name."""
     server = config.server
     tokens = {}
@@ -223,7 +223,7 @@ def _tokens(config: Config, keys: Keys, environ: Mapping[str, str]) -> dict[str,
     return tokens
 
 
-def _token(keys: Keys, name: str, given: Mapping[str, Any], table: str) -> Secret:
+def _token(keys: SecretStore, name: str, given: Mapping[str, Any], table: str) -> Secret:
     found = keys.find(name, _TOKEN, given=given, table=table)
     assert found is not None, "what is referred to is there, or an error"
     return found.secret

@@ -16,16 +16,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from genai_host.api import Problem, RouteReply, RouteRequest, json_reply
+from genai_host.api import HttpProblem, RouteRequest, RouteResponse, json_response
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import GenaiError
 from genai_host.host import Host
 from genai_host.plugins.observers import Watching
-from genai_host.server.access import Admission, Allowance, Guard, Room
+from genai_host.server.access import AccessPolicy, ByteBudget, RequestQueue, UserRateLimiter
 from genai_host.server.heads import Head, Refused
-from genai_host.server.response_buffer import Errands
-from genai_host.server.settings import Answered, ServerSettings
-from genai_host.serving.errors import form
+from genai_host.server.response_buffer import LoopCallbacks
+from genai_host.server.settings import AccessLogEntry, ServerSettings
+from genai_host.serving.errors import error_reply
 from genai_host.serving.router import Found, HttpRoutes
 from genai_host.serving.workers import Workers
 
@@ -43,7 +43,7 @@ class Health:
         self._looking: Future[bool] | None = None
         self._seen = 0.0
 
-    async def reply(self, head: Head, lack: str) -> RouteReply | None:
+    async def reply(self, head: Head, lack: str) -> RouteResponse | None:
         """None for a request of something else.
 
         lack   why the server can answer nothing now; empty if it can
@@ -51,10 +51,10 @@ class Health:
         if head.path not in ("/health", "/ready") or head.method not in ("GET", "HEAD"):
             return None
         if head.path == "/health":
-            return json_reply({"status": "ok"})
+            return json_response({"status": "ok"})
         if not lack and not await self._has_store():
             lack = "no store"
-        return json_reply({"status": lack or "ready"}, 503 if lack else 200)
+        return json_response({"status": lack or "ready"}, 503 if lack else 200)
 
     async def _has_store(self) -> bool:
         """Looked at in a thread, once for all who ask at the same time."""
@@ -78,7 +78,7 @@ class Health:
         return True
 
 
-class Shared:
+class ServerState:
     """Of one host, and one loop: `start` it there.
 
     make_routes   called in a thread: it loads the plugins
@@ -90,20 +90,20 @@ class Shared:
     ) -> None:
         self.settings = settings
         self._host = host
-        self.guard = Guard(settings)
+        self.guard = AccessPolicy(settings)
         self.workers = Workers("genai-host-server")
         self.health = Health(host, self.workers)
-        self.bodies = Room(settings.bodies)
+        self.bodies = ByteBudget(settings.bodies)
         self.is_draining = False
         self._make_routes = make_routes
-        self._asking = Admission(settings.at_once, settings.most_waiting)
-        self._looking = Admission(settings.at_once, settings.most_waiting)
-        self._allowance = Allowance(settings.rate)
+        self._asking = RequestQueue(settings.at_once, settings.most_waiting)
+        self._looking = RequestQueue(settings.at_once, settings.most_waiting)
+        self._allowance = UserRateLimiter(settings.rate)
 
     def start(self) -> asyncio.Future[HttpRoutes]:
         """Load the host, in a thread; requests that come before wait for it."""
         self.loop = asyncio.get_running_loop()
-        self.errands = Errands(self.loop)
+        self.errands = LoopCallbacks(self.loop)
         self._loaded: asyncio.Future[HttpRoutes] = self.loop.create_future()
         self.workers.submit(self._load)
         return self._loaded
@@ -128,7 +128,7 @@ class Shared:
         if not self._loaded.done():
             await asyncio.wait([self._loaded])
         if self._loaded.exception() is not None:
-            raise Refused(Problem(503, "stopping", "the server could not start"))
+            raise Refused(HttpProblem(503, "stopping", "the server could not start"))
         return self._loaded.result()
 
     def count(self, user: str, client: str) -> None:
@@ -136,7 +136,7 @@ class Shared:
         who = f"user {user}" if self.settings.tokens else client
         self._allowance.take(who, time.monotonic())
 
-    def place_for(self, head: Head) -> Admission:
+    def place_for(self, head: Head) -> RequestQueue:
         """What is only looked at does not wait for those who are answered at length."""
         return self._looking if head.is_reading or head.method == "DELETE" else self._asking
 
@@ -145,20 +145,20 @@ class Shared:
         with contextlib.suppress(RuntimeError):  # all has ended already
             self.workers.submit(partial(limits.cancel, error))
 
-    def answer(self, request: RouteRequest, found: Found | Problem) -> RouteReply:
+    def answer(self, request: RouteRequest, found: Found | HttpProblem) -> RouteResponse:
         """In a thread: the reply, whatever the function of the route does."""
         try:
             return self._loaded.result().answer(request, found)
         except BaseException:  # noqa: BLE001 - a plugin may raise `SystemExit`, too
             _log.exception("%s %s failed", request.method, request.path)
-            problem = Problem(500, "internal", "this failed; the log of the server says why")
-            return form(request.path, request.headers, problem)
+            problem = HttpProblem(500, "internal", "this failed; the log of the server says why")
+            return error_reply(request.path, request.headers, problem)
 
-    def watching(self, request: RouteRequest, found: Found | Problem) -> Watching:
+    def watching(self, request: RouteRequest, found: Found | HttpProblem) -> Watching:
         """In that thread, around all of it: observers are told."""
-        route = "" if isinstance(found, Problem) else found[0].path
+        route = "" if isinstance(found, HttpProblem) else found[0].path
         return self._host.observers.request(request, route, self._host.clock)
 
-    def log(self, answered: Callable[[], Answered]) -> None:
+    def log(self, answered: Callable[[], AccessLogEntry]) -> None:
         if self.settings.log is not None:
             self.settings.log(answered())

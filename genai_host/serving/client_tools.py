@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count, groupby
 from typing import Any
 
-from genai_host.api import Checker, Message, ToolSchema
-from genai_host.errors import InvalidData
+from genai_host.api import Message, SchemaValidator, ToolSchema
+from genai_host.errors import ValidationError
 
 
 def offered_tool(
@@ -24,23 +24,23 @@ def offered_tool(
 
     path   where it stands in the request
 
-    Raises `InvalidData`.
+    Raises `ValidationError`.
     """
     if not name:
-        raise InvalidData("a tool has no name", path=path)
+        raise ValidationError("a tool has no name", path=path)
     parameters = parameters or {}
     if parameters.get("type", "object") != "object":
-        raise InvalidData(f"the parameters of {name} are no object", path=path)
+        raise ValidationError(f"the parameters of {name} are no object", path=path)
     check_schema(parameters, path)
     return ToolSchema(name, description, parameters)
 
 
 def check_schema(schema: Mapping[str, Any], path: str) -> None:
-    """Raises `InvalidData` if it is no JSON Schema."""
+    """Raises `ValidationError` if it is no JSON Schema."""
     try:
-        Checker(schema)
-    except InvalidData as error:
-        raise InvalidData(error.message, path=path + error.path.removeprefix("$")) from error
+        SchemaValidator(schema)
+    except ValidationError as error:
+        raise ValidationError(error.message, path=path + error.path.removeprefix("$")) from error
 
 
 CHOICES = ("auto", "none", "required")
@@ -60,13 +60,13 @@ _MOST = 512
 
 
 def each_once(tools: Iterable[ToolSchema], path: str) -> list[ToolSchema]:
-    """Raises `InvalidData` if two have one name, or there are too many."""
+    """Raises `ValidationError` if two have one name, or there are too many."""
     by_name: dict[str, ToolSchema] = {}
     for tool in tools:
         if len(by_name) == _MOST:
-            raise InvalidData(f"there are more than {_MOST} tools", path=path)
+            raise ValidationError(f"there are more than {_MOST} tools", path=path)
         if tool.name in by_name:
-            raise InvalidData(f"two tools are called {tool.name}", path=path)
+            raise ValidationError(f"two tools are called {tool.name}", path=path)
         by_name[tool.name] = tool
     return list(by_name.values())
 
@@ -100,13 +100,13 @@ class Pairing:
         """The id and the name of the call that a result answers: the one of that id, or the
         earliest of that name, or of any if it has none, that no result has answered.
 
-        Raises `InvalidData` if there is none.
+        Raises `ValidationError` if there is none.
         """
         id = self._first(self._by_given[given]) if given else None
         if id is None:
             id = self._first(self._by_name[name]) if name else next(iter(self._waiting), None)
         if id is None:
-            raise InvalidData(f"no call of {name or 'a tool'} waits for this result", path=path)
+            raise ValidationError(f"no call of {name or 'a tool'} waits for this result", path=path)
         return id, self._waiting.pop(id)
 
     def _first(self, ids: deque[str]) -> str | None:
@@ -116,7 +116,7 @@ class Pairing:
         return ids[0] if ids else None
 
 
-def together(messages: Iterable[Message], *roles: str) -> list[Message]:
+def merge_consecutive(messages: Iterable[Message], *roles: str) -> list[Message]:
     """With those that follow each other of one of these roles as one: the results of calls
     that were made at once, or what a client has kept piece by piece."""
     found: list[Message] = []

@@ -23,15 +23,15 @@ from attrs import evolve, field, frozen
 
 from genai_host.api import (
     Answer,
+    CancelToken,
     Completion,
     Delta,
-    Limits,
     Message,
     Operation,
     Prompt,
     RouteInfo,
-    RouteReply,
     RouteRequest,
+    RouteResponse,
     Text,
     ToolSchema,
 )
@@ -43,16 +43,16 @@ from genai_host.conversations.record import Opened, TurnEnded, TurnStarted, new_
 from genai_host.errors import (
     Cancelled,
     ConversationClosed,
-    InvalidData,
     NoRoute,
     NotFound,
     StoreError,
+    ValidationError,
 )
 from genai_host.host import Host
 
 
 @contextmanager
-def ended_by(limits: Limits, conversation: Conversation) -> Iterator[None]:
+def close_on_disconnect(limits: CancelToken, conversation: Conversation) -> Iterator[None]:
     """Close a conversation when this is left, or once limits end: the turn under way raises
     what they end with, and one that is interrupted can be gone on with."""
     try:
@@ -71,7 +71,7 @@ def _kept(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 @frozen(kw_only=True)
-class Asked:
+class ChatRequest:
     """One request, free of the form of its API.
 
     model        a name as `Host.open` takes it, or `feature:NAME`; None for the usual one
@@ -92,7 +92,7 @@ class Asked:
     in_pieces: bool = False
 
 
-class Answering:
+class CompletionStream:
     """An answer that has begun: iterate over its pieces, once; `completion` is the whole.
 
     What fails before the first piece is raised where this is made, so that the reply can
@@ -124,18 +124,18 @@ class Answering:
         self._answer.close()
 
 
-def answer(host: Host, asked: Asked, request: RouteRequest) -> Answering:
+def answer(host: Host, asked: ChatRequest, request: RouteRequest) -> CompletionStream:
     """Ask, and wait for the first piece of the answer. The client going ends it.
 
-    Raises what a call raises, as `GenaiError`; `InvalidData` for what a feature is not
+    Raises what a call raises, as `GenaiError`; `ValidationError` for what a feature is not
     asked for.
     """
     if asked.model is not None and asked.model.startswith(FEATURE):
-        return Answering(_of_feature(host, asked, request))
-    return Answering(_of_model(host, asked, request))
+        return CompletionStream(_of_feature(host, asked, request))
+    return CompletionStream(_of_model(host, asked, request))
 
 
-def whole(host: Host, asked: Asked, request: RouteRequest) -> Completion:
+def whole(host: Host, asked: ChatRequest, request: RouteRequest) -> Completion:
     """Ask, and wait for the whole answer; see `answer`."""
     answering = answer(host, asked, request)
     for _ in answering:
@@ -155,24 +155,26 @@ def _out_of_its_fence(completion: Completion) -> Completion:
 
 
 def streamed(
-    answering: Answering,
-    write: Callable[[Answering], Iterator[bytes]],
+    answering: CompletionStream,
+    write: Callable[[CompletionStream], Iterator[bytes]],
     kind: str = "text/event-stream",
-) -> RouteReply:
+) -> RouteResponse:
     """A reply whose body is written as the answer comes.
 
     write   the bytes of the answer: what fails on the way, it writes as well
     kind    its media type
     """
     headers = {"content-type": kind, "cache-control": "no-store"}
-    return RouteReply(_Body(answering, write), headers=headers)
+    return RouteResponse(_Body(answering, write), headers=headers)
 
 
 class _Body:
     """Closing it ends the answer, also where nobody has asked for the first bytes: a
     generator that has not begun would not notice."""
 
-    def __init__(self, answering: Answering, write: Callable[[Answering], Iterator[bytes]]) -> None:
+    def __init__(
+        self, answering: CompletionStream, write: Callable[[CompletionStream], Iterator[bytes]]
+    ) -> None:
         self._answering = answering
         self._bytes = write(answering)
 
@@ -187,7 +189,7 @@ class _Body:
 
 
 def _of_model(
-    host: Host, asked: Asked, request: RouteRequest
+    host: Host, asked: ChatRequest, request: RouteRequest
 ) -> Generator[Delta, None, Completion]:
     prompt = Prompt(
         asked.messages,
@@ -213,7 +215,7 @@ def _of_model(
     return completion
 
 
-def _keep(host: Host, asked: Asked, completion: Completion, user: str) -> None:
+def _keep(host: Host, asked: ChatRequest, completion: Completion, user: str) -> None:
     """Put what was asked and answered into the store, as a conversation of one turn."""
     feature = host.feature(host.config.feature)
     route = completion.route
@@ -247,16 +249,16 @@ def _name_of(route: RouteInfo) -> str:
 
 
 def _of_feature(
-    host: Host, asked: Asked, request: RouteRequest
+    host: Host, asked: ChatRequest, request: RouteRequest
 ) -> Generator[Delta, None, Completion]:
     """A feature has tools and models of its own: what it is given is what was said."""
     name = (asked.model or "").removeprefix(FEATURE)
     if name not in host.registry.features:
         raise NotFound(f"there is no model {asked.model!r}", hint="GET /v1/models lists them")
     if asked.tools:
-        raise InvalidData(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
+        raise ValidationError(f"{FEATURE}{name} takes no tools: it has its own", path="$.tools")
     if not asked.messages or asked.messages[-1].role != "user":
-        raise InvalidData("the last message must be the user's", path="$.messages")
+        raise ValidationError("the last message must be the user's", path="$.messages")
     *before, message = asked.messages
     conversation = host.open(
         name,
@@ -267,7 +269,7 @@ def _of_feature(
         returns=asked.schema,
     )
     shown: list[str] = []
-    with ended_by(request.limits, conversation):
+    with close_on_disconnect(request.limits, conversation):
         for event in conversation.stream(message):
             if isinstance(event.data, Delta):
                 shown.append(event.data.text)
@@ -281,7 +283,7 @@ def _of_feature(
 
 
 @frozen
-class Able:
+class Capabilities:
     """
     parameters     that it takes, name to JSON Schema
     capabilities   as `CAPABILITIES` names them
@@ -291,15 +293,15 @@ class Able:
     capabilities: frozenset[str] = frozenset(CAPABILITIES)
 
 
-def able(host: Host, model: str, operation: Operation = "chat") -> Able:
+def capabilities(host: Host, model: str, operation: Operation = "chat") -> Capabilities:
     """What the best route can; a feature takes no parameters that may be left out, as it has
     models of its own. Raises `NoRoute`, and `NotFound` for a feature that is not there."""
     if model.startswith(FEATURE):
         if operation != "chat" or model.removeprefix(FEATURE) not in host.registry.features:
             raise NotFound(f"there is no model {model!r} for {operation}")
-        return Able()
+        return Capabilities()
     try:
         best = host.catalog.resolve(model, None, operation)[0]
     except NoRoute:  # what it lacked may have come since
         best = host.refresh().resolve(model, None, operation)[0]
-    return Able(best.parameters, best.capabilities)
+    return Capabilities(best.parameters, best.capabilities)

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import cast
 
-from genai_host.api import Problem, RouteReply
+from genai_host.api import HttpProblem, RouteResponse
 from genai_host.serving import router
 
 _CLIENTS_FAULT = frozenset({"context_overflow", "request_refused", "unsupported_part"})
 """What a service refuses is no gateway's failure: the request has to be another one."""
 
 
-def status_of(problem: Problem) -> int:
+def status_of(problem: HttpProblem) -> int:
     return 400 if problem.code in _CLIENTS_FAULT else problem.status
 
 
@@ -34,7 +34,7 @@ _OF_OLLAMA = re.compile(
 _OF_OPENAI = re.compile(r"/v1(/.*)?")
 
 
-def form(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
+def error_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
     """The reply to a request that has a problem."""
     api = _api(path, headers)
     if not api:
@@ -56,6 +56,6 @@ def _api(path: str, headers: Mapping[str, str]) -> str:
 
 
 @cache
-def _reply_of(api: str) -> Callable[[Problem], RouteReply]:
+def _reply_of(api: str) -> Callable[[HttpProblem], RouteResponse]:
     module = importlib.import_module(f"genai_host.server.{api}.replies")
-    return cast(Callable[[Problem], RouteReply], module.problem_reply)
+    return cast(Callable[[HttpProblem], RouteResponse], module.problem_reply)

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from attrs import frozen
 
-from genai_host.api import HttpRoute, Operation, RouteReply, RouteRequest
+from genai_host.api import HttpRoute, Operation, RouteRequest, RouteResponse
 from genai_host.errors import GenaiError, NotFound
 from genai_host.host import Host
 from genai_host.serving.completion import FEATURE
@@ -108,15 +108,15 @@ ROUTES: tuple[HttpRoute, ...] = (
 )
 
 
-def listed(request: RouteRequest, host: Host) -> RouteReply:
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """The models that there are."""
-    reply: RouteReply = _form_of(request).listed(request, host)
+    reply: RouteResponse = _form_of(request).listed(request, host)
     return reply
 
 
-def one(request: RouteRequest, host: Host) -> RouteReply:
+def one(request: RouteRequest, host: Host) -> RouteResponse:
     """One of them. A name may have slashes in it."""
-    reply: RouteReply = _form_of(request).one(request, host)
+    reply: RouteResponse = _form_of(request).one(request, host)
     return reply
 
 

@@ -19,20 +19,20 @@ from urllib.parse import unquote
 
 from attrs import evolve
 
-from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest, json_reply
+from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse, json_response
 from genai_host.errors import GenaiError
 from genai_host.host import Host
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
-Handler = Callable[[RouteRequest], RouteReply]
-Form = Callable[[str, Mapping[str, str], Problem], RouteReply]
+Handler = Callable[[RouteRequest], RouteResponse]
+Form = Callable[[str, Mapping[str, str], HttpProblem], RouteResponse]
 """A problem as a reply, of a path and the headers of a request."""
 Found = tuple[HttpRoute, Mapping[str, str]]
 
 _log = logging.getLogger(__name__)
 
 
-def problem_reply(path: str, headers: Mapping[str, str], problem: Problem) -> RouteReply:
+def problem_reply(path: str, headers: Mapping[str, str], problem: HttpProblem) -> RouteResponse:
     """A problem in the form of routes that have no other."""
     error = {
         "code": problem.code,
@@ -40,10 +40,10 @@ def problem_reply(path: str, headers: Mapping[str, str], problem: Problem) -> Ro
         **({"hint": problem.hint} if problem.hint else {}),
         **({"path": problem.path} if problem.path else {}),
     }
-    return json_reply({"error": error}, problem.status, with_retry_after(problem))
+    return json_response({"error": error}, problem.status, with_retry_after(problem))
 
 
-def with_retry_after(problem: Problem) -> dict[str, str]:
+def with_retry_after(problem: HttpProblem) -> dict[str, str]:
     """The headers of the reply to a problem: whole seconds, as RFC 9110 has it."""
     if problem.retry_after is None:
         return dict(problem.headers)
@@ -83,33 +83,37 @@ class HttpRoutes:
     def limit(self, method: str, path: str) -> int:
         """Bytes of a body that may be sent there; 0 where there is no route."""
         found = self.find(method, path)
-        return 0 if isinstance(found, Problem) else found[0].size
+        return 0 if isinstance(found, HttpProblem) else found[0].size
 
-    def answer(self, request: RouteRequest, found: Found | Problem | None = None) -> RouteReply:
+    def answer(
+        self, request: RouteRequest, found: Found | HttpProblem | None = None
+    ) -> RouteResponse:
         """The reply to a request, its `parameters` still empty.
 
         found   what `find` gave for it, where that was asked before
         """
         reply = self._answered(request, found or self.find(request.method, request.path))
-        if isinstance(reply, Problem):
+        if isinstance(reply, HttpProblem):
             return self._form(request.path, request.headers, reply)
         return reply
 
-    def _answered(self, request: RouteRequest, found: Found | Problem) -> RouteReply | Problem:
-        if isinstance(found, Problem):
+    def _answered(
+        self, request: RouteRequest, found: Found | HttpProblem
+    ) -> RouteResponse | HttpProblem:
+        if isinstance(found, HttpProblem):
             return found
         route, parameters = found
         if len(request.body) > route.size:
-            return Problem(413, "too_large", f"at most {route.size} bytes are taken here")
+            return HttpProblem(413, "too_large", f"at most {route.size} bytes are taken here")
         try:
             reply = self._handler(route)(evolve(request, parameters=parameters))
-            if not isinstance(reply, RouteReply):
-                raise TypeError(f"{route.load} gave {shown(reply)}, which is no RouteReply")
+            if not isinstance(reply, RouteResponse):
+                raise TypeError(f"{route.load} gave {short_repr(reply)}, which is no RouteResponse")
         except GenaiError as error:
-            return Problem.of(error)
+            return HttpProblem.of(error)
         except Exception:  # noqa: BLE001 - a plugin's fault must not end the server
             _log.exception("the route %s failed", route.key)
-            return Problem(500, "internal", "this failed; the log of the server says why")
+            return HttpProblem(500, "internal", "this failed; the log of the server says why")
         return reply
 
     def close(self) -> None:
@@ -126,7 +130,7 @@ class HttpRoutes:
             except Exception:  # noqa: BLE001 - a plugin's fault must not keep others open
                 _log.warning("%s failed to close", type(each).__name__, exc_info=True)
 
-    def find(self, method: str, path: str) -> Found | Problem:
+    def find(self, method: str, path: str) -> Found | HttpProblem:
         """The route for a request, and what stands in the path for each name."""
         segments = [unquote(segment) for segment in _segments(path)]
         exact = self._own.exact(method, segments)
@@ -134,11 +138,13 @@ class HttpRoutes:
             return exact, {}
         fitting = self._own.fitting(segments) or self._routes.fitting(segments)
         if not fitting:
-            return Problem(404, "not_found", "there is nothing here")
+            return HttpProblem(404, "not_found", "there is nothing here")
         able = [each for each in fitting if each[0].route.method == method]
         if not able:
             methods = ", ".join(sorted({pattern.route.method for pattern, _ in fitting}))
-            return Problem(405, "method_not_allowed", f"use {methods}", headers={"allow": methods})
+            return HttpProblem(
+                405, "method_not_allowed", f"use {methods}", headers={"allow": methods}
+            )
         pattern, parameters = max(able, key=lambda each: each[0].rank)
         return pattern.route, parameters
 

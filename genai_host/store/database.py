@@ -30,7 +30,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from genai_host.errors import StoreError
-from genai_host.util.lazy_property import once
+from genai_host.util.lazy_property import lazy_property
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -80,7 +80,7 @@ class Database:
             self.file = self._url.database or "" if is_file else ""
             self.place = self.file or self._url.render_as_string(hide_password=True)
 
-    @once
+    @lazy_property
     def engine(self) -> Engine:
         """Raises `StoreError` if the driver is missing."""
         from genai_host.store import engines
@@ -223,7 +223,7 @@ def lock_beside(database: Database) -> Iterator[None]:
 _HALF = 32  # a lock's number of 64 bits is shown in two halves
 
 
-class Presence:
+class Liveness:
     """Of one store in one process.
 
     token   its number: positive, of 63 bits

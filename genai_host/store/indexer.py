@@ -18,11 +18,11 @@ from sqlalchemy.engine import Row
 
 from genai_host.api.json_text import read_json
 from genai_host.store.database import Database
-from genai_host.store.search import words_of
+from genai_host.store.search import tokenize
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import add_usage
 from genai_host.usage.budgets import user_of
-from genai_host.usage.metering import Tally
+from genai_host.usage.metering import UsageAggregate
 
 _log = logging.getLogger(__name__)
 _TITLE = 80  # characters
@@ -104,7 +104,7 @@ class _Derived:
         self._connection = connection
         self._feature = before.feature
         self._user = user_of(before.owner)
-        self._tally = Tally()
+        self._tally = UsageAggregate()
         self.summary: dict[str, Any] = {"title": before.title, "turns": before.turns}
         self._messages: list[dict[str, Any]] = []
         self._tries: list[dict[str, Any]] = []
@@ -234,7 +234,7 @@ class _Derived:
                     "turn": turn,
                     "role": role,
                     "text": storable,
-                    "words": words_of(storable),
+                    "words": tokenize(storable),
                 }
             )
 
@@ -283,7 +283,7 @@ def _is_route(route: Any) -> bool:
 
 
 def _failed(call: Mapping[str, Any]) -> dict[str, Any]:
-    """A `Try` as it is stored."""
+    """A `Attempt` as it is stored."""
     kept = {name: call[name] for name in ("started", "seconds", "code")}
     return {**_used(call), **call["route"], **kept, "http_status": call.get("status")}
 

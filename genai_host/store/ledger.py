@@ -17,7 +17,7 @@ from genai_host.usage.budgets import Account, Spent
 _MOST = 10_000  # users that are told of
 
 
-class Ledger:
+class SpendLedger:
     """That of `genai_host.usage.budgets`. May be used from many threads: each statement has a
     connection for itself."""
 

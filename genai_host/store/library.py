@@ -13,12 +13,12 @@ from sqlalchemy.engine import Row
 
 from genai_host.api import Codec, Cost
 from genai_host.api.json_text import read_json, write_json
-from genai_host.conversations.record import Entry, Record, new_tag
-from genai_host.conversations.replay import retell
+from genai_host.conversations.record import Entry, InMemoryRecord, new_tag
+from genai_host.conversations.replay import replay
 from genai_host.conversations.transcript import as_markdown
-from genai_host.errors import InvalidData, NotFound, ReplayError
+from genai_host.errors import NotFound, ReplayError, ValidationError
 from genai_host.store.blobs import Blobs
-from genai_host.store.database import Database, Presence
+from genai_host.store.database import Database, Liveness
 from genai_host.store.documents import Documents
 from genai_host.store.indexer import Indexer, derive_all
 from genai_host.store.records import (
@@ -36,8 +36,8 @@ from genai_host.store.records import (
 from genai_host.store.search import having
 from genai_host.store.tables import conversations, entries, messages, tries
 from genai_host.store.usage import UsageRow, add_usage, read_usage
-from genai_host.usage.metering import Tally
-from genai_host.util.text import shown
+from genai_host.usage.metering import UsageAggregate
+from genai_host.util.text import short_repr
 
 _STEPS = ("step_started", "step_ended")
 _DAY = 86400.0  # seconds
@@ -55,7 +55,7 @@ _COSTS = tuple(
 Create = Callable[[Sequence[Written], Mapping[str, Any]], str]
 
 
-class Library:
+class ConversationQueries:
     """Does what `Store` says under the same names: that is where the words are.
 
     create   makes a conversation of entries and of what is known of it: gives its id
@@ -65,7 +65,7 @@ class Library:
     def __init__(
         self,
         database: Database,
-        presence: Presence,
+        presence: Liveness,
         owner: str,
         create: Create,
         now: Callable[[], float],
@@ -114,7 +114,7 @@ class Library:
 
     def find(self, id: str) -> str:
         if not re.fullmatch("[0-9a-z]{1,18}", id):
-            raise NotFound(f"there is no conversation {shown(id)}")
+            raise NotFound(f"there is no conversation {short_repr(id)}")
         begins = conversations.c.id.startswith(id)
         with self._database.reading() as connection:
             found = (
@@ -195,7 +195,7 @@ class Library:
         with self._database.reading() as connection:
             return read_usage(connection, by, since, until, user, most)
 
-    def add_usage(self, tally: Tally) -> None:
+    def add_usage(self, tally: UsageAggregate) -> None:
         with self._database.writing() as connection:
             add_usage(connection, tally)
 
@@ -246,15 +246,15 @@ class Library:
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
         name, rows = imported(data)
         try:
-            retell(Record.from_json((read_json(row.body) for row in rows), codec).entries)
+            replay(InMemoryRecord.from_json((read_json(row.body) for row in rows), codec).entries)
         except ReplayError as error:
-            raise InvalidData(f"this makes no conversation: {error}") from error
+            raise ValidationError(f"this makes no conversation: {error}") from error
         return self._create(rows, {"name": name, "copied": len(rows)})
 
     def markdown(self, id: str, codec: Codec) -> str:
         summary = self.summary(id)
         title = " ".join(summary.title.split()) or summary.id
-        retold, times = retell(self.entries(summary.id, codec)), self.times(summary.id)
+        retold, times = replay(self.entries(summary.id, codec)), self.times(summary.id)
         said = {mark.history: _minute(times[mark.started.turn]) for mark in retold.marks}
         return f"# {title}\n\n{as_markdown(retold.history, said)}".rstrip() + "\n"
 

@@ -37,8 +37,8 @@ from attrs import evolve, field, frozen
 
 from genai_host.api import Codec, Cost, Secret
 from genai_host.api.json_text import read_json, write_json
-from genai_host.conversations.record import Changed, Entry, Opened, Record, form_of
-from genai_host.errors import GenaiError, InvalidData, NotFound, StoreError
+from genai_host.conversations.record import Changed, Entry, InMemoryRecord, Opened, form_of
+from genai_host.errors import GenaiError, NotFound, StoreError, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.store.blobs import Blobs
@@ -295,7 +295,7 @@ def read(bodies: list[str], codec: Codec, place: str, attached: Attached) -> tup
     and for bytes that are missing."""
     try:
         forms: list[Any] = [attached.put_back(read_json(body)) for body in bodies]
-        return Record.from_json(forms, codec).entries
+        return InMemoryRecord.from_json(forms, codec).entries
     except StoreError:
         raise
     except (ValueError, GenaiError) as error:
@@ -320,18 +320,18 @@ def exported(
 
 def imported(data: Any) -> tuple[str | None, list[Written]]:
     """The name and the entries of what was exported; whether they are a record, whoever
-    has a codec looks. Raises `InvalidData`."""
+    has a codec looks. Raises `ValidationError`."""
     if not isinstance(data, Mapping) or data.get("form") != FORM:
-        raise InvalidData(f"this is no conversation in form {FORM}")
+        raise ValidationError(f"this is no conversation in form {FORM}")
     name, entries = data.get("name"), data.get("entries")
     if not isinstance(name, (str, type(None))) or not isinstance(entries, list):
-        raise InvalidData("a conversation has a name and a list of entries")
+        raise ValidationError("a conversation has a name and a list of entries")
     return name, [_written(each) for each in entries]
 
 
 def _written(entry: Any) -> Written:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("at"), (int, float)):
-        raise InvalidData("an entry is an object, with the time when it came in `at`")
+        raise ValidationError("an entry is an object, with the time when it came in `at`")
     form = {key: value for key, value in entry.items() if key != "at"}
     kind = str(form.get("entry"))
     return Written(form.get("turn"), kind, float(entry["at"]), write_json(form).decode())

@@ -47,7 +47,7 @@ class Asked(NamedTuple):
     """A word that is searched for.
 
     words   that a text has which has it: itself, or several for one in a script without
-            spaces; as in `words_of`
+            spaces; as in `tokenize`
     part    of the text as it stands; empty if the words say it all
     begins  whether words count that begin so
     """
@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     begins: bool = False
 
 
-def words_of(text: str) -> str:
+def tokenize(text: str) -> str:
     """Each word of a text once, with spaces between them."""
     found: dict[str, None] = {}
     length = 0

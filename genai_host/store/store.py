@@ -16,22 +16,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from genai_host.api import Codec
-from genai_host.conversations.record import Entry, Opened, TurnStarted
-from genai_host.store.database import Database, Presence
+from genai_host.conversations.record import (
+    Entry,
+    Opened,
+    TurnStarted,
+)
+from genai_host.store.database import Database, Liveness
 from genai_host.store.records import Written, kept, may_hold_bytes, may_refer, new_id, written
 from genai_host.store.writer import Addition, Row, Writer
 from genai_host.util import paths
-from genai_host.util.lazy_property import once
+from genai_host.util.lazy_property import lazy_property
 
 if TYPE_CHECKING:
     from genai_host.store.blobs import Blobs
     from genai_host.store.documents import Documents
     from genai_host.store.health import Health
-    from genai_host.store.ledger import Ledger
-    from genai_host.store.library import Library
+    from genai_host.store.ledger import SpendLedger
+    from genai_host.store.library import ConversationQueries
     from genai_host.store.records import Found, StoredTry, Summary
     from genai_host.store.usage import UsageRow
-    from genai_host.usage.metering import Tally
+    from genai_host.usage.metering import UsageAggregate
 
 
 class Store:
@@ -59,7 +63,7 @@ class Store:
         self._lock = threading.RLock()
         self._counting = threading.Lock()  # in the background: it is not to be closed amid that
         self._opened = Database(_place_of(where), patience)
-        self._presence = Presence(self._opened)
+        self._presence = Liveness(self._opened)
         self._owner = owner
         self._others: dict[str, Store] = {}
         self._now = now
@@ -85,7 +89,7 @@ class Store:
         """Its file, or its address without the password."""
         return self._opened.place
 
-    @once
+    @lazy_property
     def _database(self) -> Database:
         """With its schema as it should be."""
         if not self._opened.is_current():
@@ -94,22 +98,24 @@ class Store:
             bring_up_to_date(self._opened)
         return self._opened
 
-    @once
+    @lazy_property
     def _writer(self) -> Writer:
         return Writer(self._database, self._presence)
 
-    @once
-    def ledger(self) -> Ledger:
+    @lazy_property
+    def ledger(self) -> SpendLedger:
         """What was spent of budgets, by all who use this store."""
-        from genai_host.store.ledger import Ledger
+        from genai_host.store.ledger import SpendLedger
 
-        return Ledger(self._database)
+        return SpendLedger(self._database)
 
-    @once
-    def _library(self) -> Library:
-        from genai_host.store.library import Library
+    @lazy_property
+    def _library(self) -> ConversationQueries:
+        from genai_host.store.library import ConversationQueries
 
-        return Library(self._database, self._presence, self._owner, self._create, self._now)
+        return ConversationQueries(
+            self._database, self._presence, self._owner, self._create, self._now
+        )
 
     def health(self) -> Health | None:
         """How the store is; None if there is none yet. Nothing is made or changed. Raises
@@ -199,11 +205,11 @@ class Store:
         user           whose calls; None for everybody's
         most           rows
 
-        Raises `InvalidData` for what nothing can be told by.
+        Raises `ValidationError` for what nothing can be told by.
         """
         return self._library.usage(by, since, until, user, most)
 
-    def add_usage(self, tally: Tally) -> None:
+    def add_usage(self, tally: UsageAggregate) -> None:
         """Have calls counted that are on no record."""
         with self._counting:
             self._library.add_usage(tally)
@@ -237,7 +243,7 @@ class Store:
 
     def load(self, data: Mapping[str, Any], codec: Codec) -> str:
         """Take in what was exported, as a new conversation, and give its id. Raises
-        `InvalidData` for what is none."""
+        `ValidationError` for what is none."""
         return self._library.load(data, codec)
 
     def markdown(self, id: str, codec: Codec) -> str:

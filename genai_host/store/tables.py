@@ -60,7 +60,7 @@ conversations = Table(
     Index("conversations_by_owner", "owner", "updated"),
 )
 
-# `body` is the entry in JSON form, with its tag, as `Record.to_json` gives it.
+# `body` is the entry in JSON form, with its tag, as `InMemoryRecord.to_json` gives it.
 entries = Table(
     "entries",
     metadata,

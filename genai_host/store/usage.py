@@ -16,9 +16,9 @@ from sqlalchemy import Connection, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from genai_host.api import Cost
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.store.tables import usage
-from genai_host.usage.metering import Key, Sum, Tally, middle_of
+from genai_host.usage.metering import Key, UsageAggregate, UsageTotals, middle_of
 
 GROUPS = {
     "day": usage.c.day,
@@ -30,7 +30,7 @@ GROUPS = {
 """What rows can be told apart by."""
 
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-_SUMMED = tuple(each.name for each in fields(Sum) if each.name != "slowest")
+_SUMMED = tuple(each.name for each in fields(UsageTotals) if each.name != "slowest")
 _AT_ONCE = 500  # rows of a statement: SQLite takes 32,766 values
 
 
@@ -59,7 +59,7 @@ class UsageRow:
     slowest: float | None = None
 
 
-def add_usage(connection: Connection, tally: Tally) -> None:
+def add_usage(connection: Connection, tally: UsageAggregate) -> None:
     """Each row is added by one statement, whoever else adds to it."""
     rows = [{**key._asdict(), **asdict(sums, recurse=False)} for key, sums in tally]
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
@@ -85,7 +85,7 @@ def read_usage(
     """See `Store.usage`."""
     for name in by:
         if name not in GROUPS:
-            raise InvalidData(f"usage is told by {', '.join(GROUPS)}", path="?by")
+            raise ValidationError(f"usage is told by {', '.join(GROUPS)}", path="?by")
     groups = [GROUPS[name].label(name) for name in by]
     sums = [func.sum(usage.c[name]).label(name) for name in _SUMMED]
     chosen = select(

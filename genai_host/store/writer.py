@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import Conflict, GenaiError
-from genai_host.store.database import Database, Presence
+from genai_host.store.database import Database, Liveness
 
 
 class Row(NamedTuple):
@@ -79,7 +79,7 @@ class Writer:
     presence   tells others that who writes is there
     """
 
-    def __init__(self, database: Database, presence: Presence) -> None:
+    def __init__(self, database: Database, presence: Liveness) -> None:
         self._database = database
         self._presence = presence
         self._waiting: deque[Addition] = deque()

@@ -17,19 +17,19 @@ pytest_plugin   fixtures
 
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.environments import make_distribution
-from genai_host.testing.fake_model import FakeModel, Heard
+from genai_host.testing.fake_model import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import FakeService
-from genai_host.testing.plugins import MadePlugin
-from genai_host.testing.replaying import replay_everywhere
+from genai_host.testing.plugins import InlinePlugin
+from genai_host.testing.replaying import replay_from_every_entry
 from genai_host.testing.route_server import RouteServer
 
 __all__ = [
     "FakeModel",
     "FakeService",
-    "Heard",
-    "MadePlugin",
+    "InlinePlugin",
     "ManualClock",
+    "RecordedPrompt",
     "RouteServer",
     "make_distribution",
-    "replay_everywhere",
+    "replay_from_every_entry",
 ]

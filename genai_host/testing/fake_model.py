@@ -22,10 +22,13 @@ from attrs import field, frozen
 
 from genai_host.api import (
     Answer,
+    CancelToken,
     Codec,
     Completion,
+    DialectEndpoint,
+    Embeddings,
     Feature,
-    Limits,
+    FeatureSteps,
     Message,
     Model,
     NoSettings,
@@ -35,20 +38,17 @@ from genai_host.api import (
     ProviderRequest,
     ProviderType,
     ReplyStream,
-    Serve,
     Services,
-    Story,
     StreamEvent,
     TokenCount,
     Turn,
-    Vectors,
     hookimpl,
 )
 from genai_host.errors import GenaiError
 from genai_host.testing.fake_service import HANG, Act
 
 
-def _respond(turn: Turn[NoSettings]) -> Story:
+def _respond(turn: Turn[NoSettings]) -> FeatureSteps:
     completion = yield from Prompt([*turn.history, turn.message])
     return Answer(completion.text)
 
@@ -61,7 +61,7 @@ _SIZE = 8
 
 
 @frozen
-class Heard:
+class RecordedPrompt:
     """One prompt, as the model hears it.
 
     number      how many there were before
@@ -88,7 +88,7 @@ Said = str | Completion | Act
 the call is cancelled."""
 
 
-def echo(heard: Heard) -> str:
+def echo(heard: RecordedPrompt) -> str:
     return heard.text
 
 
@@ -106,11 +106,11 @@ class FakeModel:
     hanging   set once a call hangs
     """
 
-    def __init__(self, answer: Callable[[Heard], Said] = echo) -> None:
+    def __init__(self, answer: Callable[[RecordedPrompt], Said] = echo) -> None:
         self.answer = answer
         self.flags: Callable[[str], bool] = lambda text: False
         self.faults: dict[int, GenaiError | Act] = {}
-        self.prompts: list[Heard] = []
+        self.prompts: list[RecordedPrompt] = []
         self.calls = 0
         self.hanging = threading.Event()
         self._lock = threading.Lock()
@@ -137,7 +137,7 @@ class FakeModel:
             at={"fake": "fake-moderate"},
         )
 
-    def begin(self, limits: Limits) -> None:
+    def begin(self, limits: CancelToken) -> None:
         """A call, with whatever is to go wrong in it."""
         with self._lock:
             fault = self.faults.get(self.calls)
@@ -153,11 +153,11 @@ class FakeModel:
         tools = tuple(tool["name"] for tool in body.get("tools", ()))
         with self._lock:
             number = len(self.prompts)
-            heard = Heard(number, messages, body.get("schema"), tools, body["parameters"])
+            heard = RecordedPrompt(number, messages, body.get("schema"), tools, body["parameters"])
             self.prompts.append(heard)
         return self.answer(heard)
 
-    def hang(self, limits: Limits) -> None:
+    def hang(self, limits: CancelToken) -> None:
         """Wait until the call is cancelled."""
         woken = threading.Event()
         with limits.on_cancel(woken.set):
@@ -171,10 +171,10 @@ class FakeModel:
 
 class _FakeProvider(Provider):
     serves = {
-        "plain": Serve(),
-        "plain-embed": Serve(),
-        "plain-count": Serve(),
-        "openai-moderate": Serve(),
+        "plain": DialectEndpoint(),
+        "plain-embed": DialectEndpoint(),
+        "plain-count": DialectEndpoint(),
+        "openai-moderate": DialectEndpoint(),
     }
     default_models = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
 
@@ -185,11 +185,11 @@ class _FakeProvider(Provider):
     def _codec(self) -> Codec:
         return Codec()
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         self._model.begin(limits)
         body = json.loads(request.data())
         if request.operation == "embed":
-            return self._reply(Vectors([_vector(text) for text in body["texts"]]))
+            return self._reply(Embeddings([_vector(text) for text in body["texts"]]))
         if request.operation == "count":
             messages = self._codec.from_json(body["messages"], tuple[Message, ...])
             return self._reply(TokenCount(sum(len(each.text.split()) for each in messages)))
@@ -197,11 +197,11 @@ class _FakeProvider(Provider):
             return self._reply({"results": [{"flagged": self._model.flags(body["input"])}]})
         return self._reply(self._completion(body, limits))
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         self._model.begin(limits)
         return _Events(self._events(self._completion(json.loads(request.data()), limits)))
 
-    def _completion(self, body: Mapping[str, Any], limits: Limits) -> Completion:
+    def _completion(self, body: Mapping[str, Any], limits: CancelToken) -> Completion:
         said = self._model.hear(body, self._codec)
         if said is HANG:
             self._model.hang(limits)

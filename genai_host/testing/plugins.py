@@ -9,10 +9,10 @@ from genai_host.api import hookimpl
 from genai_host.plugins.contributions import KINDS
 
 
-class MadePlugin:
-    """A plugin that declares what it is given, by the names of `Declarations`.
+class InlinePlugin:
+    """A plugin that declares what it is given, by the names of `Contributions`.
 
-        Host(discovery=Given({"mine": MadePlugin(features=[feature])}))
+        Host(discovery=Given({"mine": InlinePlugin(features=[feature])}))
 
     A test that needs further hooks subclasses it.
     """
@@ -24,12 +24,12 @@ class MadePlugin:
         self.declared: Mapping[str, Iterable[Any]] = declared
 
 
-def _hook(kind: str) -> Callable[[MadePlugin], Iterable[Any]]:
-    def declared(self: MadePlugin) -> Iterable[Any]:
+def _hook(kind: str) -> Callable[[InlinePlugin], Iterable[Any]]:
+    def declared(self: InlinePlugin) -> Iterable[Any]:
         return self.declared.get(kind, ())
 
     return hookimpl(declared)
 
 
 for _kind in KINDS:
-    setattr(MadePlugin, f"genai_{_kind}", _hook(_kind))
+    setattr(InlinePlugin, f"genai_{_kind}", _hook(_kind))

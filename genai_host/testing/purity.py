@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from genai_host.api import Answer, Story, Turn
+from genai_host.api import Answer, FeatureSteps, Turn
 
 _FORBIDDEN = frozenset(
     {
@@ -39,11 +39,11 @@ class Watched:
     calls   what it called that it must not, and where
     """
 
-    def __init__(self, respond: Callable[[Turn[Any]], Story]) -> None:
+    def __init__(self, respond: Callable[[Turn[Any]], FeatureSteps]) -> None:
         self._respond = respond
         self.calls: list[str] = []
 
-    def __call__(self, turn: Turn[Any]) -> Story:
+    def __call__(self, turn: Turn[Any]) -> FeatureSteps:
         story = self._respond(turn)
         act: Callable[[], Any] = partial(next, story)
         while True:

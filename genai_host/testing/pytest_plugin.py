@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genai_host.api import Clock
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.catalog.prices import Prices
 from genai_host.config import Config
 from genai_host.host import Host
-from genai_host.plugins.discovery import Given
+from genai_host.plugins.discovery import StaticPlugins
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # it is imported where it is used
     from genai_host.store import Store
 
 MakeHost = Callable[..., Host]
-_ONCE = Patience(tries=1, calls=1)
+_ONCE = RetryPolicy(tries=1, calls=1)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +64,7 @@ def make_host() -> Iterator[MakeHost]:
         *,
         config: Config | None = None,
         clock: Clock | None = None,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         store: Store | None = None,
         prices: Prices | None = None,
         **plugins: object,
@@ -73,7 +73,7 @@ def make_host() -> Iterator[MakeHost]:
         found = {name: plugin for name, plugin in given.items() if plugin is not None}
         host = Host(
             config=config or Config(),
-            discovery=Given(found),
+            discovery=StaticPlugins(found),
             clock=clock,
             patience=patience or _ONCE,
             store=store,

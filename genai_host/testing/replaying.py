@@ -9,13 +9,13 @@ from attrs import evolve
 
 from genai_host.api import Answer
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.record import Record, StepEnded, TurnEnded, TurnStarted
-from genai_host.errors import TurnWaiting
+from genai_host.conversations.record import InMemoryRecord, StepEnded, TurnEnded, TurnStarted
+from genai_host.errors import TurnPaused
 from genai_host.host import Host
 
 
-def replay_everywhere(
-    host: Host, record: Record, *, give: Callable[[str], object] | None = None
+def replay_from_every_entry(
+    host: Host, record: InMemoryRecord, *, give: Callable[[str], object] | None = None
 ) -> int:
     """Cut the record of a finished conversation after each entry, as a crash would,
     make the conversation again from what is left, go on, and compare the answers.
@@ -31,7 +31,7 @@ def replay_everywhere(
     entries = record.entries
     cuts = 0
     for length in range(1, len(entries)):
-        kept = Record.from_json(whole[:length], host.codec)
+        kept = InMemoryRecord.from_json(whole[:length], host.codec)
         if not _is_within_a_turn(kept):
             continue
         cuts += 1
@@ -51,15 +51,15 @@ def _gone_on(conversation: Conversation, give: Callable[[str], object] | None) -
         result = None
         if waiting is not None:
             if give is None:
-                raise TurnWaiting(f"the turn waits for {waiting.kind}", kind=waiting.kind)
+                raise TurnPaused(f"the turn waits for {waiting.kind}", kind=waiting.kind)
             result = give(waiting.kind)
         try:
             return conversation.resume(result)
-        except TurnWaiting:
+        except TurnPaused:
             continue
 
 
-def _is_within_a_turn(record: Record) -> bool:
+def _is_within_a_turn(record: InMemoryRecord) -> bool:
     for entry in reversed(record.entries):
         if isinstance(entry, TurnEnded):
             return False
@@ -68,7 +68,7 @@ def _is_within_a_turn(record: Record) -> bool:
     return False
 
 
-def _answer_of(record: Record, turn: int) -> Answer:
+def _answer_of(record: InMemoryRecord, turn: int) -> Answer:
     for entry in record.entries:
         if isinstance(entry, TurnEnded) and entry.turn == turn:
             assert entry.answer is not None, f"turn {turn} failed: {entry.error}"

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 
 from typing_extensions import Self
 
-from genai_host.api import HttpRoute, Problem, RouteReply, RouteRequest
+from genai_host.api import HttpProblem, HttpRoute, RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.host import Host
 from genai_host.serving.router import Form, HttpRoutes, problem_reply
@@ -135,16 +135,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - looked up so
 
-    def _refusal(self, most: int) -> Problem | None:
+    def _refusal(self, most: int) -> HttpProblem | None:
         """Why the body is not read: it says beforehand how long it is, or it has no end."""
         length = self.headers.get("content-length") or "0"
         if "transfer-encoding" in self.headers or not length.isdecimal():
-            return Problem(411, "length_required", "the length of the body is needed")
+            return HttpProblem(411, "length_required", "the length of the body is needed")
         if int(length[:20]) > most:
-            return Problem(413, "too_large", f"at most {most} bytes are taken here")
+            return HttpProblem(413, "too_large", f"at most {most} bytes are taken here")
         return None
 
-    def _send(self, reply: RouteReply) -> None:
+    def _send(self, reply: RouteResponse) -> None:
         self.send_response(reply.status)
         for name, value in reply.headers.items():
             self.send_header(name, value)

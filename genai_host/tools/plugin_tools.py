@@ -13,10 +13,10 @@ from genai_host.config.schema import hint_for
 from genai_host.errors import ConfigurationError
 from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
-from genai_host.secrets.keys import Keys
-from genai_host.tools.sources import BETWEEN, OpenedSet, fits, may_have, warn_unknown
+from genai_host.secrets.keys import SecretStore
+from genai_host.tools.sources import BETWEEN, ConfiguredToolSource, fits, may_have, warn_unknown
 from genai_host.tools.toolbox import Toolbox
-from genai_host.util.text import nearest, said
+from genai_host.util.text import close_matches, message_of
 
 
 class PluginTools:
@@ -28,7 +28,7 @@ class PluginTools:
         self,
         registry: Registry,
         config: Config,
-        keys: Keys,
+        keys: SecretStore,
         clock: Clock,
         codec: Codec,
         observers: Observers,
@@ -59,8 +59,8 @@ class PluginTools:
             error.args = (f"there is no tool {name!r}: {fault}",)
             raise error from fault
         if fault is not None:
-            raise ConfigurationError(f"there is no tool {name!r}: {said(fault)}") from fault
-        near = nearest(name, tools)
+            raise ConfigurationError(f"there is no tool {name!r}: {message_of(fault)}") from fault
+        near = close_matches(name, tools)
         known = f"there are: {', '.join(tools) or 'none'}"
         raise ConfigurationError(
             f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
@@ -87,4 +87,4 @@ class PluginTools:
         if isinstance(declared, ToolSource):
             return declared
         config = self._config.tools.get(declared.name, SetConfig())
-        return OpenedSet(declared, config, self._keys, self._config.file)
+        return ConfiguredToolSource(declared, config, self._keys, self._config.file)

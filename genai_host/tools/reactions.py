@@ -19,7 +19,7 @@ from typing import Any
 from genai_host.api import Clock, Image, ReactionType
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import LimitExceeded
-from genai_host.tools.threads import apart
+from genai_host.tools.threads import run_in_thread
 
 MOST_LINES = 1000
 """Of the text of one reaction; what is beyond is left out, and said."""
@@ -66,7 +66,7 @@ class ReactionViews:
             slow = LimitExceeded(f"it took longer than {self._seconds:g} s", limit="seconds")
             alarm = self._clock.call_later(self._seconds, lambda: scope.cancel(slow))
             try:
-                return apart(kind.name, view, failed, scope)
+                return run_in_thread(kind.name, view, failed, scope)
             except LimitExceeded as error:
                 failed(error)
                 return None

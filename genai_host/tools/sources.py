@@ -15,15 +15,15 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Clock, Limits, Secret, Tool, ToolSet, ToolSource
+from genai_host.api import CancelToken, Clock, Secret, Tool, ToolSet, ToolSource
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import Setting, read_settings
 from genai_host.config import Config, SetConfig
 from genai_host.config.loading import place_of, placed
-from genai_host.errors import ConfigurationError, LimitExceeded, Unavailable
-from genai_host.secrets.keys import FoundKey, Keys
-from genai_host.tools.threads import apart
-from genai_host.util.text import shown, told_with_hint
+from genai_host.errors import ConfigurationError, LimitExceeded, ServiceUnavailable
+from genai_host.secrets.keys import FoundKey, SecretStore
+from genai_host.tools.threads import run_in_thread
+from genai_host.util.text import describe_with_hint, short_repr
 
 MOST = 1000
 """Tools of one source."""
@@ -98,7 +98,7 @@ class ToolSources:
         def failed(error: BaseException) -> None:
             self.faults[source.name] = error
             what = "the tools of %s are not there for now: %s"
-            _log.warning(what, source.name, told_with_hint(error))
+            _log.warning(what, source.name, describe_with_hint(error))
 
         def look(scope: Cancellation) -> Callable[[], dict[str, Tool] | None]:
             return lambda: _named(source, source.tools(scope))
@@ -107,7 +107,7 @@ class ToolSources:
             up = LimitExceeded(f"{source.name} took longer than {_SECONDS:g} s", limit="seconds")
             with self._clock.call_later(_SECONDS, lambda: scope.cancel(up)):
                 try:
-                    return apart(source.name, look(scope), failed, scope)
+                    return run_in_thread(source.name, look(scope), failed, scope)
                 except LimitExceeded as error:
                     until.check()
                     failed(error)
@@ -145,7 +145,7 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     found: dict[str, Tool] = {}
     for tool in islice(tools, MOST):
         if not isinstance(tool, Tool):
-            raise TypeError(f"it gives {shown(tool)}, which is no Tool")
+            raise TypeError(f"it gives {short_repr(tool)}, which is no Tool")
         name = f"{source.name}{BETWEEN}{tool.name}"
         try:
             found[name] = evolve(tool, name=name)
@@ -154,14 +154,16 @@ def _named(source: ToolSource, tools: Iterable[Tool]) -> dict[str, Tool]:
     return found
 
 
-class OpenedSet(ToolSource):
+class ConfiguredToolSource(ToolSource):
     """A set as a source of its tools. May be used from many threads.
 
     config   what is configured for it
     file     where that stands, for errors; empty if in no file
     """
 
-    def __init__(self, declared: ToolSet[Any], config: SetConfig, keys: Keys, file: str) -> None:
+    def __init__(
+        self, declared: ToolSet[Any], config: SetConfig, keys: SecretStore, file: str
+    ) -> None:
         self.name = declared.name
         self._declared = declared
         self._config = config
@@ -171,7 +173,7 @@ class OpenedSet(ToolSource):
         self._opened: tuple[Tool, ...] | ToolSource | None = None
         self._closed = False
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         """Raises `ConfigurationError` for settings that are wrong, and whatever `open` and
         the source that it makes raise."""
         with self._lock:
@@ -180,7 +182,7 @@ class OpenedSet(ToolSource):
             opened = self._opened
         if self._closed:
             self.close()
-            raise Unavailable(f"{self.name} is closed")
+            raise ServiceUnavailable(f"{self.name} is closed")
         return opened.tools(limits) if isinstance(opened, ToolSource) else opened
 
     @property
@@ -218,7 +220,7 @@ class OpenedSet(ToolSource):
         return None if found is None else found.secret
 
 
-def find_key(keys: Keys, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
+def find_key(keys: SecretStore, name: str, config: SetConfig, setting: Setting) -> FoundKey | None:
     """A secret of a set of tools, and where it is; None if there is none.
 
     Raises `ConfigurationError` if what says so is not in order.

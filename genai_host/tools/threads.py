@@ -13,7 +13,7 @@ from genai_host.api.cancellation import Cancellation
 T = TypeVar("T")
 
 
-def apart(
+def run_in_thread(
     name: str, work: Callable[[], T], failed: Callable[[BaseException], T], until: Cancellation
 ) -> T:
     """Do it and wait for what comes of it, in the context (`contextvars`) of who waits.

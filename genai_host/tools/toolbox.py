@@ -19,13 +19,13 @@ from attrs import evolve, frozen
 
 from genai_host.api import (
     Approval,
-    Checker,
+    AvailableTool,
+    CancelToken,
     Clock,
     Codec,
     Image,
-    Limits,
-    OfferedTool,
     ReactionType,
+    SchemaValidator,
     Text,
     Tool,
     ToolCall,
@@ -34,14 +34,14 @@ from genai_host.api import (
     ToolSource,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.api.codec import plain
+from genai_host.api.codec import json_round_trip
 from genai_host.api.json_text import write_json
 from genai_host.api.tools import always, output_of
-from genai_host.errors import GenaiError, InvalidData, LimitExceeded
+from genai_host.errors import GenaiError, LimitExceeded, ValidationError
 from genai_host.plugins.observers import Observers
 from genai_host.tools.sources import ToolSources, fits, of_source
-from genai_host.tools.threads import apart
-from genai_host.util.text import one_line, said, shown, told
+from genai_host.tools.threads import run_in_thread
+from genai_host.util.text import describe_exception, message_of, one_line, short_repr
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class _Known:
     """A tool as it is called: described once, and its schema compiled once."""
 
     schema: ToolSchema
-    checker: Checker
+    checker: SchemaValidator
 
 
 @frozen
@@ -77,7 +77,7 @@ class _Run:
     """What a tool gets beside its arguments."""
 
     context: Mapping[str, Any]
-    limits: Limits
+    limits: CancelToken
 
 
 class Toolbox:
@@ -106,14 +106,14 @@ class Toolbox:
         self._tools = {name: self._approved(tool) for name, tool in tools.items()}
         self._sources = ToolSources(sources, clock)
         self._reactions = dict(reactions or {})
-        self._forms: dict[str, Checker] = {}
+        self._forms: dict[str, SchemaValidator] = {}
         self._clock = clock
         self._codec = codec
         names = {source.name for source in sources}
         for name in self._approvals:
             if not name.endswith("*") and name not in tools and of_source(name) not in names:
                 _log.warning("approvals: there is no tool %r", name)
-        self._known: dict[str, tuple[Tool, _Known | InvalidData]] = {}
+        self._known: dict[str, tuple[Tool, _Known | ValidationError]] = {}
 
     def only(self, names: Sequence[str] | None) -> Toolbox:
         """The same with no more than some tools.
@@ -141,17 +141,17 @@ class Toolbox:
         self._sources.close()
 
     def schema(self, tool: Tool) -> ToolSchema:
-        """A tool as the model sees it. Raises `InvalidData` if it cannot be described."""
+        """A tool as the model sees it. Raises `ValidationError` if it cannot be described."""
         return self._know(tool).schema
 
-    def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[OfferedTool, ...]:
+    def offered(self, context: Mapping[str, Any], until: Cancellation) -> tuple[AvailableTool, ...]:
         """The tools that apply in a context and are not denied, by name. One that cannot
         be described, or cannot say whether it applies, does not.
 
         Raises what it was cancelled with.
         """
         return tuple(
-            OfferedTool(self.schema(tool), tool.approval)
+            AvailableTool(self.schema(tool), tool.approval)
             for tool in self.tools(until).values()
             if not self.why_not(tool, context, until)
         )
@@ -208,7 +208,7 @@ class Toolbox:
         tool = self._tools.get(call.name) or self._sources.seen.get(call.name)
         if tool is not None and tool.repeatable:
             return None
-        return _failed(f"{shown(call.name)} was interrupted, and may have been done")
+        return _failed(f"{short_repr(call.name)} was interrupted, and may have been done")
 
     def _fitting(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         return {name: tools[name] for name in sorted(tools) if fits(name, self._only)}
@@ -244,14 +244,14 @@ class Toolbox:
         """Why a call is not made; empty if it is."""
         if tool is None:
             known = ", ".join(self._fitting({**self._sources.seen, **self._tools})) or "none"
-            return one_line(f"there is no tool {shown(call.name)}; there are: {known}")
+            return one_line(f"there is no tool {short_repr(call.name)}; there are: {known}")
         if tool.approval == "deny":
             return f"{tool.name} may not be used"
         absence = self._absence(tool, context, until)
         if absence:
             return f"{tool.name} cannot be used here: {absence}"
         if call.malformed:
-            return f"the arguments of {tool.name} are no JSON object: {shown(call.malformed)}"
+            return f"the arguments of {tool.name} are no JSON object: {short_repr(call.malformed)}"
         if tool.approval == "ask" and not approved:
             return f"{tool.name} runs only if a human approves of it, and nobody has"
         return ""
@@ -260,22 +260,22 @@ class Toolbox:
         """Why a tool cannot be used in a context; empty if it can."""
         before, known = self._known.get(tool.name, (None, None))
         if before == tool and known is not None and tool.applies is always:
-            return said(known) if isinstance(known, InvalidData) else ""
+            return message_of(known) if isinstance(known, ValidationError) else ""
 
         def look() -> str:
             self._know(tool)
             applies = tool.applies(self._copy(context))
             if not isinstance(applies, bool):
-                raise TypeError(f"applies gives {shown(applies)}, neither True nor False")
+                raise TypeError(f"applies gives {short_repr(applies)}, neither True nor False")
             return "" if applies else "it does not apply"
 
         def failed(error: BaseException) -> str:
             _log.warning("the tool %s cannot be offered", tool.name, exc_info=error)
-            return said(error) if isinstance(error, GenaiError) else told(error)
+            return message_of(error) if isinstance(error, GenaiError) else describe_exception(error)
 
         try:
             return self._within(
-                _LOOK, tool.name, until, lambda scope: apart(tool.name, look, failed, scope)
+                _LOOK, tool.name, until, lambda scope: run_in_thread(tool.name, look, failed, scope)
             )
         except LimitExceeded:
             until.check()
@@ -283,26 +283,26 @@ class Toolbox:
             return "it does not say whether it applies"
 
     def _know(self, tool: Tool) -> _Known:
-        """Raises `InvalidData` if the tool cannot be described."""
+        """Raises `ValidationError` if the tool cannot be described."""
         before, known = self._known.get(tool.name, (None, None))
         if before != tool or known is None:  # several threads may make it: they are alike
             known = self._described(tool)
             self._known[tool.name] = tool, known
-        if isinstance(known, InvalidData):
+        if isinstance(known, ValidationError):
             raise known
         return known
 
-    def _described(self, tool: Tool) -> _Known | InvalidData:
+    def _described(self, tool: Tool) -> _Known | ValidationError:
         try:
             schema = tool.schema
             if schema.parameters["type"] != "object":
-                raise InvalidData("its parameters are no object")
-            schema = evolve(schema, parameters=plain(schema.parameters, self._codec))
-            return _Known(schema, Checker(schema.parameters))
-        except InvalidData as error:
+                raise ValidationError("its parameters are no object")
+            schema = evolve(schema, parameters=json_round_trip(schema.parameters, self._codec))
+            return _Known(schema, SchemaValidator(schema.parameters))
+        except ValidationError as error:
             return error
         except Exception as error:  # noqa: BLE001 - any code may make the parameters
-            return InvalidData(f"it cannot be described: {told(error)}")
+            return ValidationError(f"it cannot be described: {describe_exception(error)}")
 
     def _work(
         self, tool: Tool, call: ToolCall, context: Mapping[str, Any]
@@ -311,21 +311,21 @@ class Toolbox:
             arguments = self._copy(call.arguments)
             try:
                 self._know(tool).checker.check(arguments)
-            except InvalidData as error:
-                return _failed(f"the arguments of {tool.name} do not fit: {said(error)}")
+            except ValidationError as error:
+                return _failed(f"the arguments of {tool.name} do not fit: {message_of(error)}")
             given = tool.run(arguments, _Run(self._copy(context), limits))
             try:
                 return self._kept(output_of(given))
-            except (InvalidData, TypeError) as error:
-                raise TypeError(f"it gave what is no output: {said(error)}") from error
+            except (ValidationError, TypeError) as error:
+                raise TypeError(f"it gave what is no output: {message_of(error)}") from error
 
         def failed(error: BaseException) -> ToolOutput:
             if isinstance(error, GenaiError):  # which tools raise on purpose
-                return _failed(f"{tool.name} failed: {said(error)}")
+                return _failed(f"{tool.name} failed: {message_of(error)}")
             _log.warning("the tool %s failed", tool.name, exc_info=error)
-            return _failed(f"{tool.name} failed: {told(error)}")
+            return _failed(f"{tool.name} failed: {describe_exception(error)}")
 
-        return lambda scope: apart(tool.name, lambda: run(scope), failed, scope)
+        return lambda scope: run_in_thread(tool.name, lambda: run(scope), failed, scope)
 
     def _within(
         self, seconds: float, name: str, until: Cancellation, work: Callable[[Cancellation], T]
@@ -347,21 +347,21 @@ class Toolbox:
 
     def _copy(self, value: Mapping[str, Any]) -> Any:
         """A tool may change what it gets."""
-        return plain(value, self._codec)
+        return json_round_trip(value, self._codec)
 
     def _kept(self, output: ToolOutput) -> ToolOutput:
         """An output as it will be on record, and no larger than it may be."""
         output = evolve(output, content=tuple(_capped(output)))
-        form = plain(output, self._codec)
+        form = json_round_trip(output, self._codec)
         size = len(write_json([form.get("reactions"), form.get("context")]))
         if size > MOST_DATA:
-            raise InvalidData(f"its reactions and its context have {size} bytes")
+            raise ValidationError(f"its reactions and its context have {size} bytes")
         kept: ToolOutput = self._codec.from_json(form, ToolOutput)
         ends = [self._ends(reaction) for reaction in kept.reactions]
         return evolve(kept, ends=True) if any(ends) else kept
 
     def _ends(self, reaction: Mapping[str, Any]) -> bool:
-        """Whether a reaction ends the turn. Raises `InvalidData` for one that does not have
+        """Whether a reaction ends the turn. Raises `ValidationError` for one that does not have
         the form of its type."""
         kind = self._reactions.get(reaction["type"])
         if kind is None:
@@ -369,10 +369,10 @@ class Toolbox:
         try:
             checker = self._forms.get(kind.name)
             if checker is None:  # each of several threads may make it: they are alike
-                checker = self._forms.setdefault(kind.name, Checker({**kind.schema}))
+                checker = self._forms.setdefault(kind.name, SchemaValidator({**kind.schema}))
             checker.check({name: value for name, value in reaction.items() if name != "type"})
-        except InvalidData as error:
-            raise InvalidData(f"its reaction {kind.name}: {said(error)}") from error
+        except ValidationError as error:
+            raise ValidationError(f"its reaction {kind.name}: {message_of(error)}") from error
         return kind.ends
 
 

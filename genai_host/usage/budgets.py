@@ -22,7 +22,7 @@ from genai_host.calls.retry import called
 from genai_host.calls.route import Route
 from genai_host.config import BudgetConfig, BudgetsConfig
 from genai_host.errors import BudgetExceeded, ConfigurationError, GenaiError, StoreError
-from genai_host.plugins.observers import CallReport
+from genai_host.plugins.observers import CallRecord
 
 EVERYBODY = "*"
 """In place of a user: all of them together."""
@@ -159,7 +159,7 @@ class Budgets:
         except StoreError as error:  # the answer is there: the next call will not be made
             _log.warning("what a call cost is on no budget: %s", error)
 
-    def called(self, route: Route, error: GenaiError | None, report: CallReport) -> Spent | None:
+    def called(self, route: Route, error: GenaiError | None, report: CallRecord) -> Spent | None:
         """What a call has spent; None if there was none, or it cost nothing."""
         call = called(route.info, self._clock, error, report)
         if call is None:
@@ -197,7 +197,7 @@ class Budgets:
 
 
 class Purse:
-    """The `Toll` of a user's calls."""
+    """The `CallMiddleware` of a user's calls."""
 
     def __init__(self, budgets: Budgets, bounds: Sequence[_Bound]) -> None:
         self._budgets = budgets
@@ -207,7 +207,7 @@ class Purse:
         """Raises `BudgetExceeded` if a budget is spent; `StoreError` if that is not known."""
         self._budgets.check(route, self._bounds)
 
-    def leave(self, route: Route, error: GenaiError | None, report: CallReport) -> None:
+    def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
         spent = self._budgets.called(route, error, report)
         if spent is not None:
             self._budgets.spend(route, self._bounds, spent)

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 from attrs import define, frozen
 
 from genai_host.api import Clock
-from genai_host.calls.retry import Try, called
+from genai_host.calls.retry import Attempt, called
 from genai_host.calls.route import Route
 from genai_host.errors import GenaiError, StoreError
-from genai_host.plugins.observers import CallReport
+from genai_host.plugins.observers import CallRecord
 
 DOUBLING = 4  # buckets
 SHORTEST = 0.001  # seconds: what takes less is in the first bucket
@@ -53,7 +53,7 @@ class Key(NamedTuple):
 
 
 @define
-class Sum:
+class UsageTotals:
     """
     dollars   of the calls whose cost is known
     unknown   how many calls there were whose cost is not
@@ -71,11 +71,11 @@ class Sum:
     slowest: float = 0.0
 
 
-class Tally:
+class UsageAggregate:
     """Sums on their way to the store. Threads that share one take turns."""
 
     def __init__(self) -> None:
-        self._sums: dict[Key, Sum] = {}
+        self._sums: dict[Key, UsageTotals] = {}
 
     def __bool__(self) -> bool:
         return bool(self._sums)
@@ -84,7 +84,7 @@ class Tally:
     def calls(self) -> int:
         return sum(each.calls for each in self._sums.values())
 
-    def count(self, user: str, feature: str, call: Try) -> None:
+    def count(self, user: str, feature: str, call: Attempt) -> None:
         """A call that has just ended."""
         route, usage = call.route, call.usage
         day, bucket = day_of(call.started), bucket_of(call.seconds)
@@ -110,15 +110,15 @@ class Tally:
         sums.cached_tokens += call["cached_tokens"] or 0
         sums.reasoning_tokens += call["reasoning_tokens"] or 0
 
-    def __iter__(self) -> Iterator[tuple[Key, Sum]]:
+    def __iter__(self) -> Iterator[tuple[Key, UsageTotals]]:
         """In the order of their keys, so that of two who write none waits for the other."""
         return iter(sorted(self._sums.items(), key=lambda each: each[0]))
 
-    def _of(self, key: Key, seconds: float, cost: float | None) -> Sum:
+    def _of(self, key: Key, seconds: float, cost: float | None) -> UsageTotals:
         """The sum that a call belongs to, with its time and cost."""
         sums = self._sums.get(key)
         if sums is None:
-            sums = self._sums[key] = Sum()
+            sums = self._sums[key] = UsageTotals()
         sums.calls += 1
         sums.seconds += seconds
         if seconds > sums.slowest:
@@ -169,26 +169,26 @@ _log = logging.getLogger(__name__)
 _PAUSE = 2.0  # seconds
 
 
-class Meter:
+class UsageRecorder:
     """Of one host.
 
     write   adds them to the statistics; may raise `StoreError`
     """
 
-    def __init__(self, write: Callable[[Tally], None], clock: Clock) -> None:
+    def __init__(self, write: Callable[[UsageAggregate], None], clock: Clock) -> None:
         self._write = write
         self._clock = clock
         self._lock = threading.Lock()
-        self._tally = Tally()
+        self._tally = UsageAggregate()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
-    def toll(self, user: str, feature: str = "") -> MeterToll:
+    def toll(self, user: str, feature: str = "") -> UsageMiddleware:
         """What counts the calls of a user."""
-        return MeterToll(self, user, feature)
+        return UsageMiddleware(self, user, feature)
 
     def count(
-        self, user: str, feature: str, route: Route, error: GenaiError | None, report: CallReport
+        self, user: str, feature: str, route: Route, error: GenaiError | None, report: CallRecord
     ) -> None:
         call = called(route.info, self._clock, error, report)
         if call is None:
@@ -202,7 +202,7 @@ class Meter:
     def flush(self) -> None:
         """Write what is not written yet."""
         with self._lock:
-            tally, self._tally = self._tally, Tally()
+            tally, self._tally = self._tally, UsageAggregate()
         if not tally:
             return
         try:
@@ -226,15 +226,15 @@ class Meter:
 
 
 @frozen
-class MeterToll:
-    """The `Toll` of a user's calls."""
+class UsageMiddleware:
+    """The `CallMiddleware` of a user's calls."""
 
-    _meter: Meter
+    _meter: UsageRecorder
     _user: str
     _feature: str
 
     def enter(self, route: Route) -> None:
         pass
 
-    def leave(self, route: Route, error: GenaiError | None, report: CallReport) -> None:
+    def leave(self, route: Route, error: GenaiError | None, report: CallRecord) -> None:
         self._meter.count(self._user, self._feature, route, error, report)

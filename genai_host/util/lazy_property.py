@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class once(Generic[T]):  # noqa: N801 - it is used as a decorator
+class lazy_property(Generic[T]):  # noqa: N801 - it is used as a decorator
     """Decorates a method of a class whose instances have a reentrant `_lock`."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
@@ -20,12 +20,12 @@ class once(Generic[T]):  # noqa: N801 - it is used as a decorator
         self._name = name
 
     @overload
-    def __get__(self, instance: None, owner: type) -> once[T]: ...
+    def __get__(self, instance: None, owner: type) -> lazy_property[T]: ...
 
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, instance: Any, owner: type) -> once[T] | T:
+    def __get__(self, instance: Any, owner: type) -> lazy_property[T] | T:
         if instance is None:
             return self
         with instance._lock:

@@ -12,12 +12,12 @@ _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 100
 
 
-def told(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """`ValueError: what it says`, on one line; an exception that cannot say it is named."""
-    return one_line(f"{type(error).__name__}: {said(error)}").strip(": ")
+    return one_line(f"{type(error).__name__}: {message_of(error)}").strip(": ")
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What an exception says, without its class, on one line."""
     try:
         return one_line(str(error))
@@ -25,16 +25,16 @@ def said(error: BaseException) -> str:
         return "it cannot say what is wrong"
 
 
-def told_with_hint(error: BaseException) -> str:
+def describe_with_hint(error: BaseException) -> str:
     """What is wrong, and what to do about it, if the error says that. The class of an error
     that can be expected is left out."""
     hint = getattr(error, "hint", None)
     if not isinstance(hint, str):
-        return told(error)
-    return f"{said(error)}; {one_line(hint)}" if hint else said(error)
+        return describe_exception(error)
+    return f"{message_of(error)}; {one_line(hint)}" if hint else message_of(error)
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value in an error, shortened."""
     try:
         return one_line(_short.repr(value))
@@ -47,7 +47,7 @@ def one_line(text: str) -> str:
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
 
 
-def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
     """Of the names that are known those that are most like one that is not."""
     import difflib
 

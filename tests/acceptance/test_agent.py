@@ -18,18 +18,23 @@ from genai_feature_agent.loop import AgentLoop
 from genai_feature_agent.request import AgentReply, StatelessAgent
 from genai_feature_agent.stream import in_events, in_lines, pieces
 
-from genai_host import Caps, Conversation, Host, Message
+from genai_host import Conversation, Host, Message, TurnLimits
 from genai_host.api import Completion, ReactionType, Text, ToolCall, ToolOutput, ToolResult
-from genai_host.errors import InvalidData, LimitExceeded, NoRoute, Unavailable
+from genai_host.errors import LimitExceeded, NoRoute, ServiceUnavailable, ValidationError
 from genai_host.store import Store
-from genai_host.testing import FakeModel, Heard
+from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 SESSION = "12345678-1234-5678-1234-567812345678"
 
 
 def asked(
-    host: Host, message: str = "hi", *, caps: Caps | None = None, settings: Any = None, **body: Any
+    host: Host,
+    message: str = "hi",
+    *,
+    caps: TurnLimits | None = None,
+    settings: Any = None,
+    **body: Any,
 ) -> AgentReply:
     return asked_of(StatelessAgent(host, "fake", settings=settings, caps=caps), message, **body)
 
@@ -86,11 +91,11 @@ class TestItem01:
     ) -> None:
         model = in_turn("hello")
         agent = StatelessAgent(agent_host(make_host, model), "fake")
-        with pytest.raises(InvalidData) as caught:
+        with pytest.raises(ValidationError) as caught:
             agent.read({"message": "hi", **wrong})
         assert caught.value.path == path
         assert model.calls == 0
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             agent.read(["hi"])
 
 
@@ -151,7 +156,7 @@ def conversations() -> set[Conversation]:
     return {each for each in gc.get_objects() if type(each) is Conversation}
 
 
-def _repeats_all(heard: Heard) -> Said:
+def _repeats_all(heard: RecordedPrompt) -> Said:
     """Looks once, then says all that users have said."""
     if not since_user(heard):
         return calls("look")
@@ -242,9 +247,9 @@ class TestItem04:
         self, make_host: MakeHost
     ) -> None:
         model = in_turn(calls("look"), "not reached")
-        model.faults[1] = Unavailable("as the test wants it", retryable=False)
+        model.faults[1] = ServiceUnavailable("as the test wants it", retryable=False)
         reply = asked(agent_host(make_host, model, Counting("look", "found")))
-        assert isinstance(reply.error, Unavailable)
+        assert isinstance(reply.error, ServiceUnavailable)
         assert [role for role, _ in texts(reply)] == ["user", "assistant", "tool"]
 
     def test_item_04_what_was_left_undone_is_left_so(self, make_host: MakeHost) -> None:
@@ -254,7 +259,7 @@ class TestItem04:
             {"role": "assistant", "content": "", "tool-calls": asked_for},
         ]
         host = agent_host(make_host, in_turn("hello"), Counting("look"))
-        reply = asked(host, "well?", history=history, caps=Caps(steps=5))
+        reply = asked(host, "well?", history=history, caps=TurnLimits(steps=5))
         assert isinstance(reply.error, LimitExceeded)
         assert reply.history == history  # to be sent again, with the message
 
@@ -597,7 +602,7 @@ class TestItem12:
         tool = Counting("work")
         tool.tool = evolve(tool.tool, run=work)
         model = in_turn(calls(*["work"] * 6), "done")
-        reply = asked(agent_host(make_host, model, tool), caps=Caps(parallel=2))
+        reply = asked(agent_host(make_host, model, tool), caps=TurnLimits(parallel=2))
         assert reply.error is None
         assert [text for role, text in texts(reply) if role == "tool"] == ["done"] * 6
         assert most[1] == 2
@@ -641,7 +646,7 @@ class TestItem12:
 
     def test_item_12_steps_are_capped(self, make_host: MakeHost) -> None:
         model = in_turn(calls(*["look"] * 50))
-        reply = asked(agent_host(make_host, model, Counting("look")), caps=Caps(steps=20))
+        reply = asked(agent_host(make_host, model, Counting("look")), caps=TurnLimits(steps=20))
         assert isinstance(reply.error, LimitExceeded)
         assert reply.error.limit == "steps"
 

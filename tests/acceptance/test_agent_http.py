@@ -21,12 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host import Conversation, Host, Message
-from genai_host.api import Completion, Image, Text, ToolCall, ToolRun
+from genai_host.api import Completion, Image, Text, ToolCall, ToolContext
 from genai_host.calls.agent import Agent
 from genai_host.conversations.driver import Driver
-from genai_host.errors import GenaiError, RateLimited, Unavailable
+from genai_host.errors import GenaiError, RateLimited, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import FakeModel, Heard, RouteServer
+from genai_host.testing import FakeModel, RecordedPrompt, RouteServer
 from genai_host.testing.fake_model import Said
 
 
@@ -180,7 +180,7 @@ class TestItem02:
     ) -> None:
         all_there = threading.Barrier(200)
 
-        def look(arguments: Any, run: ToolRun) -> str:
+        def look(arguments: Any, run: ToolContext) -> str:
             all_there.wait(60)
             return str(run.context["name"])
 
@@ -204,7 +204,7 @@ class TestItem02:
 def _repeating(make_host: MakeHost, look: Any = "found", **given: Any) -> Host:
     """Looks once, then says all that users have said."""
 
-    def said(heard: Heard) -> Said:
+    def said(heard: RecordedPrompt) -> Said:
         if not since_user(heard):
             return calls("look")
         spoken = [each.content[-1] for each in heard.messages if each.role == "user"]
@@ -239,7 +239,7 @@ class TestItem04:
 
     @pytest.mark.parametrize(
         ("error", "status"),
-        [(Unavailable("as told"), 503), (RateLimited("as told"), 429)],
+        [(ServiceUnavailable("as told"), 503), (RateLimited("as told"), 429)],
         ids=["unavailable", "limited"],
     )
     def test_item_04_a_failure_of_the_service_has_its_status_and_the_history(

@@ -15,9 +15,9 @@ from attrs import evolve
 from fixtures import MakeHost
 
 from genai_host import Message
-from genai_host.api import Completion, RouteRequest, ToolCall, ToolOutput, ToolRun
+from genai_host.api import Completion, RouteRequest, ToolCall, ToolContext, ToolOutput
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.http.response import read_sse
 from genai_host.serving.router import HttpRoutes
 from genai_host.testing import RouteServer
@@ -81,7 +81,7 @@ class TestItem11:
         self, make_host: MakeHost, hear: Any
     ) -> None:
         model = in_turn(calls("look"), "not reached")
-        model.faults[1] = Unavailable("as told")
+        model.faults[1] = ServiceUnavailable("as told")
         with RouteServer(http_host(make_host, model, Counting("look"))) as server:
             heard = hear(server)
         assert [each.kind for each in heard][-3:] == ["error", "data", "finish"]
@@ -129,7 +129,7 @@ class TestItem11Leaving:
     ) -> None:
         begun, ended, cancelled = threading.Event(), threading.Event(), threading.Event()
 
-        def work(arguments: Any, run: ToolRun) -> str:
+        def work(arguments: Any, run: ToolContext) -> str:
             with run.limits.on_cancel(cancelled.set):
                 begun.set()
                 cancelled.wait(60)

@@ -13,8 +13,8 @@ from attrs import evolve
 from fixtures import MakeHost
 from genai_feature_agent.request import StatelessAgent
 
-from genai_host import Caps
-from genai_host.errors import Cancelled, LimitExceeded, TurnWaiting
+from genai_host import TurnLimits
+from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
 from genai_host.testing import FakeModel, ManualClock
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.suites.base import in_background
@@ -60,14 +60,14 @@ class TestCaps:
         look = Counting("look")
         host = agent_host(make_host, in_turn(calls(*["look"] * 50)), look)
         with pytest.raises(LimitExceeded) as caught:
-            host.open("agent", "fake", caps=Caps(steps=20)).say("hi")
+            host.open("agent", "fake", caps=TurnLimits(steps=20)).say("hi")
         assert caught.value.limit == "steps"
         assert len(look.calls) < 20
 
     def test_time_while_a_tool_runs(self, make_host: MakeHost, stuck: _Stuck) -> None:
         clock, model = ManualClock(), in_turn(calls("stuck"), "not reached")
         host = agent_host(make_host, model, stuck_tool(stuck), clock=clock)
-        conversation = host.open("agent", "fake", caps=Caps(seconds=5.0))
+        conversation = host.open("agent", "fake", caps=TurnLimits(seconds=5.0))
         saying = in_background(conversation.say, "hi")
         assert stuck.begun.wait(30)
         clock.advance(5)
@@ -78,7 +78,7 @@ class TestCaps:
     def test_time_while_the_model_answers(self, make_host: MakeHost) -> None:
         clock, model = ManualClock(), in_turn(calls("look"), HANG)
         host = agent_host(make_host, model, Counting("look"), clock=clock)
-        conversation = host.open("agent", "fake", caps=Caps(seconds=5.0))
+        conversation = host.open("agent", "fake", caps=TurnLimits(seconds=5.0))
         saying = in_background(conversation.say, "hi")
         assert model.hanging.wait(30)
         clock.advance(5)
@@ -134,7 +134,7 @@ class TestCancelling:
         wipe = Counting("wipe", "wiped", approval="ask")
         model = FakeModel(lambda heard: "done" if len(heard.messages) > 2 else calls("wipe"))
         conversation = agent_host(make_host, model, wipe).open("agent", "fake")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         thread = threading.Thread(target=conversation.cancel)
         thread.start()
@@ -146,7 +146,7 @@ class TestCancelling:
     def test_what_was_dropped_while_it_waited_never_runs(self, make_host: MakeHost) -> None:
         wipe = Counting("wipe", approval="ask")
         conversation = agent_host(make_host, in_turn(calls("wipe")), wipe).open("agent", "fake")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         conversation.drop()
         assert (conversation.status, conversation.history, wipe.calls) == ("idle", (), [])
@@ -154,7 +154,7 @@ class TestCancelling:
     def test_a_resumed_turn_can_be_cancelled_too(self, make_host: MakeHost, stuck: _Stuck) -> None:
         tool = stuck_tool(stuck, approval="ask")
         conversation = agent_host(make_host, in_turn(calls("stuck")), tool).open("agent", "fake")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
         resuming = in_background(conversation.resume, True)
         assert stuck.begun.wait(30)

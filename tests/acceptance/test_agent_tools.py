@@ -17,7 +17,7 @@ from fixtures import MakeHost
 
 from genai_host import Conversation, Image
 from genai_host.api import ToolOutput, ToolResult
-from genai_host.errors import Cancelled, LimitExceeded, TurnWaiting
+from genai_host.errors import Cancelled, LimitExceeded, TurnPaused
 from genai_host.testing import ManualClock
 from genai_host.testing.suites.base import in_background
 from genai_host.tools.toolbox import MOST_DATA, MOST_IMAGES, MOST_TEXT
@@ -96,7 +96,7 @@ class TestRaising:
             _Mute(),
             _Deadly(),
             _Large(),
-            TurnWaiting("not its affair"),
+            TurnPaused("not its affair"),
             Cancelled("not its affair"),
             LimitExceeded("not its affair", limit="steps"),
         ],
@@ -136,9 +136,9 @@ class TestHanging:
         """With a clock of its own: what is given up keeps nobody from leaving."""
         code = (
             "import threading, genai_feature_agent, genai_host.dialects\n"
-            "from genai_host import Config, Given, Host\n"
+            "from genai_host import Config, StaticPlugins as Given, Host\n"
             "from genai_host.api import Completion, Message, Tool, ToolCall\n"
-            "from genai_host.testing import FakeModel, MadePlugin\n"
+            "from genai_host.testing import FakeModel, InlinePlugin as MadePlugin\n"
             "calls = [ToolCall(str(n), 'hang') for n in range(3)]\n"
             "def says(heard):\n"
             "    if heard.messages[-1].role == 'tool':\n"

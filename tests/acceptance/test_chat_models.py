@@ -24,24 +24,24 @@ from genai_vendor_mock import MockProvider, Reply
 from trips import AttrsTrip, DataTrip, TypedTrip
 
 from genai_host import Config, Host, Message
-from genai_host.api import Answer, Feature, NoSettings, Prompt, Story, Turn
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Prompt, Turn
 from genai_host.api.settings import describe
 from genai_host.config import InstanceConfig
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import (
+    BadRequest,
     Cancelled,
     ConfigurationError,
-    DeserializationError,
     GenerationError,
-    InvalidData,
     InvalidParameter,
     MalformedReply,
-    RequestRefused,
-    Unavailable,
+    OutputValidationError,
+    ServiceUnavailable,
     UnexpectedFinish,
+    ValidationError,
 )
 from genai_host.store import Store
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing import InlinePlugin, ManualClock
 from genai_host.testing.fake_service import FakeService, json_reply, reply
 from genai_host.testing.fake_service import Reply as ServiceReply
 
@@ -277,7 +277,7 @@ def test_item_03_what_a_class_says_itself_wins(engines: Host, service: FakeServi
 
 def test_item_03_the_schema_is_checked_before_the_class_reads(mocks: MakeHost) -> None:
     conversation = mocks(one=['{"said": 3}']).open("chat-model", "mock@one", returns=OwnTrip)
-    with pytest.raises(DeserializationError, match="is not of type 'string'"):
+    with pytest.raises(OutputValidationError, match="is not of type 'string'"):
         conversation.say("A trip?")
 
 
@@ -289,7 +289,7 @@ class _NotRead(OwnTrip):
 
 def test_item_03_a_class_that_cannot_read_it_is_an_error(mocks: MakeHost) -> None:
     conversation = mocks(one=['{"said": "x"}']).open("chat-model", "mock@one", returns=_NotRead)
-    with pytest.raises(DeserializationError, match="KeyError: 'nothing like it'") as caught:
+    with pytest.raises(OutputValidationError, match="KeyError: 'nothing like it'") as caught:
         conversation.say("A trip?")
     assert (caught.value.provider, caught.value.model) == ("one", "mock")
     assert conversation.history == ()
@@ -302,7 +302,7 @@ class _NotAsked(OwnTrip):
 
 
 def test_item_03_a_class_that_cannot_be_asked_for_is_told_of_at_once(mocks: MakeHost) -> None:
-    with pytest.raises(InvalidData, match="llm_schema failed: KeyError"):
+    with pytest.raises(ValidationError, match="llm_schema failed: KeyError"):
         mocks(one=[]).open("chat-model", "mock@one", returns=_NotAsked)
 
 
@@ -363,7 +363,7 @@ def test_item_05_success_adds_what_was_said_and_answered(mocks: MakeHost) -> Non
 @pytest.mark.parametrize(
     ("replied", "error"),
     [
-        (Reply(fault="refused"), Unavailable),
+        (Reply(fault="refused"), ServiceUnavailable),
         (Reply("half an ans", finish="length"), UnexpectedFinish),
         (Reply("half an ans", fault="filtered"), UnexpectedFinish),
         (Reply(""), GenerationError),
@@ -388,7 +388,7 @@ def test_item_05_so_does_a_failure_of_the_support_model(mocks: MakeHost, helper:
         "chat-model", "mock@one", models={"support": "mock@helper"}, history=HISTORY
     )
     before = as_bytes(host, conversation)
-    with pytest.raises((Unavailable, DeserializationError)):
+    with pytest.raises((ServiceUnavailable, OutputValidationError)):
         conversation.say("hi", returns=AttrsTrip)
     assert as_bytes(host, conversation) == before
 
@@ -397,7 +397,7 @@ def test_item_05_so_do_no_candidates_and_bad_json(engines: Host, service: FakeSe
     service.replies = [json_reply({"choices": []}), openai_service.chat("no JSON")]
     conversation = engines.open("chat-model", OPENAI, history=HISTORY, returns=SCHEMA)
     before = as_bytes(engines, conversation)
-    for error in (GenerationError, DeserializationError):
+    for error in (GenerationError, OutputValidationError):
         with pytest.raises(error):
             conversation.say("hi")
         assert as_bytes(engines, conversation) == before
@@ -416,7 +416,7 @@ def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_pat
     file = str(tmp_path / f"a_{STAMP}.txt")
     expected = {"provider": "openai", "model": "gpt-4.1", "raw_reply": file, "retryable": False}
     assert unexpected.value.fields() == {**expected, "reason": "SAFETY", "detail": "half"}
-    with pytest.raises(DeserializationError) as bad:
+    with pytest.raises(OutputValidationError) as bad:
         conversation.say("hi", returns=SCHEMA)
     assert bad.value.fields() == {**expected, "reason": "stop", "detail": "no JSON"}
     with pytest.raises(ConfigurationError) as wrong:
@@ -424,20 +424,20 @@ def test_item_06_errors_have_fields(engines: Host, service: FakeService, tmp_pat
     assert "'session'" in str(wrong.value)
     assert "session_id" in wrong.value.hint
     assert issubclass(UnexpectedFinish, GenerationError)
-    assert issubclass(DeserializationError, GenerationError)
+    assert issubclass(OutputValidationError, GenerationError)
 
 
 def test_item_06_an_error_before_anything_was_sent_names_no_raw_reply(
     make_host: MakeHost, tmp_path: Path
 ) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         kept_in = str(tmp_path / "x.txt")
         first = yield from Prompt([turn.message], keep_replies_in=kept_in)
         assert first.raw_reply == kept_in
         yield from Prompt([turn.message], keep_replies_in=kept_in, parameters={"no-such": 1})
         return Answer("")
 
-    host = make_host(plugin=MadePlugin(features=[Feature("two", NoSettings, respond)]))
+    host = make_host(plugin=InlinePlugin(features=[Feature("two", NoSettings, respond)]))
     with pytest.raises(InvalidParameter) as caught:
         host.open("two", "mock").say("hi")
     assert caught.value.raw_reply == ""
@@ -576,7 +576,7 @@ def test_item_07_replies_that_are_no_answers_are_kept_as_well(
     service.replies = [reply(b"<html>no"), openai_service.failure(400, message="not so")]
     conversation = engines.open("chat-model", OPENAI, settings=kept(tmp_path, agent_id="a"))
     file = tmp_path / f"a_{STAMP}.txt"
-    for error in (MalformedReply, RequestRefused):
+    for error in (MalformedReply, BadRequest):
         with pytest.raises(error) as caught:
             conversation.say("hi")
         assert caught.value.raw_reply == str(file)

@@ -14,13 +14,15 @@ import pytest
 from attrs import frozen
 from genai_vendor_mock import MockProvider
 
-from genai_host import Caps, Host, Message, Record
+from genai_host import Host, InMemoryRecord, Message, TurnLimits
 from genai_host.api import (
     Answer,
     CallFunction,
+    CancelToken,
+    DialectEndpoint,
     Feature,
+    FeatureSteps,
     Image,
-    Limits,
     Model,
     NoSettings,
     Part,
@@ -30,9 +32,7 @@ from genai_host.api import (
     ProviderReply,
     ProviderRequest,
     ProviderType,
-    Serve,
     Services,
-    Story,
     Turn,
     hookimpl,
     hooks,
@@ -40,14 +40,14 @@ from genai_host.api import (
 from genai_host.errors import (
     Cancelled,
     GenaiError,
-    InvalidData,
     InvalidParameter,
     NoRoute,
     ProviderRemoved,
     RateLimited,
     UnsupportedPart,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 MakeHost = Callable[..., Host]
 
@@ -66,16 +66,16 @@ def test_item_01_three_contracts_are_hooks_and_one_row_or_class_registers_each(
         assert getattr(hooks, hook).genai_host_spec is not None
 
     class Own(Provider):
-        serves = {"plain": Serve()}
+        serves = {"plain": DialectEndpoint()}
 
         def __init__(self, settings: NoSettings, services: Services) -> None: ...
 
-        def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+        def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
             return ProviderReply(b'{"message": {"role": "assistant", "content": "own"}}')
 
         stream = send
 
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         return Answer((yield from Prompt([turn.message])).text + "!")
 
     class Plugin:
@@ -97,7 +97,7 @@ def test_item_01_three_contracts_are_hooks_and_one_row_or_class_registers_each(
 
 def test_item_05_the_matrix_says_what_runs_and_why_the_rest_does_not(make_host: MakeHost) -> None:
     stranger = Model("stranger", ["unheard-of"], at={"mock": "s"})
-    host = make_host(stranger=MadePlugin(models=[stranger]))
+    host = make_host(stranger=InlinePlugin(models=[stranger]))
     host.instances.add("keyless", "mock", {"missing": "no key: set MOCK_KEY"})
     matrix = {(each.model.name, each.provider): each for each in host.routes()}
     assert matrix["mock", "mock"].runs
@@ -115,13 +115,13 @@ def test_item_05_the_matrix_says_what_runs_and_why_the_rest_does_not(make_host: 
 def test_item_07_many_prompts_and_progress_make_one_answer_with_details(
     make_host: MakeHost,
 ) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         draft = yield from Prompt([turn.message], show=False)
         yield from Progress("polishing")
         final = yield from Prompt([Message("user", f"polish {draft.text}")])
         return Answer(final.text)
 
-    host = make_host(f=MadePlugin(features=[Feature("polish", NoSettings, respond)]))
+    host = make_host(f=InlinePlugin(features=[Feature("polish", NoSettings, respond)]))
     events = list(host.open("polish", "mock").stream("text"))
     kinds = [event.kind for event in events]
     assert kinds == ["step", "progress", "delta", "delta", "step", "answer"]
@@ -170,7 +170,7 @@ def test_item_09_a_failed_prompt_leaves_the_history_and_stays_on_record(host: Ho
     assert json.dumps(host.codec.to_json(conversation.history)) == before
     error = caught.value
     assert (error.provider, error.model, error.status) == ("failing", "mock", 429)
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     assert "two" in json.dumps(conversation.record.to_json())
     assert '"rate_limited"' in json.dumps(conversation.record.to_json())
 
@@ -256,7 +256,7 @@ def test_item_12_a_conversation_whose_instance_is_gone_fails_cleanly_and_names_i
 def test_item_13_added_and_removed_reach_observers(make_host: MakeHost) -> None:
     heard: list[tuple[str, str, bool]] = []
 
-    class Watching(MadePlugin):
+    class Watching(InlinePlugin):
         @hookimpl
         def genai_on_change(self, kind: str, name: str, added: bool) -> None:
             heard.append((kind, name, added))
@@ -292,12 +292,12 @@ def own_vendor(question: str) -> str:
 
 
 def test_item_15_a_feature_may_talk_to_a_vendor_of_its_own(make_host: MakeHost) -> None:
-    def respond(turn: Turn[NoSettings]) -> Story:
+    def respond(turn: Turn[NoSettings]) -> FeatureSteps:
         text = yield from CallFunction(own_vendor, {"question": turn.message.text})
         return Answer(text)
 
     feature = Feature("bypass", NoSettings, respond, roles={})
-    host = make_host(mock=None, f=MadePlugin(features=[feature]))
+    host = make_host(mock=None, f=InlinePlugin(features=[feature]))
     assert not host.routes()
     answer = host.open("bypass").say("why?")
     assert answer.text == "answer to why?, by a vendor of its own"
@@ -312,18 +312,18 @@ class Place(Part):
 
 class TestItem17:
     def test_an_unknown_role_or_part_is_an_error(self, host: Host) -> None:
-        with pytest.raises(InvalidData, match="unknown role 'narrator'"):
+        with pytest.raises(ValidationError, match="unknown role 'narrator'"):
             Message("narrator", "x")  # type: ignore[arg-type]
         for wrong in (
             {"role": "narrator", "content": "x"},
             {"role": "user", "content": [{"type": "hologram"}]},
             {"role": "user", "content": [{"type": "text", "text": "x", "extra": 1}]},
         ):
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 host.codec.from_json(wrong, Message)
 
     def test_plugins_may_register_more_parts(self, make_host: MakeHost) -> None:
-        host = make_host(places=MadePlugin(parts=[Place]))
+        host = make_host(places=InlinePlugin(parts=[Place]))
         message = Message("user", ["where is", Place("Oslo")])
         assert host.codec.from_json(host.codec.to_json(message), Message) == message
         assert host.open("chat", "mock").say(message).text == "where is"
@@ -363,7 +363,7 @@ class TestItem19:
     @pytest.mark.weights
     def test_cancelling_in_mid_reply_stops_the_model(self, local_host: Host) -> None:
         conversation = local_host.open(
-            "chat", "smollm2", parameters={"max_tokens": 4000}, caps=Caps(seconds=None)
+            "chat", "smollm2", parameters={"max_tokens": 4000}, caps=TurnLimits(seconds=None)
         )
         stream = conversation.stream("Count from one to one thousand, in words.")
         next(stream)

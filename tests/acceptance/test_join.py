@@ -13,11 +13,11 @@ import pytest
 from attrs import evolve
 from ways import MakeHosts, Way, each_way, host, invoked, service, set_up, ways
 
-from genai_host import Config, Host, Image, Message, Record, Text
-from genai_host.api import Opaque, Part, Reasoning, ToolCall, ToolResult
-from genai_host.calls.retry import Patience
+from genai_host import Config, Host, Image, InMemoryRecord, Message, Text
+from genai_host.api import Part, Reasoning, ToolCall, ToolResult, VendorPart
+from genai_host.calls.retry import RetryPolicy
 from genai_host.conversations.record import StepEnded
-from genai_host.errors import NoRoute, Unavailable
+from genai_host.errors import NoRoute, ServiceUnavailable
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
 __all__ = ["host", "service", "set_up"]
@@ -68,7 +68,7 @@ def _plain(message: Message) -> Message:
 
 
 def _is_common(part: Part) -> bool:
-    return not isinstance(part, (Opaque, Reasoning))
+    return not isinstance(part, (VendorPart, Reasoning))
 
 
 def _without_id(part: Part) -> Part:
@@ -145,7 +145,7 @@ def test_a_failure(host: Host, service: FakeService, model: str, way: Way) -> No
     service.requests.clear()
     service.replies[:] = [json_reply({}, 503)]
     with host.open("chat", f"{model}@{way.route}") as conversation:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(ServiceUnavailable) as caught:
             conversation.say("hello")
         assert not conversation.history
     error = caught.value
@@ -157,7 +157,7 @@ def test_a_failure(host: Host, service: FakeService, model: str, way: Way) -> No
 def test_claude_goes_on_at_bedrock_where_anthropic_fails(
     set_up: MakeHosts, service: FakeService, streamed: bool
 ) -> None:
-    host = set_up(Config(prefer=("anthropic", "bedrock")), patience=Patience(tries=1, calls=2))
+    host = set_up(Config(prefer=("anthropic", "bedrock")), patience=RetryPolicy(tries=1, calls=2))
     service.requests.clear()
     service.replies[:] = [
         anthropic_service.failure(529, kind="overloaded_error"),
@@ -170,7 +170,7 @@ def test_claude_goes_on_at_bedrock_where_anthropic_fails(
             answer = conversation.say("hello")
         assert answer is not None
         assert answer.text == "at last"
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         ended = next(e for e in conversation.record.entries if isinstance(e, StepEnded))
     assert [each.path.startswith("/v1/messages") for each in service.requests] == [True, False]
     assert [(each.route.provider, each.status) for each in ended.tries] == [("anthropic", 529)]

@@ -15,28 +15,19 @@ from endings import ENDINGS, OVERFLOWS
 from ways import WAYS, MakeHosts, Way, each_way, host, service, set_up, with_mine
 
 from genai_host import Config, Host, Image, Message
-from genai_host.api import (
-    Answer,
-    Feature,
-    File,
-    NoSettings,
-    Part,
-    Prompt,
-    Story,
-    Turn,
-)
+from genai_host.api import Answer, Feature, FeatureSteps, File, NoSettings, Part, Prompt, Turn
 from genai_host.api.models import STANDARD
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.catalog.join import Candidate
 from genai_host.errors import (
     ContextOverflow,
     GenaiError,
-    InvalidData,
     InvalidParameter,
     NoRoute,
     UnsupportedPart,
+    ValidationError,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 from genai_host.testing.suites.codec import sample_of
 
@@ -201,7 +192,7 @@ def test_item_10_what_stands_in_for_another_way_takes_the_same_parameters(
     """Anthropic's own service takes no temperature: Claude goes on without it, or at
     Vertex AI."""
     config = Config(prefer=("bedrock", "anthropic", "vertex"))
-    host = set_up(config, patience=Patience(tries=1, calls=2))
+    host = set_up(config, patience=RetryPolicy(tries=1, calls=2))
     service.requests.clear()
     service.replies[:] = [json_reply({}, 503), anthropic_service.claude("at last")]
     assert host.open("chat", CLAUDE, parameters=parameters).say("hello").text == "at last"
@@ -235,7 +226,7 @@ class Place(Part):
 @pytest.fixture
 def knowing(set_up: MakeHosts, service: FakeService) -> Host:
     """A host that knows places, of which no dialect has heard."""
-    return set_up(with_mine(service), places=MadePlugin(parts=[Place]))
+    return set_up(with_mine(service), places=InlinePlugin(parts=[Place]))
 
 
 @each_way
@@ -290,7 +281,10 @@ def test_item_17_an_unknown_role_or_part_is_an_error(
         {"role": "user", "content": [{"type": "hologram"}]},
         {"role": "user", "content": [{"type": "text", "text": "x", "extra": 1}]},
     ):
-        with pytest.raises(InvalidData), host.open("chat", f"{model}@{way.route}") as conversation:
+        with (
+            pytest.raises(ValidationError),
+            host.open("chat", f"{model}@{way.route}") as conversation,
+        ):
             conversation.say(host.codec.from_json(wrong, Message))
     assert not service.requests
 
@@ -298,13 +292,13 @@ def test_item_17_an_unknown_role_or_part_is_an_error(
 # what a reply is brought to
 
 
-def _listen(turn: Turn[NoSettings]) -> Story:
+def _listen(turn: Turn[NoSettings]) -> FeatureSteps:
     assert turn.message is not None
     completion = yield from Prompt([turn.message])
     return Answer(completion.text, data=[completion.finish, completion.usage.output])
 
 
-LISTENING = MadePlugin(features=[Feature("listen", NoSettings, _listen)])
+LISTENING = InlinePlugin(features=[Feature("listen", NoSettings, _listen)])
 
 
 @pytest.fixture

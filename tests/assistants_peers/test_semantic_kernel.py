@@ -15,8 +15,8 @@ from assistants_tour import NOTE, QUIET, Side, completion, results, touring
 from fixtures import MakeHost
 
 from genai_host.api import Completion, ToolCall
-from genai_host.errors import Unavailable
-from genai_host.testing.fake_model import Heard
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing.fake_model import RecordedPrompt
 
 with warnings.catch_warnings():
     # a method of the pydantic that it is on
@@ -50,7 +50,7 @@ class Harbour:
         return f"{ship} leaves at noon"
 
 
-def harbour_master(heard: Heard) -> Completion:
+def harbour_master(heard: RecordedPrompt) -> Completion:
     """Looks into the files, then asks the plugin, and tells of both, with marks; what is asked
     then it answers by itself."""
     *_, last = heard.messages
@@ -60,7 +60,7 @@ def harbour_master(heard: Heard) -> Completion:
         call = ToolCall("f1", "Harbour-leaves", {"ship": "Ada", "day": 2})
         return completion(call, ToolCall("f2", "Harbour-leaves", {"ship": "Bea"}))
     if last.role == "tool":
-        mark = results(Heard(0, heard.messages[:-2]))[0].partition("\n")[0]
+        mark = results(RecordedPrompt(0, heard.messages[:-2]))[0].partition("\n")[0]
         return completion(f"Nine{mark}, and then: {', '.join(results(heard))}.")
     return completion(f"You said {len(heard.messages)} things.")
 
@@ -183,7 +183,7 @@ def test_item_11_semantic_kernel_hears_a_stream(side: Side) -> None:
 def test_item_11_semantic_kernel_is_told_of_failures(side: Side) -> None:
     async def talk(agent: Any, harbour: Harbour) -> None:
         for number, way in enumerate((agent.invoke, agent.invoke_stream)):
-            side.fake.faults[side.fake.calls] = Unavailable(f"down {number}")
+            side.fake.faults[side.fake.calls] = ServiceUnavailable(f"down {number}")
             with pytest.raises(AgentInvokeException, match=f"down {number}"):
                 async for _ in way("When?", thread=AssistantAgentThread(client=agent.client)):
                     """Nothing comes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_service import PIXEL
 
-from genai_host.api import Image, Text, Tool, ToolRun, hookimpl
+from genai_host.api import Image, Text, Tool, ToolContext, hookimpl
 
 SCHEMA: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -51,7 +51,7 @@ ASKING = (
 """Those that ask for approval: it is that for which the server asks the client."""
 
 
-def _fail(arguments: Mapping[str, Any], run: ToolRun) -> str:
+def _fail(arguments: Mapping[str, Any], run: ToolContext) -> str:
     raise OSError("This tool intentionally returns an error for testing")
 
 

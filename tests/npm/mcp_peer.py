@@ -15,7 +15,7 @@ from genai_mcp.client.servers import Server
 from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import GenaiError
 
 SECONDS = 20.0
@@ -23,7 +23,7 @@ SECONDS = 20.0
 
 @frozen
 class Run:
-    limits: Limits
+    limits: CancelToken
     context: Mapping[str, Any] = field(factory=dict)
 
 

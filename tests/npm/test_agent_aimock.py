@@ -22,7 +22,7 @@ from peers.office import ADDED, Office
 from genai_host import Host
 from genai_host.api import Answer, ToolCall, ToolResult
 from genai_host.config import InstanceConfig
-from genai_host.errors import LimitExceeded, TurnWaiting
+from genai_host.errors import LimitExceeded, TurnPaused
 
 pytestmark = pytest.mark.peers
 
@@ -275,7 +275,7 @@ def test_an_action_waits_for_a_human(
     hosts: MakeHost, office: Office, asked: Asked, model: str, approved: bool
 ) -> None:
     conversation = hosts(approvals={"add": "ask"}).open("agent", model)
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say(text_for(model))
     assert conversation.waiting is not None
     [call] = conversation.waiting.payload["calls"]

@@ -15,7 +15,7 @@ from npm.packages import NODE, install
 
 from genai_host import Message
 from genai_host.api import Completion, ToolCall, ToolOutput
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel, RouteServer
 
 pytestmark = pytest.mark.peers
@@ -35,7 +35,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def failing() -> FakeModel:
     model = in_turn(calls("look"), "not reached")
-    model.faults[1] = Unavailable("as told")
+    model.faults[1] = ServiceUnavailable("as told")
     return model
 
 

@@ -16,22 +16,22 @@ from fixtures import MakeHost
 from npm.aimock_service import KEY, MODELS, WITHOUT_IDS, Hosts, aimock, on
 from openai_service import LOOK, LOOKING
 
-from genai_host import Conversation, Host, Patience
+from genai_host import Conversation, Host, RetryPolicy
 from genai_host.api import (
     Answer,
     Completion,
     Embed,
     Feature,
+    FeatureSteps,
     Message,
     NoSettings,
     Prompt,
     Reasoning,
-    Story,
     Turn,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import AuthenticationFailed, IncompleteReply, RateLimited, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 pytestmark = pytest.mark.peers
 
@@ -83,7 +83,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def _embed(turn: Turn[NoSettings]) -> Story:
+def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a", "a"], role="main")
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -97,7 +97,7 @@ def hosts(url: str, make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Mak
     make = Hosts(url, make_host, monkeypatch)
 
     def with_features(*features: Feature[Any], **given: Any) -> Host:
-        return make(look=LOOKING, features=MadePlugin(features=[EMBED, *features]), **given)
+        return make(look=LOOKING, features=InlinePlugin(features=[EMBED, *features]), **given)
 
     return with_features
 
@@ -177,7 +177,7 @@ def test_a_refusal_to_answer_so_often_is_told(host: Host, model: str, streamed: 
 
 @each_way
 def test_what_may_pass_is_tried_again(hosts: MakeHost, streamed: bool) -> None:
-    host = hosts(patience=Patience(tries=2))
+    host = hosts(patience=RetryPolicy(tries=2))
     said = "wait and ask in pieces" if streamed else "wait and ask whole"
     assert answer_of(host.open("chat", "gpt-4.1@openai"), said, streamed).text == "now"
 
@@ -185,7 +185,7 @@ def test_what_may_pass_is_tried_again(hosts: MakeHost, streamed: bool) -> None:
 @each_model
 @each_way
 def test_a_failure_is_told(host: Host, model: str, streamed: bool) -> None:
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         answer_of(host.open("chat", model), "down", streamed)
     assert caught.value.status == 500
 
@@ -223,7 +223,7 @@ def read_by_us(hosts: MakeHost, prompt: Prompt, model: str, streamed: bool) -> C
     """What comes back to a prompt, as a feature sees it."""
     found: list[Completion] = []
 
-    def tell(turn: Turn[NoSettings]) -> Story:
+    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
         found.append((yield from prompt))
         return Answer("")
 

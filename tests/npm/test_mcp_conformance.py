@@ -21,7 +21,7 @@ import pytest
 from npm import mcp_everything, mcp_peer
 from npm.packages import NODE, install
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host import dialects as genai_dialects
 from genai_host.testing import RouteServer
 
@@ -122,7 +122,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url() -> Iterator[str]:
     """The address of a host with the tools that the scenarios ask for."""
     plugins = {"dialects": genai_dialects, "mcp": genai_mcp, "everything": mcp_everything}
-    with Host(config=Config(), discovery=Given(plugins)) as host, RouteServer(host) as server:
+    with (
+        Host(config=Config(), discovery=StaticPlugins(plugins)) as host,
+        RouteServer(host) as server,
+    ):
         yield f"{server.url}/mcp"
 
 

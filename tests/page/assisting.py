@@ -9,7 +9,7 @@ from agents import calls
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 RIVERS = b"The Rhine is 1233 km long. <img src=x onerror=hit()>"
@@ -19,7 +19,7 @@ MARK = re.compile(r"【[^】]+】")
 FILE: Any = {"name": "rivers.txt", "mimeType": "text/plain", "buffer": RIVERS}
 
 
-def searching(heard: Heard) -> Said:
+def searching(heard: RecordedPrompt) -> Said:
     """It searches, and cites what it finds."""
     last = heard.messages[-1]
     if last.role != "tool":
@@ -28,13 +28,13 @@ def searching(heard: Heard) -> Said:
     return f"It is **1233 km** long.{mark} That is 🏞 long."
 
 
-def asking(heard: Heard) -> Said:
+def asking(heard: RecordedPrompt) -> Said:
     if heard.messages[-1].role != "tool":
         return calls("weather", what="all")
     return f"It is {result_of(heard)}"
 
 
-def result_of(heard: Heard) -> str:
+def result_of(heard: RecordedPrompt) -> str:
     """What the tools gave."""
     return "".join(
         part.text

@@ -21,7 +21,7 @@ from genai_host.api import Secret
 from genai_host.config import Config
 from genai_host.server.server import Server
 from genai_host.store import Store
-from genai_host.testing import FakeModel, Heard, MadePlugin
+from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 Visiting = Callable[..., Visit]
@@ -95,7 +95,7 @@ def talking(make_host: MakeHost, home: Any) -> Iterator[MakeTalking]:
         def make(model: FakeModel | None = None, *tools: Counting, **given: Any) -> Host:
             home.mkdir(exist_ok=True)
             store = stack.enter_context(Store(home / "conversations.db"))
-            own = MadePlugin(tools=[each.tool for each in tools])
+            own = InlinePlugin(tools=[each.tool for each in tools])
             config = given.pop("config", None) or Config(models={"chat": "fake"})
             return make_host(
                 agent=genai_feature_agent,
@@ -129,7 +129,7 @@ def check(browser_files: Installed) -> Check:
 
 @pytest.fixture
 def assisted(talking: MakeTalking) -> Assisted:
-    def make(answer: Callable[[Heard], Said], *tools: Counting) -> Host:
+    def make(answer: Callable[[RecordedPrompt], Said], *tools: Counting) -> Host:
         config = Config(models={"chat": "fake", "embed": "fake-embed"})
         plugin = genai_feature_assistants
         return talking(FakeModel(answer), *tools, assistants=plugin, config=config)

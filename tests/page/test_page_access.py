@@ -15,8 +15,8 @@ from playwright.sync_api import Locator, expect
 from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.config import Config
-from genai_host.errors import Unavailable
-from genai_host.testing import FakeModel, Heard
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 MARKDOWN = """# One
@@ -38,7 +38,7 @@ x = 1
 """
 
 
-def answering(heard: Heard) -> Any:
+def answering(heard: RecordedPrompt) -> Any:
     last = heard.messages[-1]
     if last.role == "tool":
         return MARKDOWN
@@ -50,7 +50,7 @@ def answering(heard: Heard) -> Any:
 @pytest.fixture
 def host(talking: MakeTalking) -> Host:
     model = FakeModel(answering)
-    model.faults[4] = Unavailable("gone", hint="wait")
+    model.faults[4] = ServiceUnavailable("gone", hint="wait")
     look = Counting("look", ToolOutput("found", reactions=[CHART]))
     wipe = Counting("wipe", "wiped", approval="ask")
     config = Config(feature="agent", models={"chat": "fake"})

@@ -9,7 +9,7 @@ from page.assisting import FILE, asking, make, searching, talk, with_function
 from page.conftest import Assisted, Check, MakeTalking, Visiting
 from playwright.sync_api import expect
 
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 
@@ -93,7 +93,7 @@ def test_with_a_token(assisted: Assisted, visit: Visiting) -> None:
 def test_axe_finds_nothing(
     assisted: Assisted, visit: Visiting, check: Check, scheme: str, size: tuple[int, int]
 ) -> None:
-    def answer(heard: Heard) -> Said:
+    def answer(heard: RecordedPrompt) -> Said:
         return asking(heard) if "weather" in heard.tools else searching(heard)
 
     viewport = {"width": size[0], "height": size[1]}

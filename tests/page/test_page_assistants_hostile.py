@@ -10,8 +10,8 @@ from page.test_page_hostile import HOSTILE, look, trapped
 from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput
-from genai_host.errors import Unavailable
-from genai_host.testing import Heard
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_model import Said
 
 
@@ -40,7 +40,7 @@ def test_names_and_instructions(assisted: Assisted, visit: Visiting) -> None:
 def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None:
     everything = " ".join(HOSTILE)
 
-    def answer(heard: Heard) -> Said:
+    def answer(heard: RecordedPrompt) -> Said:
         last = heard.messages[-1]
         if last.role != "tool":
             return calls("file_search", "code_interpreter", query=everything, input=everything)
@@ -68,9 +68,9 @@ def test_answers_passages_and_calls(assisted: Assisted, visit: Visiting) -> None
 
 
 def test_functions_and_errors(assisted: Assisted, visit: Visiting) -> None:
-    def answer(heard: Heard) -> Said:
+    def answer(heard: RecordedPrompt) -> Said:
         if heard.messages[-1].role == "tool":
-            raise Unavailable(HOSTILE[1])
+            raise ServiceUnavailable(HOSTILE[1])
         return calls("weather", **{HOSTILE[1]: "\u202e" + HOSTILE[0]})
 
     there = trapped(visit(assisted(answer)))

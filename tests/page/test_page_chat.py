@@ -12,8 +12,8 @@ from playwright.sync_api import expect
 
 from genai_host import Host
 from genai_host.config import Config
-from genai_host.errors import Unavailable
-from genai_host.testing import FakeModel, Heard, ManualClock
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import FakeModel, ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 TABLE = "| a | b |\n| --- | ---: |\n| 1 | 2 |\n\n```python\nx = 1\n```\n\n- one\n- *two*"
@@ -176,7 +176,7 @@ class TestSayingItAgain:
 
     def test_leaves_the_answer_if_it_fails(self, talking: MakeTalking, visit: Visiting) -> None:
         model = FakeModel()
-        model.faults[1] = Unavailable("gone for now", hint="wait a little")
+        model.faults[1] = ServiceUnavailable("gone for now", hint="wait a little")
         there = visit(talking(model))
         there.hear("first")
         there.button("Ask again").click()
@@ -188,7 +188,7 @@ class TestSayingItAgain:
 class TestAFailure:
     def test_is_told_with_what_to_do(self, talking: MakeTalking, visit: Visiting) -> None:
         model = FakeModel()
-        model.faults[0] = Unavailable("gone for now", hint="wait a little")
+        model.faults[0] = ServiceUnavailable("gone for now", hint="wait a little")
         there = visit(talking(model))
         turn = there.hear("first")
         expect(turn.locator(".card.error")).to_contain_text("gone for now")
@@ -218,7 +218,7 @@ def test_a_model_thinks(talking: MakeTalking, visit: Visiting) -> None:
 
 
 def test_pictures_are_sent(talking: MakeTalking, visit: Visiting, tmp_path: Any) -> None:
-    def told(heard: Heard) -> str:
+    def told(heard: RecordedPrompt) -> str:
         return ", ".join(
             f"{part.type} {len(getattr(part, 'data', b''))}" for part in heard.messages[-1].content
         )

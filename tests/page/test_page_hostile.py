@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from genai_host import Message
 from genai_host.api import Completion, Reasoning, ToolCall, ToolOutput
-from genai_host.errors import Unavailable
+from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel
 
 HOSTILE = (
@@ -172,7 +172,7 @@ def test_what_is_around_an_answer_is_text(talking: MakeTalking, visit: Visiting)
 
 def test_errors_names_and_searches_are_text(talking: MakeTalking, visit: Visiting) -> None:
     model = FakeModel()
-    model.faults[0] = Unavailable(HOSTILE[1], hint=HOSTILE[0])
+    model.faults[0] = ServiceUnavailable(HOSTILE[1], hint=HOSTILE[0])
     there = trapped(visit(talking(model)))
     there.hear(HOSTILE[1])
     expect(there.turns.last.locator(".card.error")).to_contain_text(HOSTILE[1])

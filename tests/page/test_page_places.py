@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from genai_host import Host
 from genai_host.config import BudgetConfig, BudgetsConfig, Config, read_config
-from genai_host.testing import FakeModel, Heard
+from genai_host.testing import FakeModel, RecordedPrompt
 
 KEY = "sk-not-to-be-shown"
 
@@ -229,7 +229,7 @@ def test_one_does_not_jump_while_an_answer_is_written(
 ) -> None:
     said = threading.Event()
 
-    def answer(heard: Heard) -> str:
+    def answer(heard: RecordedPrompt) -> str:
         if heard.number == 12:
             said.wait(20)
         return "a line\n\n" * 12

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from genai_host.api import Image, Part, ToolOutput
 from genai_host.config import Config
-from genai_host.testing import FakeModel, Heard
+from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 AGENT = Config(feature="agent", models={"chat": "fake"})
@@ -163,7 +163,7 @@ class TestReactions:
         expect(turn.locator(".pictures")).to_contain_text("of a kind that is not shown")
 
 
-def wiping(heard: Heard) -> Any:
+def wiping(heard: RecordedPrompt) -> Any:
     last = heard.messages[-1]
     if last.role == "tool":
         return f"{len(last.content)} done"

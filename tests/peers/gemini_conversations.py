@@ -8,7 +8,7 @@ from typing import Any
 from google.genai import types
 from peers.conversations import CONVERSATIONS, user
 
-from genai_host.api import File, Message, Opaque, Prompt, Text
+from genai_host.api import File, Message, Prompt, Text, VendorPart
 
 _ODD = 'é 🙂 \u2028 \x00 \n "\\ </script> \ufeff'
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -81,7 +81,7 @@ _SHARED: Mapping[str, Mapping[str, Any]] = {
 """Of the conversations that are had with others as well, by name."""
 
 _HARM = "HARM_CATEGORY_HARASSMENT"
-_SIGNED = Opaque("gemini", {"thoughtSignature": "c2lnbmVk"})
+_SIGNED = VendorPart("gemini", {"thoughtSignature": "c2lnbmVk"})
 _OWN: Mapping[str, tuple[Prompt, Mapping[str, Any]]] = {
     "effort": (
         Prompt([user("hi")], parameters={"reasoning_effort": "low", "include_thoughts": True}),

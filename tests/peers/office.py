@@ -6,8 +6,8 @@ import threading
 from typing import Annotated
 
 from genai_host.api import Tool, ToolOutput, tool
-from genai_host.errors import InvalidData
-from genai_host.testing import MadePlugin
+from genai_host.errors import ValidationError
+from genai_host.testing import InlinePlugin
 
 ADDED = {"type": "writeback", "message": "the group has changed"}
 
@@ -24,7 +24,7 @@ class Office:
         self.groups = {"Staff": 9}
         self.done: list[str] = []
         self.members: list[tuple[int, int]] = []
-        self.plugin = MadePlugin(tools=self._tools())
+        self.plugin = InlinePlugin(tools=self._tools())
         self._group_was_found = threading.Event()
 
     def _tools(self) -> list[Tool]:
@@ -54,5 +54,5 @@ class Office:
 
 def _found(known: dict[str, int], name: str) -> int:
     if name not in known:
-        raise InvalidData(f"there is nothing called {name}")
+        raise ValidationError(f"there is nothing called {name}")
     return known[name]

@@ -9,9 +9,9 @@ import pytest
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Feature, NoSettings, Operation, Step, Story, Turn
+from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, Operation, Step, Turn
 from genai_host.config import InstanceConfig
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Received, Reply
 
 
@@ -77,12 +77,12 @@ class Sides:
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value.format(url=self._service.url))
 
-    def host(self, tell: Callable[[Turn[NoSettings]], Story], operation: Operation) -> Host:
+    def host(self, tell: Callable[[Turn[NoSettings]], FeatureSteps], operation: Operation) -> Host:
         """A host whose feature `tell` tells this story, with a model for this operation."""
         feature = Feature("tell", NoSettings, tell, roles={"main": operation})
         return self._make_host(
             config=Config(providers=dict(self.instances(self._service.url))),
-            tell=MadePlugin(features=[feature]),
+            tell=InlinePlugin(features=[feature]),
             **self.plugins,
         )
 
@@ -98,10 +98,10 @@ class Sides:
         return list(self._service.requests)
 
 
-def telling(step: Step[Any]) -> Callable[[Turn[NoSettings]], Story]:
+def telling(step: Step[Any]) -> Callable[[Turn[NoSettings]], FeatureSteps]:
     """A feature that takes this one step."""
 
-    def tell(turn: Turn[NoSettings]) -> Story:
+    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
         yield from step
         return Answer("")
 

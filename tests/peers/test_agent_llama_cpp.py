@@ -24,11 +24,11 @@ from peers.between import Between, ends_with_result, must_call, must_not_call, s
 from peers.llama_service import llama_instances, llama_server
 from peers.ministack_service import ministack, use_ministack
 
-from genai_host import Config, Conversation, Host, Patience
+from genai_host import Config, Conversation, Host, RetryPolicy
 from genai_host.api import Answer, Tool, ToolCall, ToolOutput, ToolResult, tool
 from genai_host.config import InstanceConfig
-from genai_host.errors import LimitExceeded, TurnWaiting
-from genai_host.testing import MadePlugin
+from genai_host.errors import LimitExceeded, TurnPaused
+from genai_host.testing import InlinePlugin
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 
@@ -96,12 +96,12 @@ def hosts(
     def make(**config: Any) -> Host:
         return make_host(
             config=Config(providers=instances, **config),
-            patience=Patience(shortest=0.05),  # it drops a connection soon after a stream
+            patience=RetryPolicy(shortest=0.05),  # it drops a connection soon after a stream
             anthropic=genai_vendor_anthropic,
             bedrock=genai_vendor_bedrock,
             openai=genai_vendor_openai,
             agent=genai_feature_agent,
-            tools=MadePlugin(tools=[look]),
+            tools=InlinePlugin(tools=[look]),
         )
 
     return make
@@ -200,7 +200,7 @@ def test_a_call_waits_for_a_human(
     hosts: MakeHost, between: Between, looked: list[str], model: str, approved: bool
 ) -> None:
     conversation = hosts(approvals={"look": "ask"}).open("agent", model)
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("What colour is the sky?")
     assert conversation.waiting is not None
     [call] = conversation.waiting.payload["calls"]

@@ -18,7 +18,16 @@ from peers.conversations import LOOK, Kind, user
 from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in_vain
 from peers.sides import Clients, Sides, clients, service, telling
 
-from genai_host.api import Answer, CountTokens, Message, NoSettings, Prompt, Story, ToolResult, Turn
+from genai_host.api import (
+    Answer,
+    CountTokens,
+    FeatureSteps,
+    Message,
+    NoSettings,
+    Prompt,
+    ToolResult,
+    Turn,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.dialects.anthropic_messages import AnthropicCount
 from genai_host.testing.fake_service import FakeService, Received, Reply, json_reply
@@ -182,7 +191,7 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, and shows what it thought."""
 
 
-def _use_tools(turn: Turn[NoSettings]) -> Story:
+def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
     said = [user("hi")]
     asked = yield from Prompt(said, tools=[LOOK])
     first, second = asked.tool_calls

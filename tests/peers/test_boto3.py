@@ -38,15 +38,15 @@ from peers.sides import Clients, Sides, clients, service, telling
 from genai_host.api import (
     Answer,
     CountTokens,
+    FeatureSteps,
     Message,
     NoSettings,
-    Opaque,
     Prompt,
     Reasoning,
-    Story,
     ToolCall,
     ToolResult,
     Turn,
+    VendorPart,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import RateLimited
@@ -204,7 +204,7 @@ def test_what_is_signed_is_signed_for_the_same(sides: BedrockSides) -> None:
 # tools
 
 
-def _use_tools(turn: Turn[NoSettings]) -> Story:
+def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
     said = [user("hi")]
     asked = yield from Prompt(said, tools=[LOOK])
     results = [ToolResult(call.id, call.name, "fine") for call in asked.tool_calls]
@@ -298,7 +298,7 @@ def test_both_read_the_same(sides: BedrockSides, streamed: bool) -> None:
     sides.set_up(way.environment)
     heard: list[Any] = []
 
-    def tell(turn: Turn[NoSettings]) -> Story:
+    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
         heard.append((yield from Prompt([user("hi")], tools=[LOOK])))
         return Answer("")
 
@@ -320,7 +320,7 @@ def test_both_read_the_same(sides: BedrockSides, streamed: bool) -> None:
     [ours] = heard
     assert content == [THOUGHT, {"text": "héllo"}, CALLED]
     assert ours.message.content[0] == Reasoning("hm")
-    assert ours.message.content[1] == Opaque("bedrock-converse", content[0])
+    assert ours.message.content[1] == VendorPart("bedrock-converse", content[0])
     assert ours.text == content[1]["text"]
     use = content[2]["toolUse"]
     assert ours.tool_calls == (ToolCall(use["toolUseId"], use["name"], use["input"]),)

@@ -21,7 +21,16 @@ from peers.differences import ABSENT, HEADERS, Difference, differing, headers_in
 from peers.gemini_conversations import TOLD, WIRE_LOOK, said
 from peers.sides import Clients, Sides, clients, service, telling
 
-from genai_host.api import Answer, Embed, Message, NoSettings, Prompt, Story, ToolResult, Turn
+from genai_host.api import (
+    Answer,
+    Embed,
+    FeatureSteps,
+    Message,
+    NoSettings,
+    Prompt,
+    ToolResult,
+    Turn,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.testing.fake_service import FakeService, Received, json_reply
 
@@ -173,7 +182,7 @@ ASKING = json_reply(
 """A reply that asks for two tools at once, one of them with an id."""
 
 
-def _use_tools(turn: Turn[NoSettings]) -> Story:
+def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
     said = [user("hi")]
     asked = yield from Prompt(said, tools=[LOOK])
     one, other = asked.tool_calls

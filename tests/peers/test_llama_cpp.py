@@ -20,16 +20,16 @@ import pytest
 from fixtures import MakeHost
 from peers.llama_service import KEY, WINDOW, llama_instances, llama_server
 
-from genai_host import Config, Conversation, Host, Patience
+from genai_host import Config, Conversation, Host, RetryPolicy
 from genai_host.api import (
     Answer,
     Embed,
     Feature,
-    Listed,
+    FeatureSteps,
+    ListedModel,
     Message,
     NoSettings,
     Prompt,
-    Story,
     ToolResult,
     ToolSchema,
     Turn,
@@ -37,13 +37,13 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     Cancelled,
     ContextOverflow,
     GenaiError,
     ProviderError,
-    RequestRefused,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 pytestmark = [pytest.mark.peers, pytest.mark.weights]
 
@@ -72,7 +72,7 @@ def embedding_server(weights: Path) -> Any:
     return llama_server(weights, embedding=True)
 
 
-def _look(turn: Turn[NoSettings]) -> Story:
+def _look(turn: Turn[NoSettings]) -> FeatureSteps:
     """The model calls a tool, and sees what it found."""
     assert turn.message is not None
     asked = yield from Prompt([turn.message], tools=[LOOK], tool_choice="required")
@@ -82,12 +82,12 @@ def _look(turn: Turn[NoSettings]) -> Story:
     return Answer(answered.text, data=[dict(call.arguments) for call in asked.tool_calls])
 
 
-def _embed(turn: Turn[NoSettings]) -> Story:
+def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["the sky", "the sea"], role="main")
     return Answer("", data=[list(each) for each in found.vectors])
 
 
-PLUGIN = MadePlugin(
+PLUGIN = InlinePlugin(
     features=[
         Feature("look", NoSettings, _look),
         Feature("embed", NoSettings, _embed, roles={"main": "embed"}),
@@ -105,7 +105,7 @@ def host_for(make_host: MakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         instances = llama_instances(url, monkeypatch, key=key, path=path)
         return make_host(
             config=Config(providers=instances),
-            patience=Patience(shortest=0.05),  # it drops a connection soon after a stream
+            patience=RetryPolicy(shortest=0.05),  # it drops a connection soon after a stream
             anthropic=genai_vendor_anthropic,
             openai=genai_vendor_openai,
             llama=PLUGIN,
@@ -196,7 +196,7 @@ def test_it_uses_a_tool(host: Host, dialect: str, streamed: bool) -> None:
 @pytest.mark.parametrize("instance", ["chat", "messages"])
 def test_it_lists_its_models(host: Host, instance: str) -> None:
     listed = list(host.instances[instance].provider.list_models(Cancellation()))
-    assert listed == [Listed("smollm2")]
+    assert listed == [ListedModel("smollm2")]
 
 
 def test_it_embeds(host_for: Callable[..., Host], embedding_server: Any) -> None:
@@ -231,7 +231,7 @@ def test_an_unknown_path_is_told(
     host_for: Callable[..., Host], server: Any, dialect: str, streamed: bool
 ) -> None:
     conversation = host_for(server, path="/v9").open("chat", f"{dialect}/smollm2")
-    with pytest.raises(RequestRefused, match="File Not Found"):
+    with pytest.raises(BadRequest, match="File Not Found"):
         answer_of(conversation, "hi", streamed)
 
 

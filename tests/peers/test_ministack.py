@@ -24,7 +24,7 @@ from genai_host import Config, Host
 from genai_host.api import Answer
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
-from genai_host.errors import GenaiError, RequestRefused
+from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing.fake_service import FakeService
 
 pytestmark = pytest.mark.peers
@@ -126,5 +126,5 @@ def test_a_refusal_is_told_by_its_kind(host: Host, streamed: bool) -> None:
     arn = "arn:aws:bedrock:eu-west-1:000000000000:inference-profile/x"
     with pytest.raises(GenaiError) as caught:
         answer_of(host, f"bedrock/{arn}", streamed)
-    assert type(caught.value) is RequestRefused
+    assert type(caught.value) is BadRequest
     assert (caught.value.status, arn in caught.value.message) == (400, True)

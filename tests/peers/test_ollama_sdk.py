@@ -19,12 +19,12 @@ from peers.sides import Clients, Sides, clients, service, telling
 from genai_host.api import (
     Answer,
     Embed,
+    FeatureSteps,
     Image,
     Message,
     NoSettings,
     Prompt,
     Reasoning,
-    Story,
     ToolResult,
     Turn,
 )
@@ -238,7 +238,7 @@ def sent_by_both(
 # tools, vectors, the list
 
 
-def _use_tools(turn: Turn[NoSettings]) -> Story:
+def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
     said = [user("hi")]
     asked = yield from Prompt(said, tools=[LOOK])
     results = [ToolResult(call.id, call.name, "fine") for call in asked.tool_calls]

@@ -19,11 +19,11 @@ from genai_host.api import (
     Answer,
     CountTokens,
     Embed,
+    FeatureSteps,
     Message,
     Moderate,
     NoSettings,
     Prompt,
-    Story,
     ToolResult,
     Turn,
 )
@@ -164,7 +164,7 @@ USED: Mapping[str, list[Reply]] = {
 """Replies that ask for two tools at once, and then answer."""
 
 
-def _use_tools(turn: Turn[NoSettings]) -> Story:
+def _use_tools(turn: Turn[NoSettings]) -> FeatureSteps:
     said = [user("hi")]
     asked = yield from Prompt(said, tools=[LOOK])
     results = [ToolResult(call.id, call.name, "fine") for call in asked.tool_calls]

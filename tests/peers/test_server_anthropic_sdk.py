@@ -18,23 +18,23 @@ from genai_host import Host
 from genai_host.api import (
     Completion,
     File,
+    HttpProblem,
     Image,
     Message,
-    Opaque,
-    Problem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
     Usage,
+    VendorPart,
 )
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.server.anthropic.replies import problem_reply
 from genai_host.server.anthropic.routes import ROUTES
 from genai_host.serving import models
 from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 pytestmark = pytest.mark.peers
 
@@ -63,7 +63,7 @@ def side(make_host: MakeHost) -> Iterator[Side]:
         yield Side(client, fake, host, server.url)
 
 
-def _form(path: str, headers: Any, problem: Problem) -> RouteReply:
+def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
     return problem_reply(problem)
 
 
@@ -141,7 +141,7 @@ def test_events_as_they_come(side: Side) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_thoughts_go_back_as_they_came(side: Side, streamed: bool) -> None:
-    parts = [Reasoning("hm"), Opaque(OWN, THOUGHT), Opaque(OWN, REDACTED), Text("so")]
+    parts = [Reasoning("hm"), VendorPart(OWN, THOUGHT), VendorPart(OWN, REDACTED), Text("so")]
     side.fake.answer = lambda heard: Completion(Message("assistant", parts))
     asked = {**ASK, "max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": 2048}}
     if streamed:
@@ -170,7 +170,7 @@ def test_tools(side: Side) -> None:
         """
         return f"{city} is sunny"
 
-    def answer(heard: Heard) -> Completion:
+    def answer(heard: RecordedPrompt) -> Completion:
         last = heard.messages[-1]
         if last.role == "tool":
             (result,) = last.content
@@ -239,7 +239,7 @@ def test_errors(side: Side, stream: bool) -> None:
     assert missing.value.request_id.startswith("req_")
     with pytest.raises(anthropic.BadRequestError, match=r"messages\[0\]"):
         create(messages=[{"role": "user", "content": [{"type": "search_result"}]}])
-    side.fake.faults = {0: RateLimited("slowly", retry_after=3), 1: Unavailable("gone")}
+    side.fake.faults = {0: RateLimited("slowly", retry_after=3), 1: ServiceUnavailable("gone")}
     with pytest.raises(anthropic.RateLimitError, match="slowly") as limited:
         create()
     assert limited.value.response.headers["retry-after"] == "3"
@@ -323,7 +323,7 @@ class TestLangChain:
         )
 
     def test_thoughts_go_back_as_they_came(self, side: Side, chat: Any) -> None:
-        parts = [Reasoning("hm"), Opaque(OWN, THOUGHT), Text("so")]
+        parts = [Reasoning("hm"), VendorPart(OWN, THOUGHT), Text("so")]
         side.fake.answer = lambda heard: Completion(Message("assistant", parts))
         said = chat.invoke("hi")
         chat.invoke(["hi", said, ("human", "and?")])

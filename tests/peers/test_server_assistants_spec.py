@@ -15,7 +15,7 @@ from peers.assistants_api import TEXT, Api, plain, serving
 from peers.openai_document import Document
 
 from genai_host.api import Completion, Message, ToolCall, Usage
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing.clock import ManualClock
 
 pytestmark = pytest.mark.peers
@@ -133,7 +133,7 @@ def test_item_11_what_is_there_without_more(api: Api) -> None:
     api.post("/assistants", {"model": "fake", "name": None, "tools": [], "metadata": None})
 
 
-@pytest.mark.parametrize("fault", [RateLimited("slowly"), Unavailable("down")])
+@pytest.mark.parametrize("fault", [RateLimited("slowly"), ServiceUnavailable("down")])
 def test_item_11_runs_that_failed(api: Api, fault: Any) -> None:
     api.fake.faults[0] = fault
     assert api.run(api.thread())["status"] == "failed"
@@ -252,7 +252,7 @@ def test_item_11_events_of_tools(api: Api, call: ToolCall, tool: Any, then: Any)
 
 def test_item_11_events_of_what_fails(api: Api) -> None:
     assistant = api.post("/assistants", {"model": "fake"})["id"]
-    api.fake.faults[0] = Unavailable("down")
+    api.fake.faults[0] = ServiceUnavailable("down")
     names = api.events(f"{api.thread()}/runs", {"assistant_id": assistant})
     assert names[-2] == "thread.run.failed"
     api.fake.answer = lambda heard: Completion(Message("assistant", "and so"), "length")

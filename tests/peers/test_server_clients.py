@@ -20,7 +20,7 @@ from thinking_model import ThinkingModel
 
 from genai_host.api import Completion, Image, Message, Text, ToolCall, ToolResult, Usage
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 pytestmark = pytest.mark.peers
 
@@ -39,7 +39,7 @@ def clock(zone: str) -> str:
     return f"noon in {zone}"
 
 
-def calls_the_clock(heard: Heard) -> str | Completion:
+def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
     last = heard.messages[-1]
     if last.role == "tool":
         (result,) = last.content
@@ -161,7 +161,7 @@ class TestLangChain:
         assert able.invoke(said).text == "It is noon in CET."
 
     def test_structured_output(self, side: Side, chat: Any) -> None:
-        def answer(heard: Heard) -> str | Completion:
+        def answer(heard: RecordedPrompt) -> str | Completion:
             if not heard.tools:
                 return '{"x": 1, "y": 2}'
             call = ToolCall("c", "Point", {"x": 1, "y": 2})
@@ -215,7 +215,7 @@ class TestPydanticAi:
 
         from pydantic_ai import NativeOutput
 
-        def answer(heard: Heard) -> str | Completion:
+        def answer(heard: RecordedPrompt) -> str | Completion:
             if not heard.tools:
                 return '{"x": 1, "y": 2}'
             call = ToolCall("c", heard.tools[0], {"x": 1, "y": 2})

@@ -16,29 +16,29 @@ from pydantic import BaseModel
 from genai_host import Host
 from genai_host.api import (
     Completion,
+    HttpProblem,
     HttpRoute,
     Image,
     Message,
-    Opaque,
-    Problem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
     Usage,
+    VendorPart,
 )
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.server.gemini.replies import problem_reply
 from genai_host.server.gemini.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 pytestmark = pytest.mark.peers
 
 LISTS = (
     HttpRoute("GET", "/v1/models", "genai_host.server.gemini.handlers:listed"),
-    HttpRoute("GET", "/v1/models/{model}", "genai_host.server.gemini.handlers:models_one"),
+    HttpRoute("GET", "/v1/models/{model}", "genai_host.server.gemini.handlers:one"),
 )
 """These are answered in several APIs' forms; which one a client wants is seen elsewhere."""
 
@@ -67,7 +67,7 @@ def side(make_host: MakeHost, request: pytest.FixtureRequest) -> Iterator[Side]:
             client.close()
 
 
-def _form(path: str, headers: Any, problem: Problem) -> RouteReply:
+def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
     return problem_reply(problem)
 
 
@@ -123,7 +123,7 @@ def test_stream(side: Side) -> None:
 def test_an_error_in_a_stream(side: Side) -> None:
     """It comes after the first piece: then the status has been sent."""
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         return Completion(Message("assistant", '{"a": '))
 
     side.fake.answer = answer
@@ -144,14 +144,14 @@ def test_functions_are_called(side: Side) -> None:
         """The weather of a city."""
         return f"{city} is sunny for {days} days"
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         last = heard.messages[-1]
         if last.role == "tool":
             (part,) = last.content
             assert isinstance(part, ToolResult)
             return part.content[0].text  # type: ignore[union-attr]  # it is text
         call = ToolCall("c1", "weather", {"city": "Bonn", "days": 2})
-        signature = Opaque("gemini", {"thoughtSignature": "AQID"})
+        signature = VendorPart("gemini", {"thoughtSignature": "AQID"})
         return Completion(Message("assistant", [call, signature]), "tool_calls")
 
     side.fake.answer = answer
@@ -161,7 +161,7 @@ def test_functions_are_called(side: Side) -> None:
     assert reply.text == "Bonn is sunny for 2 days"
     assert side.fake.prompts[-1].messages[1].content == (
         ToolCall("c1", "weather", {"city": "Bonn", "days": 2}),
-        Opaque("gemini", {"thoughtSignature": "AQID"}),
+        VendorPart("gemini", {"thoughtSignature": "AQID"}),
     )
     chat = side.client.chats.create(
         model="fake", config=types.GenerateContentConfig(tools=[weather])
@@ -288,7 +288,7 @@ def test_errors(side: Side) -> None:
     with pytest.raises(errors.ClientError) as caught:
         side.client.models.generate_content(model="nobody", contents="hi")
     assert (caught.value.code, caught.value.status) == (404, "NOT_FOUND")
-    side.fake.faults = {0: RateLimited("slowly", retry_after=3), 1: Unavailable("gone")}
+    side.fake.faults = {0: RateLimited("slowly", retry_after=3), 1: ServiceUnavailable("gone")}
     with pytest.raises(errors.ClientError) as caught:
         side.client.models.generate_content(model="fake", contents="hi")
     assert (caught.value.code, caught.value.status) == (429, "RESOURCE_EXHAUSTED")

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from genai_host import Host
 from genai_host.api import (
     Completion,
+    HttpProblem,
     Image,
     Message,
-    Problem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     Text,
     ToolCall,
     ToolResult,
@@ -29,7 +29,7 @@ from genai_host.errors import RateLimited
 from genai_host.server.ollama.replies import problem_reply
 from genai_host.server.ollama.routes import ROUTES
 from genai_host.testing import FakeModel, RouteServer
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 pytestmark = pytest.mark.peers
 
@@ -56,7 +56,7 @@ def side(make_host: MakeHost) -> Iterator[Side]:
             client._client.close()
 
 
-def _form(path: str, headers: Any, problem: Problem) -> RouteReply:
+def _form(path: str, headers: Any, problem: HttpProblem) -> RouteResponse:
     return problem_reply(problem)
 
 
@@ -110,7 +110,7 @@ def test_tools(side: Side, stream: bool) -> None:
         """
         return f"{city} is sunny for {days} days"
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         last = heard.messages[-1]
         if last.role == "tool":
             return " and ".join(

@@ -29,9 +29,9 @@ from genai_host.api import (
     ToolResult,
     Usage,
 )
-from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, Unavailable
+from genai_host.errors import ContextOverflow, IncompleteReply, RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import CUT, HANG
 
 pytestmark = pytest.mark.peers
@@ -55,7 +55,7 @@ class Point(BaseModel):  # type: ignore[misc]  # pydantic is in few environments
     y: int
 
 
-def calls_the_clock(heard: Heard) -> str | Completion:
+def calls_the_clock(heard: RecordedPrompt) -> str | Completion:
     if any(message.role == "tool" for message in heard.messages):
         return "It is noon."
     return Completion(Message("assistant", [Reasoning("hm"), Text("so"), CALL]), "tool_calls")
@@ -229,7 +229,7 @@ def test_models(side: Side) -> None:
     [
         (RateLimited("slowly", retry_after=7), openai.RateLimitError, "rate_limit_exceeded"),
         (ContextOverflow("too long"), openai.BadRequestError, "context_length_exceeded"),
-        (Unavailable("down"), openai.InternalServerError, "unavailable"),
+        (ServiceUnavailable("down"), openai.InternalServerError, "unavailable"),
     ],
 )
 def test_faults(side: Side, fault: Any, kind: Any, code: str, stream: bool) -> None:

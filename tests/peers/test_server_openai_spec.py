@@ -11,7 +11,7 @@ from openai_form import Api, openai_api
 from peers.openai_document import Document
 
 from genai_host.api import Completion, Message, Reasoning, Text, ToolCall, Usage
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 
 pytestmark = pytest.mark.peers
@@ -93,7 +93,7 @@ def test_errors(api: Api, document: Document) -> None:
     document.check("Error", api.refused(n=2))
     document.check("ErrorResponse", api.get("/v1/models/nobody").json())
     document.check("ErrorResponse", api.get("/v1/else").json())
-    api.fake.faults = {0: RateLimited("slowly", retry_after=9), 1: Unavailable("down")}
+    api.fake.faults = {0: RateLimited("slowly", retry_after=9), 1: ServiceUnavailable("down")}
     for stream in (False, True):
         document.check("ErrorResponse", api.chat(stream=stream).json())
     api.fake.answer = lambda heard: "{"

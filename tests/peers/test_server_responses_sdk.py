@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from responses_api import CALL, CLOCK, PIXEL, calls_the_clock, serving
 
 from genai_host import Config, Host
-from genai_host.api import Completion, Image, Message, Opaque, Reasoning, Usage
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.api import Completion, Image, Message, Reasoning, Usage, VendorPart
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.testing import FakeModel
 
 pytestmark = pytest.mark.peers
@@ -119,7 +119,7 @@ def test_a_loop_of_tools_by_previous_response_id(side: Side) -> None:
     second = side.create([OUTPUT], previous_response_id=first.id, tools=[CLOCK])
     assert second.output_text == "It is noon."
     assert second.previous_response_id == first.id
-    assert side.fake.prompts[1].messages[1].content[1] == Opaque("fake", {"secret": 1})
+    assert side.fake.prompts[1].messages[1].content[1] == VendorPart("fake", {"secret": 1})
 
 
 def test_a_loop_of_tools_without_state(side: Side) -> None:
@@ -131,7 +131,7 @@ def test_a_loop_of_tools_without_state(side: Side) -> None:
     said.append(OUTPUT)
     assert side.create(said, **more).output_text == "It is noon."
     assert side.fake.prompts[1].messages[1].content == (
-        Reasoning("hm"), Opaque("fake", {"secret": 1}), CALL,
+        Reasoning("hm"), VendorPart("fake", {"secret": 1}), CALL,
     )  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def test_tokens_are_counted(side: Side) -> None:
     ("fault", "kind"),
     [
         (RateLimited("slowly", retry_after=7), openai.RateLimitError),
-        (Unavailable("down"), openai.InternalServerError),
+        (ServiceUnavailable("down"), openai.InternalServerError),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])

@@ -19,16 +19,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import File, Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api import (
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+)
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 _TTLS = ("5m", "1h")
 
 
-def ttl_in(given: Given) -> tuple[str, ...]:
+def ttl_in(given: JsonReader) -> tuple[str, ...]:
     """How long what is marked is to be kept; empty if it is not marked. Raises
-    `InvalidData`."""
+    `ValidationError`."""
     control = given.object("cache_control")
     if control is None:
         return ()
@@ -46,8 +56,8 @@ def longest(ttls: Iterable[str]) -> str | None:
 _PDF, _TEXT = "application/pdf", "text/plain"
 
 
-def image(block: Given) -> Image:
-    """Raises `InvalidData`."""
+def image(block: JsonReader) -> Image:
+    """Raises `ValidationError`."""
     changes = block.object("transformations")
     if changes is not None:
         changes.choice("oversized_image", ("downsize",))
@@ -59,7 +69,7 @@ def image(block: Given) -> Image:
     elif kind == "base64":
         media_type = source.text("media_type")
         if not media_type.startswith("image/"):
-            raise InvalidData("this is no picture", path=source.at("media_type"))
+            raise ValidationError("this is no picture", path=source.at("media_type"))
         found = Image(_some(source, source.data("data")), media_type)
     else:
         raise _documents_not_taken(source)
@@ -68,8 +78,8 @@ def image(block: Given) -> Image:
     return found
 
 
-def document(block: Given) -> File:
-    """A PDF, or a text. Raises `InvalidData`."""
+def document(block: JsonReader) -> File:
+    """A PDF, or a text. Raises `ValidationError`."""
     citations = block.object("citations")
     if citations is not None:
         citations.refuse("enabled")
@@ -94,19 +104,19 @@ def document(block: Given) -> File:
     return found
 
 
-def _source(block: Given) -> Given:
+def _source(block: JsonReader) -> JsonReader:
     source = block.object("source")
     if source is None:
-        raise InvalidData("it is needed", path=block.at("source"))
+        raise ValidationError("it is needed", path=block.at("source"))
     return source
 
 
-def _of_text(source: Given, text: str, title: str) -> File:
+def _of_text(source: JsonReader, text: str, title: str) -> File:
     # a half of a surrogate pair, which JSON may have, is no text in UTF-8
     return File(_some(source, text.encode(errors="replace")), _TEXT, title)
 
 
-def _joined(source: Given) -> str:
+def _joined(source: JsonReader) -> str:
     """Blocks of text are there to be cited one by one, which nobody does here."""
     content = source.raw("content")
     if isinstance(content, str):
@@ -114,31 +124,33 @@ def _joined(source: Given) -> str:
     texts = []
     for each in source.objects("content"):
         if each.text("type") != "text":
-            raise InvalidData("a document of blocks has texts alone here", path=each.path)
+            raise ValidationError("a document of blocks has texts alone here", path=each.path)
         texts.append(each.text("text"))
     return "\n".join(texts)
 
 
-def _some(source: Given, data: bytes) -> bytes:
+def _some(source: JsonReader, data: bytes) -> bytes:
     if not data:
-        raise InvalidData("there is nothing in it", path=source.path)
+        raise ValidationError("there is nothing in it", path=source.path)
     return data
 
 
-def _address(source: Given) -> str:
+def _address(source: JsonReader) -> str:
     url = source.text("url")
     if not url.startswith(("https://", "http://")):
-        raise InvalidData("this is no http(s) address", path=source.at("url"))
+        raise ValidationError("this is no http(s) address", path=source.at("url"))
     return url
 
 
-def _documents_not_taken(source: Given) -> InvalidData:
+def _documents_not_taken(source: JsonReader) -> ValidationError:
     kind = source.text("type")
     if kind == "file":
-        return InvalidData(
+        return ValidationError(
             "there is no Files API here: send what is in the file", path=source.at("type")
         )
-    return InvalidData(f"sources of type {kind or '(none)'} are not taken", path=source.at("type"))
+    return ValidationError(
+        f"sources of type {kind or '(none)'} are not taken", path=source.at("type")
+    )
 
 
 OWN = "anthropic-messages"
@@ -159,12 +171,12 @@ _OF_ITS_SERVICE = frozenset(
 """Blocks of a model's answer that its own service wrote, and reads again."""
 
 
-def messages_in(body: Given) -> tuple[list[Message], set[str]]:
+def messages_in(body: JsonReader) -> tuple[list[Message], set[str]]:
     """What the system says, then the messages, oldest first; and how long what is marked is
-    to be kept in a cache. Raises `InvalidData`."""
+    to be kept in a cache. Raises `ValidationError`."""
     given = body.objects("messages")
     if not given:
-        raise InvalidData("there are no messages", path=body.at("messages"))
+        raise ValidationError("there are no messages", path=body.at("messages"))
     reader = _Reader()
     said = [*reader.system(body, "system")]
     for each in given:
@@ -182,13 +194,13 @@ class _Reader:
         self.ttls: set[str] = set()
         self._names: dict[str, str] = {}  # of the tools that were called, by ids of calls
 
-    def system(self, given: Given, name: str) -> Iterator[Message]:
+    def system(self, given: JsonReader, name: str) -> Iterator[Message]:
         for block in self._blocks(given, name):
             if block.text("type") != "text":
-                raise InvalidData("the system says texts alone", path=block.path)
+                raise ValidationError("the system says texts alone", path=block.path)
             yield Message("system", _text(block))
 
-    def messages(self, given: Given) -> Iterator[Message]:
+    def messages(self, given: JsonReader) -> Iterator[Message]:
         role = given.choice("role", _ROLES)
         if role == "user":
             yield from self._of_user(given)
@@ -200,10 +212,10 @@ class _Reader:
         elif role == "system":
             yield from self.system(given, "content")
         else:
-            raise InvalidData("a message has a role", path=given.at("role"))
+            raise ValidationError("a message has a role", path=given.at("role"))
         given.nothing_else()
 
-    def _of_user(self, given: Given) -> Iterator[Message]:
+    def _of_user(self, given: JsonReader) -> Iterator[Message]:
         """The results of tools stand before what else is said."""
         results: list[Part] = []
         said: list[Part] = []
@@ -217,12 +229,12 @@ class _Reader:
         if said or not results:
             yield Message("user", said or [Text("")])
 
-    def _answered(self, block: Given) -> Iterator[Part]:
+    def _answered(self, block: JsonReader) -> Iterator[Part]:
         """A block as it came, which may have fields that say nothing here."""
         kind = block.text("type")
         if kind == "text":
             if block.values("citations"):
-                yield Opaque(OWN, {"citations": block.raw("citations")})
+                yield VendorPart(OWN, {"citations": block.raw("citations")})
             yield Text(block.text("text"))
         elif kind == "tool_use":
             yield self._call(block)
@@ -230,16 +242,16 @@ class _Reader:
             if block.text("thinking"):
                 yield Reasoning(block.text("thinking"))
             if block.text("signature"):
-                yield Opaque(OWN, dict(block.value))
+                yield VendorPart(OWN, dict(block.value))
         elif kind in _OF_ITS_SERVICE:
-            yield Opaque(OWN, dict(block.value))
+            yield VendorPart(OWN, dict(block.value))
         else:
             raise _not_taken(block)
 
-    def _call(self, block: Given) -> ToolCall:
+    def _call(self, block: JsonReader) -> ToolCall:
         id, name = block.text("id"), block.text("name")
         if not id or not name:
-            raise InvalidData("a call has an id and a name", path=block.path)
+            raise ValidationError("a call has an id and a name", path=block.path)
         self._names[id] = name
         given: Mapping[str, Any] = block.mapping("input") or {}
         malformed = given.get(MALFORMED)
@@ -247,33 +259,33 @@ class _Reader:
             return ToolCall(id, name, malformed=malformed)
         return ToolCall(id, name, given)
 
-    def _result(self, block: Given) -> ToolResult:
+    def _result(self, block: JsonReader) -> ToolResult:
         id = block.text("tool_use_id")
         if id not in self._names:
-            raise InvalidData("no tool was called by this id", path=block.at("tool_use_id"))
+            raise ValidationError("no tool was called by this id", path=block.at("tool_use_id"))
         content: list[Text | Image] = []
         for each in self._blocks(block, "content"):
             part = _part(each)
             if not isinstance(part, (Text, Image)):
-                raise InvalidData("a result has texts and pictures", path=each.path)
+                raise ValidationError("a result has texts and pictures", path=each.path)
             content.append(part)
         is_error = bool(block.flag("is_error"))
         block.raw("toolset_name")
         block.nothing_else()
         return ToolResult(id, self._names[id], content, is_error)
 
-    def _blocks(self, given: Given, name: str) -> Sequence[Given]:
+    def _blocks(self, given: JsonReader, name: str) -> Sequence[JsonReader]:
         """A text stands for one block of it."""
         value = given.raw(name)
         if isinstance(value, str):
-            return [Given({"type": "text", "text": value}, given.at(name))] if value else []
+            return [JsonReader({"type": "text", "text": value}, given.at(name))] if value else []
         blocks = given.objects(name)
         for block in blocks:
             self.ttls.update(ttl_in(block))
         return blocks
 
 
-def _part(block: Given) -> Part:
+def _part(block: JsonReader) -> Part:
     kind = block.text("type")
     if kind == "text":
         return _text(block)
@@ -284,13 +296,13 @@ def _part(block: Given) -> Part:
     raise _not_taken(block)
 
 
-def _text(block: Given) -> Text:
+def _text(block: JsonReader) -> Text:
     found = Text(block.text("text"))
     block.refuse("citations")
     block.nothing_else()
     return found
 
 
-def _not_taken(block: Given) -> InvalidData:
+def _not_taken(block: JsonReader) -> ValidationError:
     kind = block.text("type") or "(none)"
-    return InvalidData(f"blocks of type {kind} are not taken here", path=block.at("type"))
+    return ValidationError(f"blocks of type {kind} are not taken here", path=block.at("type"))

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import body_of, number_in
-from genai_host.errors import InvalidData, NotFound
+from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.anthropic.replies import NO_THREADS, Writer, problem_reply
 from genai_host.server.anthropic.requests import Wanted, read
@@ -28,7 +28,7 @@ from genai_host.serving.completion import FEATURE, answer, streamed, whole
 from genai_host.serving.models import ServedModel, name_in, served_model, served_models
 
 
-def create(request: RouteRequest, host: Host) -> RouteReply:
+def create(request: RouteRequest, host: Host) -> RouteResponse:
     """In pieces where `stream` says so."""
     body = body_of(request)
     if "thread" in body:
@@ -36,18 +36,18 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
     wanted = read(body, host)
     asked = wanted.asked
     if "max_tokens" not in asked.parameters:
-        raise InvalidData("it is needed", path="$.max_tokens")
+        raise ValidationError("it is needed", path="$.max_tokens")
     writer = _writer(wanted)
     if asked.in_pieces:
         return streamed(answer(host, asked, request), writer.events)
-    return json_reply(writer.whole(whole(host, asked, request)))
+    return json_response(writer.whole(whole(host, asked, request)))
 
 
-def count(request: RouteRequest, host: Host) -> RouteReply:
+def count(request: RouteRequest, host: Host) -> RouteResponse:
     """As the service counts that would answer. Raises `NoRoute` where none does."""
     asked = read(body_of(request), host).asked
     if asked.model is not None and asked.model.startswith(FEATURE):
-        raise InvalidData(f"{asked.model} is no model: it counts no tokens", path="$.model")
+        raise ValidationError(f"{asked.model} is no model: it counts no tokens", path="$.model")
     found = host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -56,10 +56,10 @@ def count(request: RouteRequest, host: Host) -> RouteReply:
         schema=asked.schema,
         limits=request.limits,
     )
-    return json_reply({"input_tokens": found.tokens})
+    return json_response({"input_tokens": found.tokens})
 
 
-def no_batches(request: RouteRequest, host: Host) -> RouteReply:
+def no_batches(request: RouteRequest, host: Host) -> RouteResponse:
     raise NotFound(
         "there are no batches of messages here", hint="POST /v1/messages answers each at once"
     )
@@ -85,25 +85,25 @@ _NOT_HAD = ("batch", "citations", "code_execution")
 """What this API has for no model."""
 
 
-def listed(request: RouteRequest, host: Host) -> RouteReply:
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """A page of them: `limit`, and `after_id` or `before_id`."""
     found = [each for each in served_models(host) if each.operation == "chat"]
     names = [each.name for each in found]
     limit = number_in(request.query, "limit", _PAGE, _MOST)
     after, before = request.query.get("after_id"), request.query.get("before_id")
     if after and before:
-        raise InvalidData("there is a before_id as well", path="?after_id")
+        raise ValidationError("there is a before_id as well", path="?after_id")
     for name in (after, before):
         if name and name not in names:
             place = "?after_id" if after else "?before_id"
-            raise InvalidData(f"there is no model {name!r}", path=place)
+            raise ValidationError(f"there is no model {name!r}", path=place)
     if before:
         found = found[: names.index(before)]
         page, has_more = found[-limit:], len(found) > limit
     else:
         found = found[names.index(after) + 1 :] if after else found
         page, has_more = found[:limit], len(found) > limit
-    return json_reply(
+    return json_response(
         {
             "data": [_wire(each) for each in page],
             "has_more": has_more,
@@ -113,12 +113,12 @@ def listed(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def one(request: RouteRequest, host: Host) -> RouteReply:
+def one(request: RouteRequest, host: Host) -> RouteResponse:
     """One, by its name. Raises `NotFound`."""
     model = served_model(host, name_in(request.parameters))
     if model.operation != "chat":
         raise NotFound(f"{model.name} answers no messages")
-    return json_reply(_wire(model))
+    return json_response(_wire(model))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:

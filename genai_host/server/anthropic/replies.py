@@ -27,21 +27,21 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    Finish,
-    Opaque,
+    FinishReason,
+    HttpProblem,
     Part,
-    Problem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     Text,
     ToolCall,
     Usage,
-    json_reply,
+    VendorPart,
+    json_response,
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.server.anthropic.conversation import MALFORMED, OWN
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -57,7 +57,7 @@ _TYPES: Mapping[int, str] = {
     _OVERLOADED: "overloaded_error",
 }
 
-NO_THREADS = Problem(
+NO_THREADS = HttpProblem(
     400,
     "thread_unsupported_request",
     "conversations are not kept here: send all that was said, without this",
@@ -67,14 +67,14 @@ _TOLD_BY_CODE = frozenset({NO_THREADS.code})
 """What clients know by a code of the format's own: they go on in another way then."""
 
 
-def problem_reply(problem: Problem) -> RouteReply:
+def problem_reply(problem: HttpProblem) -> RouteResponse:
     """`{"type": "error", "error": {"type", "message"}, "request_id"}`"""
     id = f"req_{os.urandom(12).hex()}"
     headers = {**with_retry_after(problem), "request-id": id}
-    return json_reply({**error_object(problem), "request_id": id}, _status(problem), headers)
+    return json_response({**error_object(problem), "request_id": id}, _status(problem), headers)
 
 
-def error_object(problem: Problem) -> dict[str, Any]:
+def error_object(problem: HttpProblem) -> dict[str, Any]:
     """The same as a value, as it stands in a stream."""
     status = _status(problem)
     usual = "invalid_request_error" if status < 500 else "api_error"
@@ -87,7 +87,7 @@ def error_object(problem: Problem) -> dict[str, Any]:
     return {"type": "error", "error": error}
 
 
-def _status(problem: Problem) -> int:
+def _status(problem: HttpProblem) -> int:
     status = status_of(problem)
     return _OVERLOADED if status == 503 else status
 
@@ -112,13 +112,19 @@ def wire_blocks(parts: Sequence[Part], *, shows_thoughts: bool) -> Iterator[Bloc
         elif isinstance(part, Reasoning):
             if shows_thoughts and not _signs(following):
                 yield thoughts(part.text)
-        elif isinstance(part, Opaque) and part.dialect == OWN and isinstance(part.data, Mapping):
+        elif (
+            isinstance(part, VendorPart) and part.dialect == OWN and isinstance(part.data, Mapping)
+        ):
             citations = dict(part.data)  # of the text that follows
 
 
 def own_block(part: Part | None) -> Block | None:
     """The block of the vendor's own that a part is, as it came; None if it is none."""
-    if not isinstance(part, Opaque) or part.dialect != OWN or not isinstance(part.data, Mapping):
+    if (
+        not isinstance(part, VendorPart)
+        or part.dialect != OWN
+        or not isinstance(part.data, Mapping)
+    ):
         return None
     return dict(part.data) if isinstance(part.data.get("type"), str) else None
 
@@ -248,14 +254,14 @@ def _has_thoughts(blocks: list[Block]) -> bool:
     return any(block["type"] == "thinking" for block in blocks)
 
 
-_FINISHES: Mapping[Finish, str] = {
+_FINISHES: Mapping[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
     "other": "end_turn",
 }
-_MORE_EXACT: Mapping[str, Finish] = {
+_MORE_EXACT: Mapping[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "pause_turn": "other",
     "stop_sequence": "stop",
@@ -289,7 +295,7 @@ class Writer:
             "usage": _usage(completion.usage),
         }
 
-    def events(self, answering: Answering) -> Iterator[bytes]:
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """An error is the last event, and nothing then says that the message has stopped."""
         stream = Stream(self._shows_thoughts)
         unsaid: _Wire = {"content": [], "stop_reason": None, "stop_sequence": None}
@@ -301,7 +307,9 @@ class Writer:
                 yield from stream.add(delta)
             completion = answering.completion
         except GenaiError as error:
-            yield b"event: error\ndata: " + write_json(error_object(Problem.of(error))) + b"\n\n"
+            yield (
+                b"event: error\ndata: " + write_json(error_object(HttpProblem.of(error))) + b"\n\n"
+            )
             return
         yield from stream.end(completion)
         end = {"delta": self._end(completion), "usage": _usage(completion.usage)}

@@ -26,12 +26,12 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 from genai_host.host import Host
 from genai_host.server.anthropic.conversation import longest, messages_in, ttl_in
 from genai_host.serving.client_tools import check_schema, each_once, offered_tool, one_of
-from genai_host.serving.completion import Asked, able
+from genai_host.serving.completion import ChatRequest, capabilities
 
 _BUDGET, _DISPLAY, _EFFORT = "thinking_budget", "thinking_display", "reasoning_effort"
 _NO_EFFORT = "none"
@@ -40,13 +40,13 @@ _ON = ("enabled", "adaptive")
 _OFF = ("disabled", "between_tools")
 
 
-def shows_thoughts(body: Given) -> bool:
+def shows_thoughts(body: JsonReader) -> bool:
     given = body.object("thinking")
     return given is not None and given.text("type") in _ON and given.text("display") != "omitted"
 
 
-def thinking_in(body: Given, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """The parameters for it, of those that the model takes. Raises `InvalidData`."""
+def thinking_in(body: JsonReader, taken: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters for it, of those that the model takes. Raises `ValidationError`."""
     config, given = body.object("output_config"), body.object("thinking")
     effort = "" if config is None else config.text("effort")
     if given is None and not effort:
@@ -59,15 +59,15 @@ def thinking_in(body: Given, taken: Callable[[], Mapping[str, Any]]) -> dict[str
         elif kind in _OFF:
             found |= _off(given, effort, taken())
         else:
-            raise InvalidData("it is needed", path=given.at("type"))
+            raise ValidationError("it is needed", path=given.at("type"))
     return {name: value for name, value in found.items() if name in taken()}
 
 
-def _on(given: Given, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+def _on(given: JsonReader, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {_DISPLAY: given.choice("display", ("summarized", "omitted")) or None}
     budget = given.whole("budget_tokens") if kind == "enabled" else None
     if kind == "enabled" and budget is None:
-        raise InvalidData("it is needed", path=given.at("budget_tokens"))
+        raise ValidationError("it is needed", path=given.at("budget_tokens"))
     given.raw("block_binding")  # how stale thoughts are treated is a setting of the provider
     given.nothing_else()
     if budget is not None and _BUDGET in taken:
@@ -77,14 +77,14 @@ def _on(given: Given, kind: str, effort: str, taken: Mapping[str, Any]) -> dict[
     return found
 
 
-def _off(given: Given, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
+def _off(given: JsonReader, effort: str, taken: Mapping[str, Any]) -> dict[str, Any]:
     given.nothing_else()
     if _EFFORT not in taken:
         return {}
     if not _can_be(_NO_EFFORT, taken):
-        raise InvalidData("this model always thinks", path=given.at("type"))
+        raise ValidationError("this model always thinks", path=given.at("type"))
     if effort:
-        raise InvalidData(
+        raise ValidationError(
             "it says nothing here where the model does not think", path="$.output_config.effort"
         )
     return {_EFFORT: _NO_EFFORT}
@@ -99,8 +99,8 @@ _TOOLS_NEUTRAL = ("eager_input_streaming", "strict")
 _DIRECT = "direct"
 
 
-def tools_in(body: Given) -> tuple[list[ToolSchema], set[str]]:
-    """With how long they are to be kept in a cache. Raises `InvalidData`, also for tools
+def tools_in(body: JsonReader) -> tuple[list[ToolSchema], set[str]]:
+    """With how long they are to be kept in a cache. Raises `ValidationError`, also for tools
     that Anthropic's service runs itself, or describes to its models."""
     ttls: set[str] = set()
     tools = each_once((_tool(each, ttls) for each in body.objects("tools")), body.at("tools"))
@@ -108,10 +108,10 @@ def tools_in(body: Given) -> tuple[list[ToolSchema], set[str]]:
 
 
 def chosen(
-    body: Given, tools: Sequence[ToolSchema]
+    body: JsonReader, tools: Sequence[ToolSchema]
 ) -> tuple[Sequence[ToolSchema], str | None, bool | None]:
     """The tools that may be taken, the choice among them, and whether the model may ask for
-    several at once. Raises `InvalidData`."""
+    several at once. Raises `ValidationError`."""
     given = body.object("tool_choice")
     if given is None:
         return tools, None, None
@@ -121,19 +121,19 @@ def chosen(
     at_once = None if alone is None or kind == "none" else not alone
     if kind == "tool":
         if name not in {tool.name for tool in tools}:
-            raise InvalidData("no tool of the request has this name", path=given.at("name"))
+            raise ValidationError("no tool of the request has this name", path=given.at("name"))
         return *one_of(tools, name), at_once
     if not kind:
-        raise InvalidData("it is needed", path=given.at("type"))
+        raise ValidationError("it is needed", path=given.at("type"))
     if kind == "any" and not tools:
-        raise InvalidData("there are no tools to take", path=given.path)
+        raise ValidationError("there are no tools to take", path=given.path)
     return tools, _CHOICES[kind] if tools else None, at_once if tools else None
 
 
-def _tool(given: Given, ttls: set[str]) -> ToolSchema:
+def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     kind, name = given.text("type", "custom"), given.text("name")
     if kind != "custom":
-        raise InvalidData(
+        raise ValidationError(
             f"tools of type {kind} are Anthropic's own, and not had here: only custom is",
             path=given.at("type"),
         )
@@ -147,7 +147,7 @@ def _tool(given: Given, ttls: set[str]) -> ToolSchema:
     schema, description = given.mapping("input_schema"), given.text("description")
     given.nothing_else()
     if schema is None:
-        raise InvalidData("a tool has a schema", path=given.at("input_schema"))
+        raise ValidationError("a tool has a schema", path=given.at("input_schema"))
     return offered_tool(name, description, schema, given.at("input_schema"))
 
 
@@ -177,19 +177,19 @@ class Wanted:
     shows_thoughts   whether the client wants to see what the model thinks
     """
 
-    asked: Asked
+    asked: ChatRequest
     shows_thoughts: bool
 
 
-def read(body: Given, host: Host) -> Wanted:
-    """Raises `InvalidData`."""
+def read(body: JsonReader, host: Host) -> Wanted:
+    """Raises `ValidationError`."""
     model = body.text("model")
     if not model:
-        raise InvalidData("it is needed", path="$.model")
+        raise ValidationError("it is needed", path="$.model")
     messages, cached = messages_in(body)
     offered, cached_tools = tools_in(body)
     tools, choice, at_once = chosen(body, offered)
-    taken = cache(lambda: able(host, model).parameters)
+    taken = cache(lambda: capabilities(host, model).parameters)
     parameters = {
         "max_tokens": body.whole("max_tokens"),
         "temperature": _unless_usual(body, "temperature", taken),
@@ -201,7 +201,7 @@ def read(body: Given, host: Host) -> Wanted:
     }
     if at_once is False or (at_once and "parallel_tool_calls" in taken()):
         parameters["parallel_tool_calls"] = at_once
-    asked = Asked(
+    asked = ChatRequest(
         model=model,
         messages=messages,
         tools=tools,
@@ -217,13 +217,13 @@ def read(body: Given, host: Host) -> Wanted:
     return Wanted(asked, shows_thoughts(body))
 
 
-def _unless_usual(body: Given, name: str, taken: _Taken) -> int | float | None:
+def _unless_usual(body: JsonReader, name: str, taken: _Taken) -> int | float | None:
     """A model that takes none of it is at that anyway."""
     value = body.number(name)
     return None if value == _USUAL and name not in taken() else value
 
 
-def _cache(body: Given, ttls: set[str], taken: _Taken) -> str | None:
+def _cache(body: JsonReader, ttls: set[str], taken: _Taken) -> str | None:
     """How long the prompt is to be kept, where a service can be told: of the marks in it,
     the longest.
 
@@ -233,7 +233,7 @@ def _cache(body: Given, ttls: set[str], taken: _Taken) -> str | None:
     return kept if kept and "prompt_cache" in taken() else None
 
 
-def _schema(body: Given) -> Mapping[str, Any] | None:
+def _schema(body: JsonReader) -> Mapping[str, Any] | None:
     """Of the answer: in `output_config`, or in `output_format`, as it was before."""
     config = body.object("output_config")
     form = None if config is None else config.object("format")
@@ -242,19 +242,19 @@ def _schema(body: Given) -> Mapping[str, Any] | None:
         config.nothing_else()
     before = body.object("output_format")
     if form is not None and before is not None:
-        raise InvalidData("there is another in output_config", path=before.path)
+        raise ValidationError("there is another in output_config", path=before.path)
     form = before if form is None else form
     if form is None:
         return None
     form.choice("type", ("json_schema",))
     schema = form.mapping("schema")
     if schema is None:
-        raise InvalidData("there is no schema", path=form.at("schema"))
+        raise ValidationError("there is no schema", path=form.at("schema"))
     check_schema(schema, form.at("schema"))
     return schema
 
 
-def _others(body: Given, taken: _Taken) -> dict[str, Any]:
+def _others(body: JsonReader, taken: _Taken) -> dict[str, Any]:
     """Parameters that the format does not have, and the model has."""
     body.refuse(*_REFUSED)
     found: dict[str, Any] = {}

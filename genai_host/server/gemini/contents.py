@@ -13,17 +13,17 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
+    VendorPart,
 )
-from genai_host.api.http_routes import Given
+from genai_host.api.http_routes import JsonReader
 from genai_host.api.json_text import write_json
-from genai_host.errors import InvalidData
-from genai_host.serving.client_tools import Pairing, together
+from genai_host.errors import ValidationError
+from genai_host.serving.client_tools import Pairing, merge_consecutive
 
 OWN = "gemini"
 """The dialect whose signatures these are."""
@@ -38,17 +38,17 @@ _NOT_READ = (
 _WHOLE_TEXT = ({"output"}, {"result"})
 
 
-def messages_in(body: Given) -> list[Message]:
-    """What the system says, then the contents, oldest first. Raises `InvalidData`."""
+def messages_in(body: JsonReader) -> list[Message]:
+    """What the system says, then the contents, oldest first. Raises `ValidationError`."""
     contents = body.objects("contents")
     if not contents:
-        raise InvalidData("contents is not specified", path=body.at("contents"))
+        raise ValidationError("contents is not specified", path=body.at("contents"))
     pairing = Pairing()
     said = [message for each in contents for message in _messages(each, pairing)]
-    return [*_system(body), *map(_joined, together(said, "tool", "assistant"))]
+    return [*_system(body), *map(_joined, merge_consecutive(said, "tool", "assistant"))]
 
 
-def text_of(content: Given) -> str:
+def text_of(content: JsonReader) -> str:
     """Of a content that is text alone."""
     texts = []
     content.text("role")
@@ -75,7 +75,7 @@ def _joined(message: Message) -> Message:
     return Message("assistant", joined)
 
 
-def _system(body: Given) -> Iterator[Message]:
+def _system(body: JsonReader) -> Iterator[Message]:
     content = body.object("systemInstruction")
     if content is not None:
         text = text_of(content)
@@ -83,7 +83,7 @@ def _system(body: Given) -> Iterator[Message]:
             yield Message("system", text)
 
 
-def _messages(content: Given, pairing: Pairing) -> Iterator[Message]:
+def _messages(content: JsonReader, pairing: Pairing) -> Iterator[Message]:
     """Results of tools are messages of their own, before what else the user says."""
     model = content.choice("role", _ROLES, "user") == "model"
     results: list[Part] = []
@@ -93,57 +93,57 @@ def _messages(content: Given, pairing: Pairing) -> Iterator[Message]:
             (results if isinstance(part, ToolResult) else others).append(part)
     content.nothing_else()
     if not (results or others or model):
-        raise InvalidData("a content has no parts", path=content.at("parts"))
+        raise ValidationError("a content has no parts", path=content.at("parts"))
     if results:
         yield Message("tool", results)
     if others:
         yield Message("assistant" if model else "user", others)
 
 
-def _parts(given: Given, pairing: Pairing, model: bool) -> Iterator[Part]:
+def _parts(given: JsonReader, pairing: Pairing, model: bool) -> Iterator[Part]:
     """A part, and its signature behind it."""
     given.refuse(*_NOT_READ)
     given.mapping("partMetadata")
     thought, signature = given.flag("thought"), given.text(SIGNATURE)
     kinds = [kind for kind in _KINDS if kind in given]
     if len(kinds) > 1 or not (kinds or signature):
-        raise InvalidData(f"a part is one of {', '.join(_KINDS)}", path=given.path)
+        raise ValidationError(f"a part is one of {', '.join(_KINDS)}", path=given.path)
     kind = kinds[0] if kinds else "text"
     text = given.text("text")
     if kind == "text" and thought and model:
         yield from [Reasoning(text)] if text else []
         if signature:
-            yield Opaque(OWN, {"text": text, "thought": True, SIGNATURE: signature})
+            yield VendorPart(OWN, {"text": text, "thought": True, SIGNATURE: signature})
     elif kind == "text":
         yield from [Text(text)] if text or not (signature or model) else []
         if signature and model:
-            yield Opaque(
+            yield VendorPart(
                 OWN, {SIGNATURE: signature} if text else {"text": "", SIGNATURE: signature}
             )
     else:
         yield _other_part(given, kind, pairing, model)
         if signature and model:
-            yield Opaque(OWN, {SIGNATURE: signature})
+            yield VendorPart(OWN, {SIGNATURE: signature})
     given.nothing_else()
 
 
-def _other_part(given: Given, kind: str, pairing: Pairing, model: bool) -> Part:
+def _other_part(given: JsonReader, kind: str, pairing: Pairing, model: bool) -> Part:
     value = given.object(kind)
     assert value is not None  # it was seen to be there
     if kind == "functionCall":
         if not model:
-            raise InvalidData("only the model calls functions", path=given.path)
+            raise ValidationError("only the model calls functions", path=given.path)
         return _call(value, pairing)
     if kind == "functionResponse":
         if model:
-            raise InvalidData("the model does not respond to calls", path=given.path)
+            raise ValidationError("the model does not respond to calls", path=given.path)
         return _result(value, pairing)
     part = _data(value) if kind == "inlineData" else _address(value)
     value.nothing_else()
     return part
 
 
-def _call(given: Given, pairing: Pairing) -> ToolCall:
+def _call(given: JsonReader, pairing: Pairing) -> ToolCall:
     name = _name(given)
     id = pairing.call(given.text("id"), name)
     call = ToolCall(id, name, given.mapping("args") or {})
@@ -152,7 +152,7 @@ def _call(given: Given, pairing: Pairing) -> ToolCall:
     return call
 
 
-def _result(given: Given, pairing: Pairing) -> ToolResult:
+def _result(given: JsonReader, pairing: Pairing) -> ToolResult:
     id, name = pairing.result(given.text("id"), _name(given), given.path)
     response = given.mapping("response") or {}
     given.refuse("willContinue", "scheduling")
@@ -165,37 +165,37 @@ def _result(given: Given, pairing: Pairing) -> ToolResult:
     return ToolResult(id, name, [Text(text), *pictures], failed)
 
 
-def _picture(given: Given) -> Image:
+def _picture(given: JsonReader) -> Image:
     data = given.object("inlineData")
     given.nothing_else()
     part = None if data is None else _data(data)
     if not isinstance(part, Image):
-        raise InvalidData("a response has no other parts than pictures", path=given.path)
+        raise ValidationError("a response has no other parts than pictures", path=given.path)
     return part
 
 
-def _name(given: Given) -> str:
+def _name(given: JsonReader) -> str:
     name = given.text("name")
     if not name:
-        raise InvalidData("it has no name", path=given.at("name"))
+        raise ValidationError("it has no name", path=given.at("name"))
     return name
 
 
-def _data(given: Given) -> Image | File:
+def _data(given: JsonReader) -> Image | File:
     media_type, data = given.text("mimeType"), given.data("data")
     name = given.text("displayName")
     if not (data and media_type):
-        raise InvalidData("inlineData has a mimeType and data", path=given.path)
+        raise ValidationError("inlineData has a mimeType and data", path=given.path)
     if media_type.startswith("image/"):
         return Image(data, media_type)
     return File(data, media_type, name)
 
 
-def _address(given: Given) -> Image | File:
+def _address(given: JsonReader) -> Image | File:
     media_type, url = given.text("mimeType"), given.text("fileUri")
     name = given.text("displayName")
     if not url.startswith(("https://", "http://")):
-        raise InvalidData("fileUri is no http(s) address", path=given.at("fileUri"))
+        raise ValidationError("fileUri is no http(s) address", path=given.at("fileUri"))
     if media_type.startswith("image/"):
         return Image(media_type=media_type, url=url)
     return File(media_type=media_type, name=name, url=url)

@@ -28,14 +28,21 @@ from typing import Any, Literal, NamedTuple
 
 from attrs import frozen
 
-from genai_host.api import Operation, RouteReply, RouteRequest, Usage, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api import Operation, RouteRequest, RouteResponse, Usage, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.gemini.contents import messages_in, text_of
 from genai_host.server.gemini.replies import Writer
 from genai_host.server.gemini.requests import chosen, configured, safety, tools_in
-from genai_host.serving.completion import FEATURE, Asked, able, answer, streamed, whole
+from genai_host.serving.completion import (
+    FEATURE,
+    ChatRequest,
+    answer,
+    capabilities,
+    streamed,
+    whole,
+)
 from genai_host.serving.models import ServedModel, served_model, served_models
 
 PREFIX = "models/"
@@ -71,29 +78,31 @@ class _Wanted(NamedTuple):
     dimensions: int | None
 
 
-def one(model: str, request: RouteRequest, host: Host) -> RouteReply:
+def embed_content(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     vectors, usage = _embedded([_wanted(body_of(request, camel=True))], model, request, host)
-    return json_reply({"embedding": {"values": vectors[0]}, **_usage(usage)})
+    return json_response({"embedding": {"values": vectors[0]}, **_usage(usage)})
 
 
-def several(model: str, request: RouteRequest, host: Host) -> RouteReply:
+def batch_embed_contents(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request, camel=True)
     wanted = [_wanted(each) for each in body.objects("requests")]
     body.raw("model")
     body.nothing_else()
     if not 0 < len(wanted) <= _MOST:
-        raise InvalidData(f"there are {len(wanted)}, not 1 to {_MOST}", path=body.at("requests"))
+        raise ValidationError(
+            f"there are {len(wanted)}, not 1 to {_MOST}", path=body.at("requests")
+        )
     vectors, usage = _embedded(wanted, model, request, host)
-    return json_reply({"embeddings": [{"values": each} for each in vectors], **_usage(usage)})
+    return json_response({"embeddings": [{"values": each} for each in vectors], **_usage(usage)})
 
 
-def _wanted(given: Given) -> _Wanted:
+def _wanted(given: JsonReader) -> _Wanted:
     content = given.object("content")
     if content is None:
-        raise InvalidData("content is not specified", path=given.at("content"))
+        raise ValidationError("content is not specified", path=given.at("content"))
     text = text_of(content)
     if not text:
-        raise InvalidData("there is no text", path=content.path)
+        raise ValidationError("there is no text", path=content.path)
     task = given.choice("taskType", _TASKS, _TASKS[0])
     dimensions = given.whole("outputDimensionality")
     given.refuse("title")
@@ -106,7 +115,7 @@ def _embedded(
     wanted: Sequence[_Wanted], model: str, request: RouteRequest, host: Host
 ) -> tuple[list[Sequence[float]], Usage]:
     """What follows each other and is wanted alike is asked for at once."""
-    taken = able(host, model, "embed").parameters
+    taken = capabilities(host, model, "embed").parameters
     vectors: list[Sequence[float]] = []
     usage = Usage()
     for (task, dimensions), alike in groupby(wanted, key=lambda each: each[1:]):
@@ -145,7 +154,7 @@ _MODELS_METHODS: Mapping[Operation, list[str]] = {
 _USUAL_SIZE, _MODELS_MOST = 50, 1000
 
 
-def listed(request: RouteRequest, host: Host) -> RouteReply:
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """A page of them: `pageSize`, and `pageToken` for where it begins."""
     size = min(_number(request, "pageSize") or _USUAL_SIZE, _MODELS_MOST)
     at = _number(request, "pageToken")
@@ -153,14 +162,14 @@ def listed(request: RouteRequest, host: Host) -> RouteReply:
     page: dict[str, Any] = {"models": [_wire(each) for each in found[at : at + size]]}
     if at + size < len(found):
         page["nextPageToken"] = str(at + size)
-    return json_reply(page)
+    return json_response(page)
 
 
-def models_one(request: RouteRequest, host: Host) -> RouteReply:
+def one(request: RouteRequest, host: Host) -> RouteResponse:
     model = served_model(host, model_named(request.parameters))
     if model.operation not in _MODELS_METHODS:
         raise NotFound(f"{model.name} answers no method of this API")
-    return json_reply(_wire(model))
+    return json_response(_wire(model))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:
@@ -183,16 +192,16 @@ def _number(request: RouteRequest, name: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise InvalidData(f"{name}: {text!r} is no number")
+        raise ValidationError(f"{name}: {text!r} is no number")
     return int(text)
 
 
-_Method = Callable[[str, RouteRequest, Host], RouteReply]
+_Method = Callable[[str, RouteRequest, Host], RouteResponse]
 
 
 @frozen
 class _Read:
-    asked: Asked
+    asked: ChatRequest
     thoughts: bool
 
     @property
@@ -200,7 +209,7 @@ class _Read:
         return Writer(self.asked.model or "", self.thoughts)
 
 
-def call(request: RouteRequest, host: Host) -> RouteReply:
+def call(request: RouteRequest, host: Host) -> RouteResponse:
     """The model's name ends at the last colon."""
     name, _, method = request.parameters["call"].rpartition(":")
     if method not in _METHODS or not name:
@@ -210,16 +219,16 @@ def call(request: RouteRequest, host: Host) -> RouteReply:
     return _METHODS[method](model_named({**request.parameters, "call": name}), request, host)
 
 
-def _generate(model: str, request: RouteRequest, host: Host) -> RouteReply:
+def _generate(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     read = _read(body_of(request, camel=True), model, host, in_pieces=False)
-    return json_reply(read.writer.whole(whole(host, read.asked, request)))
+    return json_response(read.writer.whole(whole(host, read.asked, request)))
 
 
-def _stream(model: str, request: RouteRequest, host: Host) -> RouteReply:
+def _stream(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     """Events if that is asked for, or else an array."""
     form = request.query.get("alt") or request.query.get("$alt") or "json"
     if form not in ("json", "sse"):
-        raise InvalidData(f"alt: {form!r} is neither json nor sse")
+        raise ValidationError(f"alt: {form!r} is neither json nor sse")
     read = _read(body_of(request, camel=True), model, host, in_pieces=True)
     answering = answer(host, read.asked, request)
     if form == "sse":
@@ -227,14 +236,14 @@ def _stream(model: str, request: RouteRequest, host: Host) -> RouteReply:
     return streamed(answering, read.writer.array, "application/json")
 
 
-def _count(model: str, request: RouteRequest, host: Host) -> RouteReply:
+def _count(model: str, request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request, camel=True)
     inner = body.object("generateContentRequest")
     if inner is not None:
         body.nothing_else()
     asked = _read(inner or body, model, host, in_pieces=False).asked
     if model.startswith(FEATURE):
-        raise InvalidData(f"{model} is no model: it counts no tokens")
+        raise ValidationError(f"{model} is no model: it counts no tokens")
     count = host.count_tokens(
         asked.messages,
         model=model,
@@ -243,14 +252,14 @@ def _count(model: str, request: RouteRequest, host: Host) -> RouteReply:
         schema=asked.schema,
         limits=request.limits,
     )
-    return json_reply({"totalTokens": count.tokens})
+    return json_response({"totalTokens": count.tokens})
 
 
-def _read(body: Given, model: str, host: Host, *, in_pieces: bool) -> _Read:
-    taken = able(host, model).parameters
+def _read(body: JsonReader, model: str, host: Host, *, in_pieces: bool) -> _Read:
+    taken = capabilities(host, model).parameters
     config = configured(body.object("generationConfig"), taken)
     tools, choice = chosen(body, tools_in(body))
-    asked = Asked(
+    asked = ChatRequest(
         model=model,
         messages=messages_in(body),
         tools=tools,
@@ -270,6 +279,6 @@ _METHODS: Mapping[str, _Method] = {
     "generateContent": _generate,
     "streamGenerateContent": _stream,
     "countTokens": _count,
-    "embedContent": one,
-    "batchEmbedContents": several,
+    "embedContent": embed_content,
+    "batchEmbedContents": batch_embed_contents,
 }

@@ -26,22 +26,22 @@ from attrs import field, frozen
 from genai_host.api import (
     Completion,
     File,
-    Finish,
+    FinishReason,
+    HttpProblem,
     Image,
-    Opaque,
     Part,
-    Problem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     Text,
     ToolCall,
     Usage,
-    json_reply,
+    VendorPart,
+    json_response,
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.server.gemini.contents import OWN, SIGNATURE
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -62,12 +62,12 @@ _WORDS: Mapping[int, str] = {
 }
 
 
-def problem_reply(problem: Problem) -> RouteReply:
+def problem_reply(problem: HttpProblem) -> RouteResponse:
     """`{"error": {"code": 400, "message": "...", "status": "INVALID_ARGUMENT"}}`"""
-    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
+    return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
-def error_object(problem: Problem) -> dict[str, Any]:
+def error_object(problem: HttpProblem) -> dict[str, Any]:
     """The same as a value, as it stands in a stream."""
     status = status_of(problem)
     message = f"{problem.message}; {problem.hint}" if problem.hint else problem.message
@@ -80,7 +80,7 @@ def error_object(problem: Problem) -> dict[str, Any]:
     return {"error": error}
 
 
-def _details(problem: Problem) -> list[dict[str, Any]]:
+def _details(problem: HttpProblem) -> list[dict[str, Any]]:
     details: list[dict[str, Any]] = [
         {**_kind("ErrorInfo"), "reason": problem.code.upper(), "domain": "genai-host"}
     ]
@@ -97,7 +97,7 @@ def _kind(name: str) -> dict[str, str]:
     return {"@type": f"type.googleapis.com/google.rpc.{name}"}
 
 
-_FINISHES: Mapping[Finish, str] = {
+_FINISHES: Mapping[FinishReason, str] = {
     "stop": "STOP",
     "length": "MAX_TOKENS",
     "tool_calls": "STOP",
@@ -133,12 +133,12 @@ class Writer:
         parts = wire_parts(completion.message.content, thoughts=self.thoughts)
         return self._last(completion, parts)
 
-    def events(self, answering: Answering) -> Iterator[bytes]:
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """The pieces as server-sent events."""
         for each in self._pieces(answering):
             yield b"data: %b\r\n\r\n" % write_json(each)
 
-    def array(self, answering: Answering) -> Iterator[bytes]:
+    def array(self, answering: CompletionStream) -> Iterator[bytes]:
         """The pieces as an array."""
         before = b"["
         for each in self._pieces(answering):
@@ -146,7 +146,7 @@ class Writer:
             before = b",\r\n"
         yield b"]"
 
-    def _pieces(self, answering: Answering) -> Iterator[_Wire]:
+    def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
         """An error is the last piece, and no other says then that the answer has ended."""
         thought = False
         try:
@@ -158,7 +158,7 @@ class Writer:
                     yield self._piece([{"text": delta.text}])
             completion = answering.completion
         except GenaiError as error:
-            yield error_object(Problem.of(error))
+            yield error_object(HttpProblem.of(error))
             return
         sent = (Text, Reasoning) if thought else (Text,)
         parts = wire_parts(completion.message.content, thoughts=self.thoughts, sent=sent)
@@ -191,7 +191,7 @@ def wire_parts(
     wire: list[_Wire] = []
     last: _Wire | None = None  # that a signature may stand in
     for part in parts:
-        if isinstance(part, Opaque):
+        if isinstance(part, VendorPart):
             if part.dialect == OWN and isinstance(part.data, Mapping):
                 wire += _opaque(part.data, last, thoughts)
             last = None

@@ -22,11 +22,11 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_host.api import ToolSchema
-from genai_host.api.http_routes import Given
+from genai_host.api.http_routes import JsonReader
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.serving.client_tools import check_schema, each_once, offered_tool, one_of
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
@@ -35,8 +35,8 @@ _OPEN_API_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
 _RENAMED: Mapping[str, str] = {"ref": "$ref", "defs": "$defs"}
 
 
-def json_schema(given: Given) -> dict[str, Any]:
-    """Raises `InvalidData` for what is no schema; what is none of Gemini's words is left as
+def json_schema(given: JsonReader) -> dict[str, Any]:
+    """Raises `ValidationError` for what is no schema; what is none of Gemini's words is left as
     it is, for it may be one of JSON Schema's."""
     schema: dict[str, Any] = {}
     for name, written in given.names():
@@ -50,55 +50,58 @@ def json_schema(given: Given) -> dict[str, Any]:
     return _nullable(schema) if given.flag("nullable") else schema
 
 
-def _as_it_is(given: Given, name: str, written: str) -> Any:
+def _as_it_is(given: JsonReader, name: str, written: str) -> Any:
     return given.value[written]
 
 
-def _type(given: Given, name: str, written: str) -> Any:
+def _type(given: JsonReader, name: str, written: str) -> Any:
     value = given.value[written]
     if not isinstance(value, str):
         return value
     if value == "TYPE_UNSPECIFIED":
         return None
     if value.lower() not in _TYPES:
-        raise InvalidData(f"there is no type {shown(value)}", path=f"{given.path}.{written}")
+        raise ValidationError(
+            f"there is no type {short_repr(value)}", path=f"{given.path}.{written}"
+        )
     return value.lower()
 
 
-def _format(given: Given, name: str, written: str) -> Any:
+def _format(given: JsonReader, name: str, written: str) -> Any:
     value = given.value[written]
     return None if isinstance(value, str) and value in _OPEN_API_FORMATS else value
 
 
-def _count(given: Given, name: str, written: str) -> Any:
+def _count(given: JsonReader, name: str, written: str) -> Any:
     return given.whole(name)
 
 
-def _inner(given: Given, name: str, written: str) -> Any:
+def _inner(given: JsonReader, name: str, written: str) -> Any:
     value, path = given.value[written], f"{given.path}.{written}"
     if isinstance(value, bool):
         return value
-    return json_schema(Given(value, path, camel=True))
+    return json_schema(JsonReader(value, path, camel=True))
 
 
-def _inner_list(given: Given, name: str, written: str) -> Any:
+def _inner_list(given: JsonReader, name: str, written: str) -> Any:
     return [json_schema(each) for each in given.objects(name)]
 
 
-def _inner_by_name(given: Given, name: str, written: str) -> Any:
+def _inner_by_name(given: JsonReader, name: str, written: str) -> Any:
     value, path = given.value[written], f"{given.path}.{written}"
     if not isinstance(value, dict):
-        raise InvalidData(f"{written} is no object", path=path)
+        raise ValidationError(f"{written} is no object", path=path)
     return {
-        key: json_schema(Given(each, f"{path}.{key}", camel=True)) for key, each in value.items()
+        key: json_schema(JsonReader(each, f"{path}.{key}", camel=True))
+        for key, each in value.items()
     }
 
 
-def _enum(given: Given, name: str, written: str) -> Any:
+def _enum(given: JsonReader, name: str, written: str) -> Any:
     return list(given.values(name))
 
 
-_READ: Mapping[str, Callable[[Given, str, str], Any]] = {
+_READ: Mapping[str, Callable[[JsonReader, str, str], Any]] = {
     "type": _type,
     "format": _format,
     "enum": _enum,
@@ -163,11 +166,11 @@ class Configured:
     thoughts: bool = False
 
 
-def configured(config: Given | None, taken: Mapping[str, Any]) -> Configured:
+def configured(config: JsonReader | None, taken: Mapping[str, Any]) -> Configured:
     """
     taken   the parameters that the model takes
 
-    Raises `InvalidData`.
+    Raises `ValidationError`.
     """
     if config is None:
         return Configured()
@@ -192,7 +195,7 @@ def configured(config: Given | None, taken: Mapping[str, Any]) -> Configured:
     return Configured(given, schema, thoughts)
 
 
-def safety(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
+def safety(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     """What is to be blocked, for a model that has a choice: other services have rules of
     their own, and no names for these."""
     settings = {
@@ -201,7 +204,7 @@ def safety(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
     return {"safety_settings": settings} if settings and "safety_settings" in taken else {}
 
 
-def _schema(config: Given) -> Mapping[str, Any] | None:
+def _schema(config: JsonReader) -> Mapping[str, Any] | None:
     kind = config.text("responseMimeType")
     given = config.object("responseSchema")
     schema = config.mapping("responseJsonSchema")
@@ -209,12 +212,12 @@ def _schema(config: Given) -> Mapping[str, Any] | None:
         raise config.wrong("responseMimeType", f"neither text/plain nor {_JSON}")
     if kind != _JSON:
         if given is not None or schema is not None:
-            raise InvalidData(
+            raise ValidationError(
                 f"a schema needs responseMimeType {_JSON}", path=config.at("responseMimeType")
             )
         return None
     if given is not None and schema is not None:
-        raise InvalidData("there are two schemas", path=config.at("responseJsonSchema"))
+        raise ValidationError("there are two schemas", path=config.at("responseJsonSchema"))
     if given is not None:
         schema = json_schema(given)
         check_schema(schema, given.path)
@@ -223,7 +226,7 @@ def _schema(config: Given) -> Mapping[str, Any] | None:
     return _ANY_JSON if schema is None else schema
 
 
-def _thinking(given: Given, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
+def _thinking(given: JsonReader, thoughts: bool, taken: Mapping[str, Any]) -> Mapping[str, Any]:
     """Thoughts are shown or not by what is written here: a model is told as well, if it can
     be. To think as it sees fit is what a model does that is told nothing."""
     found: dict[str, Any] = {}
@@ -251,24 +254,26 @@ _MODES: Mapping[str, str | None] = {
 }
 
 
-def tools_in(body: Given) -> list[ToolSchema]:
-    """Raises `InvalidData`, also for tools that Google's services run themselves."""
+def tools_in(body: JsonReader) -> list[ToolSchema]:
+    """Raises `ValidationError`, also for tools that Google's services run themselves."""
     return each_once(_declared(body), body.at("tools"))
 
 
-def _declared(body: Given) -> Iterator[ToolSchema]:
+def _declared(body: JsonReader) -> Iterator[ToolSchema]:
     for tool in body.objects("tools"):
         for name, _ in tool.names():
             if name != _DECLARATIONS:
-                raise InvalidData(
+                raise ValidationError(
                     f"the tool {name} is not supported here: only {_DECLARATIONS} are",
                     path=tool.at(name),
                 )
         yield from map(_tool, tool.objects(_DECLARATIONS))
 
 
-def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:
-    """The tools that may be called, and the choice among them. Raises `InvalidData`."""
+def chosen(
+    body: JsonReader, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None]:
+    """The tools that may be called, and the choice among them. Raises `ValidationError`."""
     config = body.object("toolConfig")
     if config is None:
         return tools, None
@@ -286,19 +291,19 @@ def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchem
     for number, name in enumerate(names):
         if name not in there:
             path = f"{calling.at('allowedFunctionNames')}[{number}]"
-            raise InvalidData(f"there is no function {name}", path=path)
+            raise ValidationError(f"there is no function {name}", path=path)
     if choice == "required" and not tools:
-        raise InvalidData("there is no function to call", path=calling.at("mode"))
+        raise ValidationError("there is no function to call", path=calling.at("mode"))
     if choice == "required" and len(allowed) == 1:
         return one_of(allowed, allowed[0].name)
     return allowed, choice if tools else None
 
 
-def _tool(given: Given) -> ToolSchema:
+def _tool(given: JsonReader) -> ToolSchema:
     name, description = given.text("name"), given.text("description")
     schema, parameters = given.mapping("parametersJsonSchema"), given.object("parameters")
     if schema is not None and parameters is not None:
-        raise InvalidData("there are two schemas", path=given.at("parametersJsonSchema"))
+        raise ValidationError("there are two schemas", path=given.at("parametersJsonSchema"))
     given.raw("response")  # says nothing to a model that is not told it
     given.raw("responseJsonSchema")
     given.choice("behavior", ("UNSPECIFIED", "BLOCKING"))

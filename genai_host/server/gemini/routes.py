@@ -16,7 +16,7 @@ ROUTES: tuple[HttpRoute, ...] = (
     ),
     HttpRoute("GET", "/v1beta/models", f"{_HERE}.handlers:listed"),
     *(
-        HttpRoute("GET", f"/v1beta/models/{named}", f"{_HERE}.handlers:models_one")
+        HttpRoute("GET", f"/v1beta/models/{named}", f"{_HERE}.handlers:one")
         for named in ("{model}", "{provider}/{model}", "{provider}/{owner}/{model}")
     ),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import RouteRequest, RouteResponse
 from genai_host.host import Host
 from genai_host.server.native import conversations, turns
 from genai_host.server.native.idempotency import Replies
 from genai_host.server.native.jobs import Jobs
 from genai_host.server.native.turns import Live
 
-Act = Callable[[Host, Live, RouteRequest], RouteReply]
+Act = Callable[[Host, Live, RouteRequest], RouteResponse]
 
 
 class Api:
@@ -27,53 +27,53 @@ class Api:
     def close(self) -> None:
         self._jobs.close()
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         return self._once(request, conversations.create)
 
-    def listed(self, request: RouteRequest) -> RouteReply:
+    def listed(self, request: RouteRequest) -> RouteResponse:
         return conversations.listed(self._host, self._live, request)
 
-    def show(self, request: RouteRequest) -> RouteReply:
+    def show(self, request: RouteRequest) -> RouteResponse:
         return conversations.show(self._host, self._live, request)
 
-    def change(self, request: RouteRequest) -> RouteReply:
+    def change(self, request: RouteRequest) -> RouteResponse:
         return conversations.change(self._host, self._live, request)
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         return conversations.delete(self._host, self._live, request)
 
-    def cancel(self, request: RouteRequest) -> RouteReply:
+    def cancel(self, request: RouteRequest) -> RouteResponse:
         return conversations.cancel(self._host, self._live, request)
 
-    def undo(self, request: RouteRequest) -> RouteReply:
+    def undo(self, request: RouteRequest) -> RouteResponse:
         return conversations.undo(self._host, self._live, request)
 
-    def drop(self, request: RouteRequest) -> RouteReply:
+    def drop(self, request: RouteRequest) -> RouteResponse:
         return conversations.drop(self._host, self._live, request)
 
-    def export(self, request: RouteRequest) -> RouteReply:
+    def export(self, request: RouteRequest) -> RouteResponse:
         return conversations.export(self._host, self._live, request)
 
-    def picture(self, request: RouteRequest) -> RouteReply:
+    def picture(self, request: RouteRequest) -> RouteResponse:
         return conversations.picture(self._host, self._live, request)
 
-    def say(self, request: RouteRequest) -> RouteReply:
+    def say(self, request: RouteRequest) -> RouteResponse:
         return self._once(request, turns.say)
 
-    def resume(self, request: RouteRequest) -> RouteReply:
+    def resume(self, request: RouteRequest) -> RouteResponse:
         return self._once(request, turns.resume)
 
-    def submit(self, request: RouteRequest) -> RouteReply:
+    def submit(self, request: RouteRequest) -> RouteResponse:
         return self._replies.once(request, lambda: self._jobs.submit(request))
 
-    def job(self, request: RouteRequest) -> RouteReply:
+    def job(self, request: RouteRequest) -> RouteResponse:
         return self._jobs.show(request)
 
-    def result(self, request: RouteRequest) -> RouteReply:
+    def result(self, request: RouteRequest) -> RouteResponse:
         return self._jobs.result(request)
 
-    def remove_job(self, request: RouteRequest) -> RouteReply:
+    def remove_job(self, request: RouteRequest) -> RouteResponse:
         return self._jobs.remove(request)
 
-    def _once(self, request: RouteRequest, act: Act) -> RouteReply:
+    def _once(self, request: RouteRequest, act: Act) -> RouteResponse:
         return self._replies.once(request, lambda: act(self._host, self._live, request))

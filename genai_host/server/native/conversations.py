@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from genai_host.api import Image, RouteReply, RouteRequest, json_reply
+from genai_host.api import Image, RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import body_of, number_in
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.replay import retell
-from genai_host.conversations.transcript import TurnTold, turns_of
-from genai_host.errors import ConversationBusy, InvalidData, NotFound
+from genai_host.conversations.replay import replay
+from genai_host.conversations.transcript import TurnSummary, turns_of
+from genai_host.errors import ConversationBusy, NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.serializers.conversations import found_row, row_of, utc
 from genai_host.server.native.fields import (
@@ -30,7 +30,7 @@ _LATEST = 10**9  # which no turn comes after
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def create(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def create(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     body = body_of(request)
     title, feature = title_in(body), feature_in(body, host)
     arguments = opened_with(body)
@@ -41,19 +41,21 @@ def create(host: Host, live: Live, request: RouteRequest) -> RouteReply:
             raise conversation.unrecorded
         if title:
             host.kept(request.user).rename(conversation.id, title)
-        return json_reply(_shown(host, live, request.user, conversation.id), 201)
+        return json_response(_shown(host, live, request.user, conversation.id), 201)
 
 
-def listed(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def listed(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     limit = number_in(request.query, "limit", _PAGE, _MOST)
     store = host.kept(request.user)
     words = request.query.get("search", "").strip()
     if words:
-        return json_reply({"data": [found_row(each) for each in store.search(words, limit=limit)]})
+        return json_response(
+            {"data": [found_row(each) for each in store.search(words, limit=limit)]}
+        )
     after = request.query.get("after") or None
     found = store.conversations(limit=limit + 1, after=after)
     page = found[:limit]
-    return json_reply(
+    return json_response(
         {
             "data": [_with_status(row_of(each), live) for each in page],
             "next": page[-1].id if len(found) > limit else None,
@@ -61,19 +63,19 @@ def listed(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     )
 
 
-def show(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def show(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     limit = number_in(request.query, "limit", _TURNS, _MOST_TURNS)
     before = 0
     if request.query.get("before") != "0":
         before = number_in(request.query, "before", _LATEST, _LATEST)
     details = flag_in(request, "details")
     id = conversation_in(request, host)
-    return json_reply(
+    return json_response(
         _shown(host, live, request.user, id, limit=limit, before=before, details=details)
     )
 
 
-def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def change(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """A parameter that is null is taken back, and a title that is empty."""
     id = conversation_in(request, host)
     body = body_of(request)
@@ -87,49 +89,49 @@ def change(host: Host, live: Live, request: RouteRequest) -> RouteReply:
         host.conversation(id, owner=request.user, **arguments).close()
     if title is not None:
         host.kept(request.user).rename(id, title)
-    return json_reply(_shown(host, live, request.user, id))
+    return json_response(_shown(host, live, request.user, id))
 
 
-def delete(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def delete(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """A turn under way is cancelled."""
     id = conversation_in(request, host)
     live.cancel(id)
     host.kept(request.user).delete(id)
-    return RouteReply(status=204)
+    return RouteResponse(status=204)
 
 
-def cancel(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def cancel(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     id = conversation_in(request, host)
     is_cancelled = live.cancel(id) or cancel_elsewhere(host, request.user, id)
-    return json_reply({"cancelled": is_cancelled}, 202)
+    return json_response({"cancelled": is_cancelled}, 202)
 
 
-def undo(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def undo(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Take back the last turn, and give what was said in it."""
     with _alone(host, live, request) as conversation:
         message = conversation.undo()
-    return json_reply({"message": None if message is None else host.codec.to_json(message)})
+    return json_response({"message": None if message is None else host.codec.to_json(message)})
 
 
-def drop(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def drop(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """End a turn that waits or was cut off, as one that failed."""
     with _alone(host, live, request) as conversation:
         conversation.drop()
-    return json_reply(_shown(host, live, request.user, conversation.id))
+    return json_response(_shown(host, live, request.user, conversation.id))
 
 
-def export(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def export(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     store, id = host.kept(request.user), conversation_in(request, host)
     form = request.query.get("format", "json")
     if form == "markdown":
         kind = {"content-type": "text/markdown; charset=utf-8"}
-        return RouteReply(store.markdown(id, host.codec).encode(), headers=kind)
+        return RouteResponse(store.markdown(id, host.codec).encode(), headers=kind)
     if form != "json":
-        raise InvalidData("format is json or markdown", path="?format")
-    return json_reply(store.export(id))
+        raise ValidationError("format is json or markdown", path="?format")
+    return json_response(store.export(id))
 
 
-def picture(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def picture(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """One of the pictures of an answer; never as something that runs."""
     turn, number = request.parameters["turn"], request.parameters["number"]
     entries = host.kept(request.user).entries(conversation_in(request, host), host.codec)
@@ -137,7 +139,7 @@ def picture(host: Host, live: Live, request: RouteRequest) -> RouteReply:
         if str(told.number) == turn and told.answer is not None:
             for place, each in enumerate(told.answer.pictures):
                 if str(place) == number and each.data:
-                    return RouteReply(each.data, headers={"content-type": _kind_of(each)})
+                    return RouteResponse(each.data, headers={"content-type": _kind_of(each)})
     raise NotFound("there is no such picture")
 
 
@@ -177,7 +179,7 @@ def _shown(
     store = host.kept(user)
     summary = store.summary(id)
     entries = store.entries(summary.id, host.codec)
-    opened, turns = retell(entries).opened, turns_of(entries)
+    opened, turns = replay(entries).opened, turns_of(entries)
     times = store.times(summary.id)
     older = [turn for turn in turns if turn.number < before]
     last = turns[-1] if turns else None
@@ -192,7 +194,7 @@ def _shown(
     }
 
 
-def _turn_row(host: Host, turn: TurnTold, at: float, details: bool) -> dict[str, Any]:
+def _turn_row(host: Host, turn: TurnSummary, at: float, details: bool) -> dict[str, Any]:
     answer = None if turn.answer is None else answered(turn.answer, host.codec, turn.number)
     if answer is not None and not details:
         del answer["details"]

@@ -14,38 +14,38 @@ from genai_host.api import (
     Answer,
     Codec,
     File,
+    HttpProblem,
     Image,
     Message,
-    Opaque,
-    Problem,
+    Pause,
     Reasoning,
     RouteRequest,
     Text,
     ToolCall,
     ToolResult,
-    Wait,
+    VendorPart,
 )
-from genai_host.api.http_routes import Given
+from genai_host.api.http_routes import JsonReader
 from genai_host.api.messages import Part
-from genai_host.errors import GenaiError, InvalidData, NotFound
+from genai_host.errors import GenaiError, NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.serializers.conversations import answer_row, wait_row
-from genai_host.util.text import shown
+from genai_host.util.text import short_repr
 
 _LONGEST_TITLE = 500
-_NOT_SAID = (ToolCall, ToolResult, Reasoning, Opaque)  # of models, services and tools
+_NOT_SAID = (ToolCall, ToolResult, Reasoning, VendorPart)  # of models, services and tools
 _WEB = ("https://", "http://")  # a service that is on this machine might read a file of it
 
 _NO_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def opened_with(given: Given) -> dict[str, Any]:
+def opened_with(given: JsonReader) -> dict[str, Any]:
     """What a conversation is opened with, beside the feature, and can be changed later: the
-    arguments of `Host.open` and `Host.conversation`. Raises `InvalidData`."""
+    arguments of `Host.open` and `Host.conversation`. Raises `ValidationError`."""
     models = given.mapping("models")
     for role, name in (models or {}).items():
         if not isinstance(name, str):
-            raise InvalidData("a model has a name", path=f"{given.at('models')}.{role}")
+            raise ValidationError("a model has a name", path=f"{given.at('models')}.{role}")
     found = {
         "model": given.text("model") or None,
         "provider": given.text("provider") or None,
@@ -57,7 +57,7 @@ def opened_with(given: Given) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def feature_in(given: Given, host: Host) -> str | None:
+def feature_in(given: JsonReader, host: Host) -> str | None:
     """Raises `NotFound` for one that is not there."""
     name = given.text("feature") or None
     if name is not None and name not in host.registry.features:
@@ -75,22 +75,22 @@ def whole_id(id: str, request: RouteRequest, host: Host) -> str:
     """The beginning of an id is not enough here, as it is on the command line: what it
     stands for may be another conversation tomorrow."""
     if host.kept(request.user).find(id) != id:
-        raise NotFound(f"there is no conversation {shown(id)}")
+        raise NotFound(f"there is no conversation {short_repr(id)}")
     return id
 
 
-def title_in(given: Given) -> str | None:
-    """None if there is none; empty to take it away. Raises `InvalidData`."""
+def title_in(given: JsonReader) -> str | None:
+    """None if there is none; empty to take it away. Raises `ValidationError`."""
     title = given.text("title")
     if len(title) > _LONGEST_TITLE or _NO_LINE.search(title):
         why = f"a title is one line of up to {_LONGEST_TITLE} characters"
-        raise InvalidData(why, path=given.at("title"))
+        raise ValidationError(why, path=given.at("title"))
     return title if "title" in given else None
 
 
-def message_in(given: Given, codec: Codec) -> Message | None:
+def message_in(given: JsonReader, codec: Codec) -> Message | None:
     """A text, a list of parts, or a message in its JSON form; None if there is none. Raises
-    `InvalidData`."""
+    `ValidationError`."""
     value = given.raw("message")
     if value is None:
         return None
@@ -101,25 +101,25 @@ def message_in(given: Given, codec: Codec) -> Message | None:
             message = Message("user", codec.from_json(value, list[Part]))
         else:
             message = codec.from_json(value, Message)
-    except InvalidData as error:
+    except ValidationError as error:
         place = error.path.removeprefix("$")
-        raise InvalidData(error.message, path=given.at("message") + place) from error
+        raise ValidationError(error.message, path=given.at("message") + place) from error
     path = given.at("message")
     if message.role != "user" or all(part == Text("") for part in message.content):
-        raise InvalidData("a message is the user's, and says something", path=path)
+        raise ValidationError("a message is the user's, and says something", path=path)
     for part in message.content:
         if isinstance(part, _NOT_SAID):
-            raise InvalidData(f"a user says nothing of type {part.type}", path=path)
+            raise ValidationError(f"a user says nothing of type {part.type}", path=path)
         if isinstance(part, (Image, File)) and part.url and not part.url.startswith(_WEB):
-            raise InvalidData("an address begins with https:// or http://", path=path)
+            raise ValidationError("an address begins with https:// or http://", path=path)
     return message
 
 
 def flag_in(request: RouteRequest, name: str) -> bool:
-    """Whether the query says so: `true` or `1`. Raises `InvalidData`."""
+    """Whether the query says so: `true` or `1`. Raises `ValidationError`."""
     text = request.query.get(name, "").lower()
     if text not in ("", "0", "1", "false", "true"):
-        raise InvalidData(f"{name} is true or false", path=f"?{name}")
+        raise ValidationError(f"{name} is true or false", path=f"?{name}")
     return text in ("1", "true")
 
 
@@ -138,14 +138,14 @@ def answered(
     return {"turn": turn, **row}
 
 
-def waiting(wait: Wait[Any] | None) -> dict[str, Any] | None:
+def waiting(wait: Pause[Any] | None) -> dict[str, Any] | None:
     """What a turn waits for."""
     return None if wait is None else wait_row(wait)
 
 
 def failed(error: GenaiError) -> dict[str, Any]:
     """An error, as it stands in a stream and in a list of turns."""
-    problem = Problem.of(error)
+    problem = HttpProblem.of(error)
     row = {"code": problem.code, "message": problem.message}
     for name in ("hint", "path"):
         if getattr(problem, name):

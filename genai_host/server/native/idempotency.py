@@ -16,9 +16,9 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import RouteRequest, RouteResponse
 from genai_host.conversations.record import warn_unrecorded
-from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.memory import Memory, Shelf
 
@@ -40,18 +40,18 @@ class Replies:
         # claims by user and id: whatever becomes of a store, none is done twice in this process
         self._under_way: dict[tuple[str, str], Mapping[str, Any]] = {}
 
-    def once(self, request: RouteRequest, answer: Callable[[], RouteReply]) -> RouteReply:
+    def once(self, request: RouteRequest, answer: Callable[[], RouteResponse]) -> RouteResponse:
         """The reply to a request; that of before, if its key was there before. One that
         failed may be asked again.
 
         Raises `Conflict` while the first is under way, and if its reply is not known any
-        more; `InvalidData` if it asked for something else.
+        more; `ValidationError` if it asked for something else.
         """
         key = request.headers.get(HEADER)
         if key is None:
             return answer()
         if not 0 < len(key) <= _LONGEST:
-            raise InvalidData(f"{HEADER} has 1 to {_LONGEST} characters", path=HEADER)
+            raise ValidationError(f"{HEADER} has 1 to {_LONGEST} characters", path=HEADER)
         id = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
         what = b"\0".join((request.method.encode(), request.path.encode(), request.body))
         digest = hashlib.sha256(what).hexdigest()
@@ -85,7 +85,9 @@ class Replies:
         end(reply.body)
         return reply
 
-    def _begin(self, request: RouteRequest, id: str, claim: Mapping[str, Any]) -> RouteReply | None:
+    def _begin(
+        self, request: RouteRequest, id: str, claim: Mapping[str, Any]
+    ) -> RouteResponse | None:
         """What came of it before; None if it is claimed for this request now."""
         self._sweep(request.user)
         for shelf, every in self._shelves(request):
@@ -99,7 +101,7 @@ class Replies:
             break
         return None
 
-    def _before(self, shelf: Shelf, id: str, digest: str) -> RouteReply:
+    def _before(self, shelf: Shelf, id: str, digest: str) -> RouteResponse:
         try:
             return _told(shelf.get(id).value, digest)
         except NotFound as error:
@@ -152,16 +154,16 @@ class Replies:
         return int(self._host.clock.now().timestamp())
 
 
-def _kept(reply: RouteReply, body: bytes) -> dict[str, Any]:
+def _kept(reply: RouteResponse, body: bytes) -> dict[str, Any]:
     if len(body) > _MOST_BYTES:
         return {"status": reply.status}
     # all that is answered here is JSON, or events of it
     return {"status": reply.status, "headers": dict(reply.headers), "body": body.decode()}
 
 
-def _told(claim: Mapping[str, Any], digest: str) -> RouteReply:
+def _told(claim: Mapping[str, Any], digest: str) -> RouteResponse:
     if claim["digest"] != digest:
-        raise InvalidData(f"this {HEADER} was sent with another request", path=HEADER)
+        raise ValidationError(f"this {HEADER} was sent with another request", path=HEADER)
     if "status" not in claim:
         raise Conflict(
             "the first request with this key is under way, or its server has ended",
@@ -171,7 +173,7 @@ def _told(claim: Mapping[str, Any], digest: str) -> RouteReply:
         raise Conflict(
             "this was done, and its reply is not kept any more", hint="look at the conversation"
         )
-    return RouteReply(claim["body"].encode(), status=claim["status"], headers=claim["headers"])
+    return RouteResponse(claim["body"].encode(), status=claim["status"], headers=claim["headers"])
 
 
 class _Copied:

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_routes import body_of
 from genai_host.conversations.record import warn_unrecorded
@@ -27,11 +27,11 @@ from genai_host.errors import (
     Conflict,
     GenaiError,
     Interrupted,
-    InvalidData,
     NotFound,
     PluginError,
     RateLimited,
     StoreError,
+    ValidationError,
 )
 from genai_host.host import Host
 from genai_host.server.native.fields import failed, feature_in, opened_with, whole_id
@@ -159,7 +159,7 @@ class Jobs:
         self._at_work = 0
         self._workers = Workers("genai-host-job")
 
-    def submit(self, request: RouteRequest) -> RouteReply:
+    def submit(self, request: RouteRequest) -> RouteResponse:
         host = self._host
         body = body_of(request)
         id = body.text("conversation")
@@ -168,7 +168,9 @@ class Jobs:
         body.nothing_else()
         host.kept(request.user)  # which has to be there
         if id and (feature or arguments):
-            raise InvalidData("a conversation that there is, is gone on with as it is", path="$")
+            raise ValidationError(
+                "a conversation that there is, is gone on with as it is", path="$"
+            )
         self._make_room()
         conversation = (
             host.conversation(whole_id(id, request, host), owner=request.user)
@@ -179,19 +181,19 @@ class Jobs:
         job = Job(f"job_{os.urandom(12).hex()}", request.user, conversation.id)
         self._shelf.put(job)
         self._start(job, partial(self._run, job, turn, evolve(request, limits=job.limits)))
-        return json_reply(job.row(), 202)
+        return json_response(job.row(), 202)
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._mine(request).row())
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._mine(request).row())
 
-    def result(self, request: RouteRequest) -> RouteReply:
+    def result(self, request: RouteRequest) -> RouteResponse:
         """What came of it; 202 while it runs. `wait` says how long that is waited for."""
         job = self._ended(self._mine(request), request)
         if job.error is not None:
             raise copy.copy(job.error)
-        return json_reply(job.reply or job.row(), 200 if job.reply is not None else 202)
+        return json_response(job.reply or job.row(), 200 if job.reply is not None else 202)
 
-    def remove(self, request: RouteRequest) -> RouteReply:
+    def remove(self, request: RouteRequest) -> RouteResponse:
         """Cancel it, and forget it."""
         job = self._mine(request)
         self._shelf.remove(job)
@@ -200,7 +202,7 @@ class Jobs:
             is_ours = self._jobs.pop(job.id, None) is not None
         if not is_ours:
             cancel_elsewhere(self._host, request.user, job.conversation)
-        return RouteReply(status=204)
+        return RouteResponse(status=204)
 
     def close(self) -> None:
         """End those that run, as if they had been killed; one that does not heed that is
@@ -295,5 +297,5 @@ def _seconds(request: RouteRequest) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST_WAIT:
-        raise InvalidData(f"wait is a number of seconds up to {_LONGEST_WAIT:g}", path="?wait")
+        raise ValidationError(f"wait is a number of seconds up to {_LONGEST_WAIT:g}", path="?wait")
     return seconds

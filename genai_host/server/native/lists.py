@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import timezone
 from typing import Any
 
-from genai_host.api import Feature, Operation, RouteReply, RouteRequest, json_reply, schema_of
+from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response, schema_of
 from genai_host.api.settings import describe
 from genai_host.catalog.join import Candidate
-from genai_host.errors import Forbidden, GenaiError, InvalidData, NotFound
+from genai_host.errors import GenaiError, NotFound, PermissionDenied, ValidationError
 from genai_host.host import Host
-from genai_host.plugins.discovery import Blocked
+from genai_host.plugins.discovery import BlockedPlugin
 from genai_host.serializers.conversations import budget_row, day_in, groups_in, usage_row
 from genai_host.serializers.listings import feature_row, model_rows, route_row
 from genai_host.serializers.plugins import plugin_row
@@ -24,7 +24,7 @@ from genai_host.server.native.fields import flag_in
 from genai_host.util.names import __version__
 
 
-def stats(request: RouteRequest, host: Host) -> RouteReply:
+def stats(request: RouteRequest, host: Host) -> RouteResponse:
     """`by` names what rows are told apart by, with commas between; `since` and `until` are days,
     or as `7d`; `user` one of the users, for whoever runs the server."""
     asked, now = request.query, host.clock.now().astimezone(timezone.utc)
@@ -34,14 +34,14 @@ def stats(request: RouteRequest, host: Host) -> RouteReply:
         until=day_in(asked.get("until", ""), now, "?until"),
         user=_user_in(request),
     )
-    return json_reply({"data": [usage_row(row) for row in rows]})
+    return json_response({"data": [usage_row(row) for row in rows]})
 
 
-def budgets(request: RouteRequest, host: Host) -> RouteReply:
+def budgets(request: RouteRequest, host: Host) -> RouteResponse:
     if not host.config.budgets.are_kept:
-        return json_reply({"data": []})
+        return json_response({"data": []})
     found = host.budgets.state(request.user) if request.user else host.budgets.states()
-    return json_reply({"data": [budget_row(budget) for budget in found]})
+    return json_response({"data": [budget_row(budget) for budget in found]})
 
 
 def _user_in(request: RouteRequest) -> str | None:
@@ -50,7 +50,7 @@ def _user_in(request: RouteRequest) -> str | None:
     if not request.user:
         return wanted
     if wanted not in (None, request.user):
-        raise Forbidden("what others use is theirs to see", hint="leave out user")
+        raise PermissionDenied("what others use is theirs to see", hint="leave out user")
     return request.user
 
 
@@ -63,8 +63,8 @@ _OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-def about(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(
+def about(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(
         {
             "name": "genai-host",
             "version": __version__,
@@ -74,25 +74,27 @@ def about(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def plugins(request: RouteRequest, host: Host) -> RouteReply:
+def plugins(request: RouteRequest, host: Host) -> RouteResponse:
     rows = [
-        plugin_row(each.found, None if isinstance(each, Blocked) else each.outcome(), host.config)
+        plugin_row(
+            each.found, None if isinstance(each, BlockedPlugin) else each.outcome(), host.config
+        )
         for each in host.plugins.results
     ]
-    return json_reply({"data": rows})
+    return json_response({"data": rows})
 
 
-def features(request: RouteRequest, host: Host) -> RouteReply:
+def features(request: RouteRequest, host: Host) -> RouteResponse:
     found = host.registry.features.values()
-    return json_reply({"data": [_feature(host, each) for each in found]})
+    return json_response({"data": [_feature(host, each) for each in found]})
 
 
-def feature(request: RouteRequest, host: Host) -> RouteReply:
+def feature(request: RouteRequest, host: Host) -> RouteResponse:
     name = request.parameters["name"]
     found = host.registry.features.get(name)
     if found is None:
         raise NotFound(f"there is no feature {name!r}", hint="GET /api/v1/features lists them")
-    return json_reply(_feature(host, found))
+    return json_response(_feature(host, found))
 
 
 def _feature(host: Host, feature: Feature[Any]) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def settings_schema(settings: type[Any]) -> dict[str, Any]:
     describe may be anything."""
     try:
         schema = schema_of(settings)
-    except InvalidData:
+    except ValidationError:
         schema = {"type": "object"}
     properties = schema.get("properties", {})
     found = {}
@@ -138,11 +140,11 @@ def settings_schema(settings: type[Any]) -> dict[str, Any]:
     }
 
 
-def models(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply({"data": model_rows(host)})
+def models(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response({"data": model_rows(host)})
 
 
-def providers(request: RouteRequest, host: Host) -> RouteReply:
+def providers(request: RouteRequest, host: Host) -> RouteResponse:
     rows = [
         {
             "name": each.name,
@@ -151,15 +153,15 @@ def providers(request: RouteRequest, host: Host) -> RouteReply:
         }
         for each in host.registry.providers.values()
     ]
-    return json_reply({"data": rows})
+    return json_response({"data": rows})
 
 
-def routes(request: RouteRequest, host: Host) -> RouteReply:
+def routes(request: RouteRequest, host: Host) -> RouteResponse:
     """Those of a model have their parameters as well."""
     model, provider = request.query.get("model"), request.query.get("provider")
     asked = request.query.get("operation", "chat" if model else "")
     if asked and asked not in _OPERATIONS:
-        raise InvalidData(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
+        raise ValidationError(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
     if model:
         found = host.explain(model, provider or None, _OPERATIONS[asked])
     else:
@@ -171,7 +173,7 @@ def routes(request: RouteRequest, host: Host) -> RouteReply:
     if flag_in(request, "runs"):
         found = [each for each in found if each.runs]
     rows = [_route(each, with_parameters=bool(model)) for each in found[:_MOST_ROUTES]]
-    return json_reply({"data": rows, "more": len(found) > _MOST_ROUTES})
+    return json_response({"data": rows, "more": len(found) > _MOST_ROUTES})
 
 
 def _route(candidate: Candidate, *, with_parameters: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.host import Host
 from genai_host.server.native.routes import ROOT, ROUTES
 from genai_host.server.native.schemas import SCHEMAS
@@ -146,8 +146,8 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 """By method, and path below the root of the API."""
 
 
-def document(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(description(request.root))
+def document(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(description(request.root))
 
 
 def description(root: str = "") -> dict[str, Any]:

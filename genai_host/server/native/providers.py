@@ -7,12 +7,18 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import RouteReply, RouteRequest, Secret, json_reply
+from genai_host.api import RouteRequest, RouteResponse, Secret, json_response
 from genai_host.api.http_routes import body_of
 from genai_host.api.json_text import write_json
 from genai_host.api.settings import describe
 from genai_host.config import edit_config, must_be_writable, read_config
-from genai_host.errors import ConfigurationError, Conflict, Forbidden, InvalidData, NotFound
+from genai_host.errors import (
+    ConfigurationError,
+    Conflict,
+    NotFound,
+    PermissionDenied,
+    ValidationError,
+)
 from genai_host.host import Host
 from genai_host.providers.config_edits import (
     add_instance,
@@ -22,29 +28,29 @@ from genai_host.providers.config_edits import (
     type_named,
     unset_keys,
 )
-from genai_host.providers.instance import Instance
+from genai_host.providers.instance import ProviderInstance
 from genai_host.serializers.listings import absent_row, provider_row
 from genai_host.util.names import PLAIN_NAME
 
 
-def listed(request: RouteRequest, host: Host) -> RouteReply:
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
     rows = [_row(host, each) for each in host.instances]
     rows += [_absent(name, reason) for name, reason in host.instances.unknown.items()]
-    return json_reply({"data": rows})
+    return json_response({"data": rows})
 
 
-def show(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply(_named(host, request.parameters["name"]))
+def show(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response(_named(host, request.parameters["name"]))
 
 
-def create(request: RouteRequest, host: Host) -> RouteReply:
+def create(request: RouteRequest, host: Host) -> RouteResponse:
     _must_be_allowed(request, host)
     body = body_of(request)
     name, type = body.text("name"), body.text("type")
     settings, enabled = body.mapping("settings") or {}, body.flag("enabled")
     body.nothing_else()
     if not re.fullmatch(PLAIN_NAME, name):
-        raise InvalidData(f"a name must match {PLAIN_NAME}", path=body.at("name"))
+        raise ValidationError(f"a name must match {PLAIN_NAME}", path=body.at("name"))
     type_named(host.registry.providers, type)
     plain, secrets = _sorted(host, type, settings)
     with edit_config(_file(host)) as document:
@@ -54,10 +60,10 @@ def create(request: RouteRequest, host: Host) -> RouteReply:
         if enabled is False:
             enable_instance(document, host.registry.providers, name, enabled=False)
         _keep(host, name, secrets)
-    return json_reply(_applied(host, name), 201)
+    return json_response(_applied(host, name), 201)
 
 
-def change(request: RouteRequest, host: Host) -> RouteReply:
+def change(request: RouteRequest, host: Host) -> RouteResponse:
     """A setting that is null is taken out."""
     _must_be_allowed(request, host)
     name = request.parameters["name"]
@@ -76,10 +82,10 @@ def change(request: RouteRequest, host: Host) -> RouteReply:
         there = document.get("providers", {}).get(name, {})
         unset_keys(document, [f"providers.{name}.{key}" for key in taken_out if key in there])
         _keep(host, name, secrets)
-    return json_reply(_applied(host, name))
+    return json_response(_applied(host, name))
 
 
-def remove(request: RouteRequest, host: Host) -> RouteReply:
+def remove(request: RouteRequest, host: Host) -> RouteResponse:
     """Its keys are kept. One that is named like its type is then as it comes."""
     _must_be_allowed(request, host)
     name = request.parameters["name"]
@@ -88,7 +94,7 @@ def remove(request: RouteRequest, host: Host) -> RouteReply:
         remove_instance(document, name)
     host.instances.unknown.pop(name, None)
     host.instances.configure(name, None)
-    return RouteReply(status=204)
+    return RouteResponse(status=204)
 
 
 def _file(host: Host) -> str | None:
@@ -97,23 +103,23 @@ def _file(host: Host) -> str | None:
 
 def _must_be_allowed(request: RouteRequest, host: Host) -> None:
     if request.user:
-        raise Forbidden("only who runs the server changes its configuration")
+        raise PermissionDenied("only who runs the server changes its configuration")
     try:
         must_be_writable(_file(host))
     except ConfigurationError as error:
-        raise Forbidden(error.message, hint=error.hint) from error
+        raise PermissionDenied(error.message, hint=error.hint) from error
 
 
 def _sorted(
     host: Host, type: str, settings: Mapping[str, Any]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The settings as text, as the configuration takes them, and those that are secret.
-    Raises `InvalidData`."""
+    Raises `ValidationError`."""
     known = {each.name: each for each in describe(host.registry.providers[type].settings)}
     plain, secrets = {}, {}
     for name, value in settings.items():
         if name not in known:
-            raise InvalidData(
+            raise ValidationError(
                 f"there is no setting {name!r}: it has {', '.join(known) or 'none'}",
                 path=f"$.settings.{name}",
             )
@@ -122,7 +128,7 @@ def _sorted(
         elif isinstance(value, str) and value.strip() and value.isprintable():
             secrets[name] = value.strip()
         else:
-            raise InvalidData("a secret is a text", path=f"$.settings.{name}")
+            raise ValidationError("a secret is a text", path=f"$.settings.{name}")
     return plain, secrets
 
 
@@ -144,13 +150,13 @@ def _named(host: Host, name: str) -> dict[str, Any]:
     return _row(host, _instance(host, name))
 
 
-def _instance(host: Host, name: str) -> Instance:
+def _instance(host: Host, name: str) -> ProviderInstance:
     if name not in host.instances:
         raise NotFound(f"there is no provider {name!r}", hint="GET /api/v1/instances lists them")
     return host.instances[name]
 
 
-def _row(host: Host, instance: Instance) -> dict[str, Any]:
+def _row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
     """Of what is secret, whether it is there."""
     given = instance.config.settings
     settings = {

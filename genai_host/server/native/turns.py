@@ -31,23 +31,23 @@ from attrs import frozen
 
 from genai_host.api import (
     Answer,
+    CancelToken,
     Codec,
     Delta,
-    Limits,
+    HttpProblem,
     Message,
-    Problem,
-    RouteReply,
     RouteRequest,
-    json_reply,
+    RouteResponse,
+    json_response,
 )
 from genai_host.api.features import Event
-from genai_host.api.http_routes import Given, body_of
+from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.api.json_text import write_json
 from genai_host.conversations.conversation import Conversation
-from genai_host.errors import Conflict, ConversationBusy, GenaiError, InvalidData, TurnWaiting
+from genai_host.errors import Conflict, ConversationBusy, GenaiError, TurnPaused, ValidationError
 from genai_host.host import Host
 from genai_host.server.native.fields import answered, conversation_in, failed, message_in, waiting
-from genai_host.serving.completion import ended_by
+from genai_host.serving.completion import close_on_disconnect
 
 _TRIES = 5
 
@@ -88,7 +88,7 @@ class Live:
         self._turns: dict[str, Conversation] = {}
 
     @contextmanager
-    def turn(self, conversation: Conversation, limits: Limits) -> Iterator[None]:
+    def turn(self, conversation: Conversation, limits: CancelToken) -> Iterator[None]:
         """Have a conversation to oneself, until it is left: then it is closed.
 
         limits   close it when they end, with what they end with
@@ -101,7 +101,7 @@ class Live:
                 raise ConversationBusy("a turn is under way", hint="wait for it, or cancel it")
             self._turns[id] = conversation
         try:
-            with ended_by(limits, conversation):
+            with close_on_disconnect(limits, conversation):
                 yield
         finally:
             with self._lock:
@@ -144,8 +144,8 @@ class Turn:
     number: int
 
 
-def asked_in(body: Given, codec: Codec) -> Asked:
-    """Raises `InvalidData`."""
+def asked_in(body: JsonReader, codec: Codec) -> Asked:
+    """Raises `ValidationError`."""
     asked = Asked(
         message_in(body, codec),
         bool(body.flag("again")),
@@ -153,7 +153,7 @@ def asked_in(body: Given, codec: Codec) -> Asked:
         body.mapping("returns"),
     )
     if asked.message is None and not asked.again:
-        raise InvalidData("there is no message", path="$.message")
+        raise ValidationError("there is no message", path="$.message")
     return asked
 
 
@@ -185,7 +185,7 @@ class TurnStream:
     is_done   whether its end was told, and is no failure: what it says is on record
     """
 
-    def __init__(self, turn: Turn, live: Live, limits: Limits, codec: Codec) -> None:
+    def __init__(self, turn: Turn, live: Live, limits: CancelToken, codec: Codec) -> None:
         self._turn = turn
         self._codec = codec
         self._open = ExitStack()
@@ -197,7 +197,7 @@ class TurnStream:
             self._events = turn.take()
             self._open.callback(self._events.close)
             self._first = tuple(islice(self._events, 1))
-        except TurnWaiting as error:
+        except TurnPaused as error:
             self._failed = error
         except BaseException as error:
             if not self._open.__exit__(type(error), error, error.__traceback__):
@@ -219,7 +219,7 @@ class TurnStream:
             for event in chain(self._first, self._events):
                 if event.kind != "waiting":  # which is told once it is on record
                     yield self._event(event)
-        except TurnWaiting:
+        except TurnPaused:
             self.is_done = True
             yield _event("waiting", waiting(self._turn.conversation.waiting))
         except GenaiError as error:
@@ -241,7 +241,7 @@ class TurnStream:
 def _told(error: GenaiError) -> dict[str, Any]:
     """An error, and after how many seconds it may be asked again: there is no header left that
     could say so."""
-    seconds = Problem.of(error).retry_after
+    seconds = HttpProblem.of(error).retry_after
     return failed(error) | ({} if seconds is None else {"retry_after": math.ceil(seconds)})
 
 
@@ -249,7 +249,7 @@ def _event(name: str, data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), write_json(data))
 
 
-def say(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def say(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Say something in a conversation."""
     id = conversation_in(request, host)
     body = body_of(request)
@@ -260,7 +260,7 @@ def say(host: Host, live: Live, request: RouteRequest) -> RouteReply:
     return _taken(host, live, request, turn, in_pieces=in_pieces)
 
 
-def resume(host: Host, live: Live, request: RouteRequest) -> RouteReply:
+def resume(host: Host, live: Live, request: RouteRequest) -> RouteResponse:
     """Go on with a turn that waits, or was cut off."""
     id = conversation_in(request, host)
     body = body_of(request)
@@ -276,12 +276,12 @@ def resume(host: Host, live: Live, request: RouteRequest) -> RouteReply:
 
 def _taken(
     host: Host, live: Live, request: RouteRequest, turn: Turn, *, in_pieces: bool
-) -> RouteReply:
+) -> RouteResponse:
     if in_pieces:
         stream = TurnStream(turn, live, request.limits, host.codec)
         headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
-        return RouteReply(stream, headers=headers, silence=COMMENT)
-    return json_reply(whole(live, turn, request, host.codec))
+        return RouteResponse(stream, headers=headers, silence=COMMENT)
+    return json_response(whole(live, turn, request, host.codec))
 
 
 def whole(live: Live, turn: Turn, request: RouteRequest, codec: Codec) -> dict[str, Any]:
@@ -291,7 +291,7 @@ def whole(live: Live, turn: Turn, request: RouteRequest, codec: Codec) -> dict[s
         try:
             for event in events:
                 answer = event.answer
-        except TurnWaiting:
+        except TurnPaused:
             wait = waiting(turn.conversation.waiting)
             return {"turn": turn.number, "status": "waiting", "waiting": wait}
     assert answer is not None  # the last event of a turn that does not raise

@@ -24,9 +24,16 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Message, Problem, RouteReply, RouteRequest, Vectors, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api import (
+    Embeddings,
+    HttpProblem,
+    Message,
+    RouteRequest,
+    RouteResponse,
+    json_response,
+)
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import NotFound, ValidationError
 from genai_host.host import Host
 from genai_host.server.ollama.replies import (
     Writer,
@@ -47,22 +54,22 @@ from genai_host.server.ollama.requests import (
     thinking_in,
     tools_in,
 )
-from genai_host.serving.completion import Asked, able
+from genai_host.serving.completion import ChatRequest, capabilities
 from genai_host.serving.models import ServedModel, served_model, served_models
 
 _MOST = 2048
 """Texts at once: services take about as many in one request."""
 
 
-def embed(request: RouteRequest, host: Host) -> RouteReply:
+def embed(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     sent, model = model_in(body)
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else [*body.texts("input")]
     if len(texts) > _MOST:
-        raise InvalidData(f"there are more than {_MOST} texts", path=body.at("input"))
+        raise ValidationError(f"there are more than {_MOST} texts", path=body.at("input"))
     found = _embedded(texts, body, model, request, host)
-    return json_reply(
+    return json_response(
         {
             "model": sent,
             "embeddings": found.vectors,
@@ -73,18 +80,18 @@ def embed(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def embeddings(request: RouteRequest, host: Host) -> RouteReply:
+def embeddings(request: RouteRequest, host: Host) -> RouteResponse:
     body = body_of(request)
     _, model = model_in(body)
     prompt = body.text("prompt")
     found = _embedded([prompt] if prompt else [], body, model, request, host)
-    return json_reply({"embedding": found.vectors[0] if found.vectors else []})
+    return json_response({"embedding": found.vectors[0] if found.vectors else []})
 
 
 def _embedded(
-    texts: list[str], body: Given, model: str, request: RouteRequest, host: Host
-) -> Vectors:
-    taken = able(host, model, "embed").parameters
+    texts: list[str], body: JsonReader, model: str, request: RouteRequest, host: Host
+) -> Embeddings:
+    taken = capabilities(host, model, "embed").parameters
     parameters: dict[str, Any] = {}
     options = body.object("options")
     if options is not None:
@@ -96,7 +103,7 @@ def _embedded(
     if truncate is not None and "truncate" in taken:
         parameters["truncate"] = truncate
     if not texts:
-        return Vectors([])
+        return Embeddings([])
     limits, user = request.limits, request.user
     return host.embed(texts, model=model, parameters=parameters, limits=limits, owner=user)
 
@@ -110,13 +117,13 @@ _ABLE: Mapping[str, str] = {"tools": "tools", "images": "vision", "reasoning": "
 _OPERATIONS: Mapping[str, str] = {"chat": "completion", "embed": "embedding"}
 
 
-def tags(request: RouteRequest, host: Host) -> RouteReply:
+def tags(request: RouteRequest, host: Host) -> RouteResponse:
     """All of them."""
     found = [each for each in served_models(host) if each.operation in _OPERATIONS]
-    return json_reply({"models": [_listed(each) for each in found]})
+    return json_response({"models": [_listed(each) for each in found]})
 
 
-def show(request: RouteRequest, host: Host) -> RouteReply:
+def show(request: RouteRequest, host: Host) -> RouteResponse:
     """One of them."""
     _, name = model_in(body_of(request))
     model = served_model(host, name)
@@ -128,7 +135,7 @@ def show(request: RouteRequest, host: Host) -> RouteReply:
     }
     if model.window is not None:
         info[f"{_ARCHITECTURE}.context_length"] = model.window
-    return json_reply(
+    return json_response(
         {
             "modelfile": f"# {model.name}, at {model.owner}\n",
             "parameters": "",
@@ -141,19 +148,19 @@ def show(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def running(request: RouteRequest, host: Host) -> RouteReply:
+def running(request: RouteRequest, host: Host) -> RouteResponse:
     """None: where models run, and whether they are loaded there, is their provider's."""
-    return json_reply({"models": []})
+    return json_response({"models": []})
 
 
-def version(request: RouteRequest, host: Host) -> RouteReply:
-    return json_reply({"version": VERSION})
+def version(request: RouteRequest, host: Host) -> RouteResponse:
+    return json_response({"version": VERSION})
 
 
-def elsewhere(request: RouteRequest, host: Host) -> RouteReply:
+def elsewhere(request: RouteRequest, host: Host) -> RouteResponse:
     """The reply to who wants to get, make or remove models."""
     message = "models are not managed here, but where they run"
-    problem = Problem(
+    problem = HttpProblem(
         405, "method_not_allowed", message, "genai-host models lists them", headers={"allow": ""}
     )
     return problem_reply(problem)
@@ -190,11 +197,11 @@ def _capabilities(model: ServedModel) -> list[str]:
     return [_OPERATIONS[model.operation], *able]
 
 
-def chat(request: RouteRequest, host: Host) -> RouteReply:
+def chat(request: RouteRequest, host: Host) -> RouteResponse:
     """In pieces unless told otherwise."""
     body = body_of(request)
     sent, model = model_in(body)
-    can = able(host, model)
+    can = capabilities(host, model)
     schema = schema_in(body)
     in_pieces = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
@@ -204,8 +211,8 @@ def chat(request: RouteRequest, host: Host) -> RouteReply:
     parameters = {**parameters_in(body, can.parameters), **thinking}
     writer = Writer(sent, thoughts, as_message, host.clock)
     if not messages:
-        return json_reply(writer.nothing(what_is_wanted(body)))
-    asked = Asked(
+        return json_response(writer.nothing(what_is_wanted(body)))
+    asked = ChatRequest(
         model=model,
         messages=messages,
         tools=tools,
@@ -216,17 +223,17 @@ def chat(request: RouteRequest, host: Host) -> RouteReply:
     return reply(writer, host, asked, request)
 
 
-def what_is_wanted(body: Given) -> str:
+def what_is_wanted(body: JsonReader) -> str:
     """By who says nothing to the model: models are loaded when they are asked, and unloaded
     as their provider sees fit."""
     return "unload" if body.raw("keep_alive") in (0, "0", "0s") else "load"
 
 
-def generate(request: RouteRequest, host: Host) -> RouteReply:
+def generate(request: RouteRequest, host: Host) -> RouteResponse:
     """In pieces unless told otherwise."""
     body = body_of(request)
     sent, model = model_in(body)
-    can = able(host, model)
+    can = capabilities(host, model)
     schema = schema_in(body)
     in_pieces = body.flag("stream") is not False
     thoughts, thinking = thinking_in(body, can)
@@ -238,8 +245,8 @@ def generate(request: RouteRequest, host: Host) -> RouteReply:
     parameters = {**parameters_in(body, can.parameters), **thinking}
     writer = Writer(sent, thoughts, as_response, host.clock)
     if not (prompt or images):
-        return json_reply(writer.nothing(what_is_wanted(body)))
-    asked = Asked(
+        return json_response(writer.nothing(what_is_wanted(body)))
+    asked = ChatRequest(
         model=model,
         messages=[
             *([Message("system", system)] if system else []),

@@ -22,27 +22,27 @@ from attrs import frozen
 from genai_host.api import (
     Clock,
     Completion,
+    HttpProblem,
     Image,
-    Problem,
     Reasoning,
-    RouteReply,
     RouteRequest,
-    json_reply,
+    RouteResponse,
+    json_response,
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.host import Host
-from genai_host.serving.completion import Answering, Asked, answer, streamed, whole
+from genai_host.serving.completion import ChatRequest, CompletionStream, answer, streamed, whole
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
 
-def problem_reply(problem: Problem) -> RouteReply:
+def problem_reply(problem: HttpProblem) -> RouteResponse:
     """`{"error": "..."}`"""
-    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
+    return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
-def error_object(problem: Problem) -> dict[str, str]:
+def error_object(problem: HttpProblem) -> dict[str, str]:
     """The same as a value, as it stands in a stream."""
     place = f" (at {problem.path})" if problem.path else ""
     hint = f"; {problem.hint}" if problem.hint else ""
@@ -87,7 +87,7 @@ class Writer:
         said = {"content": completion.text, **self._thinking(completion), **_others(completion)}
         return {**self._head(), **self.said(said), **_end(completion)}
 
-    def lines(self, answering: Answering) -> Iterator[bytes]:
+    def lines(self, answering: CompletionStream) -> Iterator[bytes]:
         """An error is the last line, and no other says then that it is done."""
         for each in self._pieces(answering):
             yield write_json(each) + b"\n"
@@ -97,7 +97,7 @@ class Writer:
         done = {"done": True, "done_reason": reason}
         return {**self._head(), **self.said({"content": ""}), **done}
 
-    def _pieces(self, answering: Answering) -> Iterator[_Wire]:
+    def _pieces(self, answering: CompletionStream) -> Iterator[_Wire]:
         thought = False
         try:
             for delta in answering:
@@ -108,7 +108,7 @@ class Writer:
                     yield self._piece({"content": delta.text, **more})
             completion = answering.completion
         except GenaiError as error:
-            yield error_object(Problem.of(error))
+            yield error_object(HttpProblem.of(error))
             return
         rest = {**({} if thought else self._thinking(completion)), **_others(completion)}
         if rest:
@@ -127,11 +127,11 @@ class Writer:
         return {"thinking": "".join(thoughts)} if thoughts and self.thoughts else {}
 
 
-def reply(writer: Writer, host: Host, asked: Asked, request: RouteRequest) -> RouteReply:
+def reply(writer: Writer, host: Host, asked: ChatRequest, request: RouteRequest) -> RouteResponse:
     """To a request, in pieces if it asks for that."""
     if asked.in_pieces:
         return streamed(answer(host, asked, request), writer.lines, LINES)
-    return json_reply(writer.whole(whole(host, asked, request)))
+    return json_response(writer.whole(whole(host, asked, request)))
 
 
 def nanoseconds(seconds: float) -> int:

@@ -20,59 +20,65 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolCall, ToolResult, ToolSchema
-from genai_host.api.http_routes import Given, bytes_of
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader, bytes_of
+from genai_host.errors import ValidationError
 from genai_host.prompts.attachments import part_of
-from genai_host.serving.client_tools import Pairing, check_schema, each_once, offered_tool, together
-from genai_host.serving.completion import Able
+from genai_host.serving.client_tools import (
+    Pairing,
+    check_schema,
+    each_once,
+    merge_consecutive,
+    offered_tool,
+)
+from genai_host.serving.completion import Capabilities
 
 _USUAL_TAG = ":latest"
 
 
-def model_in(body: Given) -> tuple[str, str]:
-    """The name as it was sent, and the name of the model. Raises `InvalidData`."""
+def model_in(body: JsonReader) -> tuple[str, str]:
+    """The name as it was sent, and the name of the model. Raises `ValidationError`."""
     sent = body.text("model") or body.text("name")
     name = sent.removesuffix(_USUAL_TAG)
     if not name:
-        raise InvalidData("model is required", path=body.at("model"))
+        raise ValidationError("model is required", path=body.at("model"))
     return sent, name
 
 
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-def messages_in(body: Given) -> list[Message]:
-    """Oldest first; results that follow each other are one message. Raises `InvalidData`."""
+def messages_in(body: JsonReader) -> list[Message]:
+    """Oldest first; results that follow each other are one message. Raises `ValidationError`."""
     pairing = Pairing()
     said = [_message(given, pairing) for given in body.objects("messages")]
-    return together((message for message in said if message.content), "tool")
+    return merge_consecutive((message for message in said if message.content), "tool")
 
 
-def images_in(given: Given) -> list[Image]:
-    """Pictures in base64. Raises `InvalidData`."""
+def images_in(given: JsonReader) -> list[Image]:
+    """Pictures in base64. Raises `ValidationError`."""
     found = []
     for number, text in enumerate(given.texts("images")):
         path = f"{given.at('images')}[{number}]"
         part = part_of(bytes_of(text, path))
         if not isinstance(part, Image):
-            raise InvalidData("this is no picture of a kind that is known here", path=path)
+            raise ValidationError("this is no picture of a kind that is known here", path=path)
         found.append(part)
     return found
 
 
-def tools_in(body: Given) -> list[ToolSchema]:
-    """Raises `InvalidData`."""
+def tools_in(body: JsonReader) -> list[ToolSchema]:
+    """Raises `ValidationError`."""
     return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
-def _message(given: Given, pairing: Pairing) -> Message:
+def _message(given: JsonReader, pairing: Pairing) -> Message:
     role = given.choice("role", _ROLES)
     text = given.text("content")
     images = images_in(given)
     calls = list(_calls(given, pairing))
     thinking = given.text("thinking")
     if calls and role != "assistant":
-        raise InvalidData("only the assistant calls tools", path=given.at("tool_calls"))
+        raise ValidationError("only the assistant calls tools", path=given.at("tool_calls"))
     if role == "tool":
         name = given.text("tool_name") or given.text("name")
         id, name = pairing.result(given.text("tool_call_id"), name, given.path)
@@ -81,33 +87,33 @@ def _message(given: Given, pairing: Pairing) -> Message:
         thoughts = [Reasoning(thinking)] if thinking else []
         return Message("assistant", [*thoughts, *_texts(text), *images, *calls])
     if role == "system" and images:
-        raise InvalidData("the system shows no pictures", path=given.at("images"))
+        raise ValidationError("the system shows no pictures", path=given.at("images"))
     if role == "user":
         return Message("user", [*_texts(text), *images] or [Text("")])
     if role == "system":
         return Message("system", _texts(text))
-    raise InvalidData("a message has a role", path=given.at("role"))
+    raise ValidationError("a message has a role", path=given.at("role"))
 
 
 def _texts(text: str) -> list[Part]:
     return [Text(text)] if text else []
 
 
-def _calls(given: Given, pairing: Pairing) -> Iterator[ToolCall]:
+def _calls(given: JsonReader, pairing: Pairing) -> Iterator[ToolCall]:
     for call in given.objects("tool_calls"):
         function = call.object("function")
         name = "" if function is None else function.text("name")
         if function is None or not name:
-            raise InvalidData("a call has a function with a name", path=call.path)
+            raise ValidationError("a call has a function with a name", path=call.path)
         arguments = function.mapping("arguments") or {}
         yield ToolCall(pairing.call(call.text("id"), name), name, arguments)
 
 
-def _tool(given: Given) -> ToolSchema:
+def _tool(given: JsonReader) -> ToolSchema:
     given.choice("type", ("function",))
     function = given.object("function")
     if function is None:
-        raise InvalidData("a tool is a function", path=given.path)
+        raise ValidationError("a tool is a function", path=given.path)
     return offered_tool(
         function.text("name"),
         function.text("description"),
@@ -143,12 +149,12 @@ OF_THE_MACHINE = frozenset(
 _LEVELS = ("low", "medium", "high", "max")
 
 
-def parameters_in(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_in(body: JsonReader, taken: Mapping[str, Any]) -> dict[str, Any]:
     """The model parameters of a request, by the host's names.
 
     taken   the parameters that the model takes
 
-    Raises `InvalidData`.
+    Raises `ValidationError`.
     """
     options = body.object("options")
     if options is None:
@@ -175,16 +181,16 @@ def parameters_in(body: Given, taken: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def thinking_in(body: Given, can: Able) -> tuple[bool, dict[str, Any]]:
+def thinking_in(body: JsonReader, can: Capabilities) -> tuple[bool, dict[str, Any]]:
     """Whether what the model thinks is to be shown, and the parameters that tell it to think.
-    Raises `InvalidData`, also if it does not think."""
+    Raises `ValidationError`, also if it does not think."""
     think = body.raw("think")
     if think is None:
         return True, {}
     if not isinstance(think, bool) and think not in _LEVELS:
         raise body.wrong("think", f"neither true nor false nor one of {', '.join(_LEVELS)}")
     if think and "reasoning" not in can.capabilities:
-        raise InvalidData("this model does not support thinking", path=body.at("think"))
+        raise ValidationError("this model does not support thinking", path=body.at("think"))
     taken = can.parameters
     if "think" in taken:
         return think is not False, {"think": think}
@@ -196,20 +202,20 @@ def thinking_in(body: Given, can: Able) -> tuple[bool, dict[str, Any]]:
     return think is not False, found
 
 
-def schema_in(body: Given) -> Mapping[str, Any] | None:
-    """JSON Schema of the answer; None for free text. Raises `InvalidData`."""
+def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
+    """JSON Schema of the answer; None for free text. Raises `ValidationError`."""
     form = body.raw("format")
     if form in (None, ""):
         return None
     if form == "json":
         return {"type": "object"}
     if not isinstance(form, dict):
-        raise InvalidData("format is neither json nor a JSON Schema", path=body.at("format"))
+        raise ValidationError("format is neither json nor a JSON Schema", path=body.at("format"))
     check_schema(form, body.at("format"))
     return form
 
 
-def refuse_what_is_not_done(body: Given, *names: str) -> None:
-    """Raises `InvalidData`; see `Given.refuse`. What is about how a model is kept is read and
+def refuse_what_is_not_done(body: JsonReader, *names: str) -> None:
+    """Raises `ValidationError`; see `Given.refuse`. What is about how a model is kept is read and
     left at that."""
     body.refuse("logprobs", "top_logprobs", *names)

@@ -25,14 +25,14 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import RouteReply, RouteRequest, Verdict, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData
+from genai_host.api import ModerationResult, RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import ValidationError
 from genai_host.host import Host
 from genai_host.server.openai.replies import Writer
 from genai_host.server.openai.requests import chosen, messages_in, tools_in
 from genai_host.serving.client_tools import check_schema
-from genai_host.serving.completion import Asked, able, answer, streamed, whole
+from genai_host.serving.completion import ChatRequest, answer, capabilities, streamed, whole
 from genai_host.serving.models import ServedModel, name_in, served_model, served_models
 
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
@@ -61,17 +61,17 @@ _REFUSED = (
 )
 
 
-def complete(request: RouteRequest, host: Host) -> RouteReply:
+def complete(request: RouteRequest, host: Host) -> RouteResponse:
     """In pieces where `stream` says so."""
     body = body_of(request)
     model = body.text("model")
     if not model:
-        raise InvalidData("there is no model", path="$.model")
+        raise ValidationError("there is no model", path="$.model")
     tools, choice = chosen(body, tools_in(body))
     in_pieces = bool(body.flag("stream"))
     options = body.object("stream_options")
     with_usage = bool(options.flag("include_usage")) if options is not None else False
-    asked = Asked(
+    asked = ChatRequest(
         model=model,
         messages=messages_in(body),
         tools=tools,
@@ -83,11 +83,11 @@ def complete(request: RouteRequest, host: Host) -> RouteReply:
     writer = Writer(model, host.clock.now(), with_usage=with_usage)
     if in_pieces:
         return streamed(answer(host, asked, request), writer.events)
-    return json_reply(writer.whole(whole(host, asked, request)))
+    return json_response(writer.whole(whole(host, asked, request)))
 
 
-def schema_in(body: Given) -> Mapping[str, Any] | None:
-    """The JSON Schema that the answer is to satisfy. Raises `InvalidData`."""
+def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
+    """The JSON Schema that the answer is to satisfy. Raises `ValidationError`."""
     form = body.object("response_format")
     if form is None:
         return None
@@ -99,14 +99,14 @@ def schema_in(body: Given) -> Mapping[str, Any] | None:
     inner = form.object("json_schema")
     schema = None if inner is None else inner.mapping("schema")
     if inner is None or schema is None:
-        raise InvalidData("there is no schema", path=form.at("json_schema"))
+        raise ValidationError("there is no schema", path=form.at("json_schema"))
     check_schema(schema, inner.at("schema"))
     return schema
 
 
-def parameters_in(body: Given, host: Host, model: str) -> dict[str, Any]:
+def parameters_in(body: JsonReader, host: Host, model: str) -> dict[str, Any]:
     """The model parameters, by the host's names: those of the format, and others that the
-    model has. Raises `InvalidData`."""
+    model has. Raises `ValidationError`."""
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         found[name] = body.number(name)
@@ -120,19 +120,19 @@ def parameters_in(body: Given, host: Host, model: str) -> dict[str, Any]:
     found["reasoning_effort"] = body.raw("reasoning_effort")
     body.refuse(*_REFUSED)
     if body.whole("n") not in (None, 1):
-        raise InvalidData("there is one answer to a request", path=body.at("n"))
+        raise ValidationError("there is one answer to a request", path=body.at("n"))
     if body.raw("modalities") not in (None, ["text"]):
-        raise InvalidData("answers are texts here", path=body.at("modalities"))
+        raise ValidationError("answers are texts here", path=body.at("modalities"))
     others = [name for name, _ in body.names() if name not in body.read and name not in _NEUTRAL]
     at_once = body.flag("parallel_tool_calls")
     if others or at_once is not None:
-        taken = able(host, model).parameters
+        taken = capabilities(host, model).parameters
         # a wish that many clients always send, also of models that cannot be told
         if "parallel_tool_calls" in taken:
             found["parallel_tool_calls"] = at_once
         for name in set(others) - {"parallel_tool_calls"}:
             if name not in taken:
-                raise InvalidData(f"there is no field {name!r} here", path=body.at(name))
+                raise ValidationError(f"there is no field {name!r} here", path=body.at(name))
             found[name] = body.raw(name)
     return {name: value for name, value in found.items() if value is not None}
 
@@ -141,12 +141,12 @@ _MOST = 2048  # texts in one request
 _IS_BIG_ENDIAN = array("H", [1]).tobytes() == b"\x00\x01"
 
 
-def embed(request: RouteRequest, host: Host) -> RouteReply:
+def embed(request: RouteRequest, host: Host) -> RouteResponse:
     """One vector for each text."""
     body = body_of(request)
     model = body.text("model")
     if not model:
-        raise InvalidData("there is no model", path="$.model")
+        raise ValidationError("there is no model", path="$.model")
     texts = _texts(body)
     form = body.choice("encoding_format", ("float", "base64"), "float")
     size = body.whole("dimensions")
@@ -160,7 +160,7 @@ def embed(request: RouteRequest, host: Host) -> RouteReply:
         owner=request.user,
     )
     write = _as_base64 if form == "base64" else list
-    return json_reply(
+    return json_response(
         {
             "object": "list",
             "data": [
@@ -176,16 +176,16 @@ def embed(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def _texts(body: Given) -> Sequence[str]:
+def _texts(body: JsonReader) -> Sequence[str]:
     given = body.raw("input")
     texts = [given] if isinstance(given, str) else body.values("input")
     if not 0 < len(texts) <= _MOST:
-        raise InvalidData(f"there are 1 to {_MOST} texts", path=body.at("input"))
+        raise ValidationError(f"there are 1 to {_MOST} texts", path=body.at("input"))
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidData("texts are taken here, and not tokens", path=body.at("input"))
+            raise ValidationError("texts are taken here, and not tokens", path=body.at("input"))
         if not text:
-            raise InvalidData("a text is empty", path=body.at("input"))
+            raise ValidationError("a text is empty", path=body.at("input"))
     return texts
 
 
@@ -218,7 +218,7 @@ _LIKELY = 0.5
 _MODERATIONS_MOST = 32  # texts in one request: each is a call
 
 
-def moderate(request: RouteRequest, host: Host) -> RouteReply:
+def moderate(request: RouteRequest, host: Host) -> RouteResponse:
     """A judgement of each text, in order."""
     body = body_of(request)
     model = body.text("model") or None
@@ -226,7 +226,7 @@ def moderate(request: RouteRequest, host: Host) -> RouteReply:
     body.nothing_else()
     limits, user = request.limits, request.user
     verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
-    return json_reply(
+    return json_response(
         {
             "id": f"modr-{os.urandom(12).hex()}",
             "model": model or verdicts[0].model,
@@ -235,23 +235,23 @@ def moderate(request: RouteRequest, host: Host) -> RouteReply:
     )
 
 
-def _moderations_texts(body: Given) -> Sequence[str]:
+def _moderations_texts(body: JsonReader) -> Sequence[str]:
     given = body.raw("input")
     if isinstance(given, str):
         return [given]
     values = body.values("input")
     if not 0 < len(values) <= _MODERATIONS_MOST:
-        raise InvalidData(f"there are 1 to {_MODERATIONS_MOST} texts", path=body.at("input"))
+        raise ValidationError(f"there are 1 to {_MODERATIONS_MOST} texts", path=body.at("input"))
     if all(isinstance(each, str) for each in values):
         return values
     parts = body.objects("input")
     for part in parts:
         if part.text("type") != "text":
-            raise InvalidData("texts are judged here, and nothing else", path=part.at("type"))
+            raise ValidationError("texts are judged here, and nothing else", path=part.at("type"))
     return ["\n".join(part.text("text") for part in parts)]  # they are judged together
 
 
-def _result(verdict: Verdict) -> dict[str, Any]:
+def _result(verdict: ModerationResult) -> dict[str, Any]:
     scores = {**dict.fromkeys(_CATEGORIES, 0.0), **verdict.categories}
     surest = max(scores.values())
     broken = {
@@ -266,14 +266,14 @@ def _result(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def listed(request: RouteRequest, host: Host) -> RouteReply:
+def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """All of them."""
-    return json_reply({"object": "list", "data": [_wire(each) for each in served_models(host)]})
+    return json_response({"object": "list", "data": [_wire(each) for each in served_models(host)]})
 
 
-def one(request: RouteRequest, host: Host) -> RouteReply:
+def one(request: RouteRequest, host: Host) -> RouteResponse:
     """One, by its name. Raises `NotFound`."""
-    return json_reply(_wire(served_model(host, name_in(request.parameters))))
+    return json_response(_wire(served_model(host, name_in(request.parameters))))
 
 
 def _wire(model: ServedModel) -> dict[str, Any]:

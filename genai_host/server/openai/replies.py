@@ -18,17 +18,17 @@ from typing import Any
 
 from genai_host.api import (
     Completion,
-    Finish,
-    Problem,
+    FinishReason,
+    HttpProblem,
     Reasoning,
-    RouteReply,
+    RouteResponse,
     ToolCall,
     Usage,
-    json_reply,
+    json_response,
 )
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 from genai_host.serving.errors import status_of
 from genai_host.serving.router import with_retry_after
 
@@ -48,12 +48,12 @@ _CODES: Mapping[str, str] = {
 }
 
 
-def problem_reply(problem: Problem) -> RouteReply:
+def problem_reply(problem: HttpProblem) -> RouteResponse:
     """`{"error": {"message", "type", "param", "code"}}`"""
-    return json_reply(error_object(problem), status_of(problem), with_retry_after(problem))
+    return json_response(error_object(problem), status_of(problem), with_retry_after(problem))
 
 
-def error_object(problem: Problem) -> dict[str, Any]:
+def error_object(problem: HttpProblem) -> dict[str, Any]:
     """The same as a value, as it stands in a stream."""
     status = status_of(problem)
     usual = "invalid_request_error" if status < 500 else "server_error"
@@ -69,7 +69,7 @@ def error_object(problem: Problem) -> dict[str, Any]:
     }
 
 
-_FINISH: Mapping[Finish, str] = {
+_FINISH: Mapping[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -120,7 +120,7 @@ class Writer:
             "usage": _usage(completion.usage),
         }
 
-    def events(self, answering: Answering) -> Iterator[bytes]:
+    def events(self, answering: CompletionStream) -> Iterator[bytes]:
         """An error is the last event, and nothing then says that all is done."""
         before, after = self._around()
         yield before + b'{"role":"assistant","content":"","refusal":null}' + after
@@ -142,7 +142,7 @@ class Writer:
                     yield before + write_json(said) + after
             completion = answering.completion
         except GenaiError as error:
-            yield _event(write_json(error_object(Problem.of(error))))
+            yield _event(write_json(error_object(HttpProblem.of(error))))
             return
         rest = {} if thought else {"reasoning_content": _thoughts(completion)}
         if rest.get("reasoning_content"):

@@ -30,16 +30,22 @@ from genai_host.api import (
     ToolResult,
     ToolSchema,
 )
-from genai_host.api.http_routes import Given, bytes_of
+from genai_host.api.http_routes import JsonReader, bytes_of
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData
-from genai_host.serving.client_tools import CHOICES, each_once, offered_tool, one_of, together
+from genai_host.errors import ValidationError
+from genai_host.serving.client_tools import (
+    CHOICES,
+    each_once,
+    merge_consecutive,
+    offered_tool,
+    one_of,
+)
 
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
 
-def parts_in(given: Given, name: str = "content") -> list[Part]:
-    """What a message holds: a text, or a list of parts. Raises `InvalidData`."""
+def parts_in(given: JsonReader, name: str = "content") -> list[Part]:
+    """What a message holds: a text, or a list of parts. Raises `ValidationError`."""
     content = given.raw(name)
     if content is None:
         return []
@@ -48,17 +54,17 @@ def parts_in(given: Given, name: str = "content") -> list[Part]:
     return [_part(each) for each in given.objects(name)]
 
 
-def texts_in(given: Given, name: str = "content") -> list[Text]:
+def texts_in(given: JsonReader, name: str = "content") -> list[Text]:
     """The same where there may be texts alone."""
     found = []
     for part in parts_in(given, name):
         if not isinstance(part, Text):
-            raise InvalidData("there may be texts alone here", path=given.at(name))
+            raise ValidationError("there may be texts alone here", path=given.at(name))
         found.append(part)
     return found
 
 
-def _part(given: Given) -> Part:
+def _part(given: JsonReader) -> Part:
     kind = given.text("type")
     if kind == "text":
         return Text(given.text("text"))
@@ -67,59 +73,61 @@ def _part(given: Given) -> Part:
     if kind == "image_url":
         inner = given.object("image_url")
         if inner is None:
-            raise InvalidData("there is no image_url", path=given.path)
+            raise ValidationError("there is no image_url", path=given.path)
         return image_at(inner.text("url"), inner.at("url"))
     if kind == "file":
         inner = given.object("file")
         if inner is None:
-            raise InvalidData("there is no file", path=given.path)
+            raise ValidationError("there is no file", path=given.path)
         inner.refuse("file_id")
         return file_of(inner.text("file_data"), inner.text("filename"), inner.at("file_data"))
-    raise InvalidData(f"{kind or 'this'} is no kind of part that is taken here", path=given.path)
+    raise ValidationError(
+        f"{kind or 'this'} is no kind of part that is taken here", path=given.path
+    )
 
 
 def image_at(url: str, path: str) -> Image:
-    """A picture by its address, or the data in it. Raises `InvalidData`."""
+    """A picture by its address, or the data in it. Raises `ValidationError`."""
     if url.startswith(("https://", "http://")):
         return Image(url=url)
     kind, data = _data(url, path)
     if not kind.startswith("image/"):
-        raise InvalidData("this is no picture", path=path)
+        raise ValidationError("this is no picture", path=path)
     return Image(data, kind)
 
 
 def file_of(data: str, name: str, path: str) -> File:
-    """A document, from its data as an address or in base64 alone. Raises `InvalidData`."""
+    """A document, from its data as an address or in base64 alone. Raises `ValidationError`."""
     kind, content = _data(data, path) if data.startswith("data:") else ("", bytes_of(data, path))
     if not content:
-        raise InvalidData("there is nothing in it", path=path)
+        raise ValidationError("there is nothing in it", path=path)
     return File(content, kind or "application/pdf", name)
 
 
 def _data(url: str, path: str) -> tuple[str, bytes]:
     found = _DATA.match(url)
     if found is None:
-        raise InvalidData("this is neither an http(s) address nor data in base64", path=path)
+        raise ValidationError("this is neither an http(s) address nor data in base64", path=path)
     content = bytes_of(url[found.end() :], path)
     if not content:
-        raise InvalidData("there is nothing in it", path=path)
+        raise ValidationError("there is nothing in it", path=path)
     return found[1].lower(), content
 
 
 _ROLES = ("assistant", "developer", "system", "tool", "user")
 
 
-def messages_in(body: Given) -> list[Message]:
+def messages_in(body: JsonReader) -> list[Message]:
     """Oldest first; results of tools that follow each other are one message. Raises
-    `InvalidData`."""
+    `ValidationError`."""
     given = body.objects("messages")
     if not given:
-        raise InvalidData("there are no messages", path=body.at("messages"))
+        raise ValidationError("there are no messages", path=body.at("messages"))
     names: dict[str, str] = {}
-    return together((_message(each, names) for each in given), "tool")
+    return merge_consecutive((_message(each, names) for each in given), "tool")
 
 
-def _message(given: Given, names: dict[str, str]) -> Message:
+def _message(given: JsonReader, names: dict[str, str]) -> Message:
     """
     names   of the tools that were called so far, by the ids of the calls
     """
@@ -133,12 +141,12 @@ def _message(given: Given, names: dict[str, str]) -> Message:
     if role == "tool":
         id = given.text("tool_call_id")
         if id not in names:
-            raise InvalidData("no tool was called by this id", path=given.at("tool_call_id"))
+            raise ValidationError("no tool was called by this id", path=given.at("tool_call_id"))
         return Message("tool", [ToolResult(id, names[id], texts_in(given))])
-    raise InvalidData("a message has a role", path=given.at("role"))
+    raise ValidationError("a message has a role", path=given.at("role"))
 
 
-def _said(given: Given, names: dict[str, str]) -> Iterator[Part]:
+def _said(given: JsonReader, names: dict[str, str]) -> Iterator[Part]:
     given.refuse("audio", "function_call")
     thought = given.text("reasoning_content") or given.text("reasoning")
     if thought:
@@ -152,12 +160,12 @@ def _said(given: Given, names: dict[str, str]) -> Iterator[Part]:
         yield call
 
 
-def _call(given: Given) -> ToolCall:
+def _call(given: JsonReader) -> ToolCall:
     given.choice("type", ("function",))
     function = given.object("function")
     id, name = given.text("id"), "" if function is None else function.text("name")
     if function is None or not id or not name:
-        raise InvalidData("a call has an id, and a function with a name", path=given.path)
+        raise ValidationError("a call has an id, and a function with a name", path=given.path)
     text = function.text("arguments")
     try:
         arguments = read_json(text) if text.strip() else {}
@@ -168,13 +176,15 @@ def _call(given: Given) -> ToolCall:
     return ToolCall(id, name, arguments)
 
 
-def tools_in(body: Given) -> list[ToolSchema]:
-    """Raises `InvalidData`."""
+def tools_in(body: JsonReader) -> list[ToolSchema]:
+    """Raises `ValidationError`."""
     return each_once(map(_tool, body.objects("tools")), body.at("tools"))
 
 
-def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchema], str | None]:
-    """The tools that may be taken, and the choice among them. Raises `InvalidData`."""
+def chosen(
+    body: JsonReader, tools: Sequence[ToolSchema]
+) -> tuple[Sequence[ToolSchema], str | None]:
+    """The tools that may be taken, and the choice among them. Raises `ValidationError`."""
     choice = body.raw("tool_choice")
     if choice is None:
         return tools, None
@@ -184,19 +194,19 @@ def chosen(body: Given, tools: Sequence[ToolSchema]) -> tuple[Sequence[ToolSchem
     function = None if given is None else given.object("function")
     name = "" if function is None else function.text("name")
     if name not in {tool.name for tool in tools}:
-        raise InvalidData("no tool of the request is chosen here", path=body.at("tool_choice"))
+        raise ValidationError("no tool of the request is chosen here", path=body.at("tool_choice"))
     return one_of(tools, name)
 
 
-def _tool(given: Given) -> ToolSchema:
+def _tool(given: JsonReader) -> ToolSchema:
     if given.text("type") != "function":
-        raise InvalidData(
+        raise ValidationError(
             f"tools of type {given.text('type') or '(none)'} are not run here: only function is",
             path=given.at("type"),
         )
     function = given.object("function")
     if function is None:
-        raise InvalidData("a tool has a function", path=given.path)
+        raise ValidationError("a tool has a function", path=given.path)
     return offered_tool(
         function.text("name"),
         function.text("description"),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import RouteRequest, RouteResponse
 from genai_host.errors import NotFound
 from genai_host.host import Host
 
@@ -72,11 +72,11 @@ class Assets:
             if each.name.rpartition(".")[2] in _TYPES
         }
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         """The page itself. Whatever it asks for has an address relative to its own."""
         return _reply(self._assets[PAGE], request)
 
-    def asset(self, request: RouteRequest) -> RouteReply:
+    def asset(self, request: RouteRequest) -> RouteResponse:
         """A file. Raises `NotFound` for a name that none has."""
         name = request.parameters["name"]
         if name not in self._assets or name == PAGE:
@@ -89,11 +89,11 @@ def _asset(name: str, content: bytes) -> _Asset:
     return _Asset(content, _TYPES[name.rpartition(".")[2]], f'"{tag}"')
 
 
-def _reply(asset: _Asset, request: RouteRequest) -> RouteReply:
+def _reply(asset: _Asset, request: RouteRequest) -> RouteResponse:
     headers = {**_HEADERS, "etag": asset.tag}
     if _has(asset.tag, request.headers.get("if-none-match", "")):
-        return RouteReply(status=304, headers=headers)
-    return RouteReply(asset.content, headers={**headers, "content-type": asset.media_type})
+        return RouteResponse(status=304, headers=headers)
+    return RouteResponse(asset.content, headers={**headers, "content-type": asset.media_type})
 
 
 def _has(tag: str, given: str) -> bool:

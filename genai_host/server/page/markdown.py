@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.errors import InvalidData
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.errors import ValidationError
 from genai_host.host import Host
 
 MOST_TEXTS = 200
@@ -44,16 +44,16 @@ _ALIGNED = MappingProxyType({"text-align:center": "center", "text-align:right": 
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 
-def render(request: RouteRequest, host: Host) -> RouteReply:
-    """Raises `InvalidData` for anything but a few texts."""
+def render(request: RouteRequest, host: Host) -> RouteResponse:
+    """Raises `ValidationError` for anything but a few texts."""
     given = request.json()
     texts = given.get("texts") if isinstance(given, dict) else None
     if not isinstance(texts, list) or len(texts) > MOST_TEXTS:
-        raise InvalidData(f"`texts` is a list of at most {MOST_TEXTS} texts", path="$.texts")
+        raise ValidationError(f"`texts` is a list of at most {MOST_TEXTS} texts", path="$.texts")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidData("this is no text", path=f"$.texts[{number}]")
-    return json_reply({"trees": trees(texts)})
+            raise ValidationError("this is no text", path=f"$.texts[{number}]")
+    return json_response({"trees": trees(texts)})
 
 
 def trees(texts: Sequence[str]) -> list[list[Node]]:

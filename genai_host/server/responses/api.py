@@ -27,11 +27,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from genai_host.api import Completion, Limits, RouteReply, RouteRequest, json_reply
+from genai_host.api import CancelToken, Completion, RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import body_of, number_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.conversations.record import warn_unrecorded
-from genai_host.errors import Conflict, InvalidData, StoreError
+from genai_host.errors import Conflict, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.responses.items import (
     Item,
@@ -52,26 +52,26 @@ from genai_host.server.responses.state import (
     read_new_items,
 )
 from genai_host.serving import completion as asking
-from genai_host.serving.completion import FEATURE, Asked, able
-from genai_host.util.lazy_property import once
+from genai_host.serving.completion import FEATURE, ChatRequest, capabilities
+from genai_host.util.lazy_property import lazy_property
 
 _SUMMARY = "reasoning_summary"
 
 
-def asked_of(host: Host, request: Request, items: Iterable[Item]) -> Asked:
-    """Raises `InvalidData` for what cannot be asked, and `NoRoute` for an unknown model."""
+def asked_of(host: Host, request: Request, items: Iterable[Item]) -> ChatRequest:
+    """Raises `ValidationError` for what cannot be asked, and `NoRoute` for an unknown model."""
     messages = messages_of(items, request.instructions)
     if len(messages) == (request.instructions is not None):
         raise MissingParameter("there is nothing to answer", path="$.input")
     model = request.model
     if model is not None and model.startswith(FEATURE) and messages[-1].role != "user":
-        raise InvalidData("what is said last must be the user's", path="$.input")
+        raise ValidationError("what is said last must be the user's", path="$.input")
     parameters = dict(request.parameters)
     if parameters.get(_SUMMARY) == "auto" and not (
-        model is not None and _SUMMARY in able(host, model).parameters
+        model is not None and _SUMMARY in capabilities(host, model).parameters
     ):
         del parameters[_SUMMARY]  # what there is of it is shown anyway
-    return Asked(
+    return ChatRequest(
         model=model,
         messages=messages,
         tools=request.tools.offered,
@@ -82,11 +82,11 @@ def asked_of(host: Host, request: Request, items: Iterable[Item]) -> Asked:
     )
 
 
-def counted(host: Host, request: Request, items: Iterable[Item], limits: Limits) -> int:
+def counted(host: Host, request: Request, items: Iterable[Item], limits: CancelToken) -> int:
     """How many tokens it would take. Raises `NoRoute` where no service counts for the model."""
     asked = asked_of(host, request, items)
     if asked.model is not None and asked.model.startswith(FEATURE):
-        raise InvalidData("tokens are counted for models, not for features", path="$.model")
+        raise ValidationError("tokens are counted for models, not for features", path="$.model")
     return host.count_tokens(
         asked.messages,
         model=asked.model,
@@ -109,17 +109,17 @@ def page_of(
     query   `limit` (1 to 100, 20 if unsaid), `order` (`desc` if unsaid) and `after`, the id
             of an item: those that come after it in that order
 
-    Raises `InvalidData`.
+    Raises `ValidationError`.
     """
     limit = number_in(query, "limit", _USUAL, _MOST, "$.limit")
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
-        raise InvalidData("order must be asc or desc", path="$.order")
+        raise ValidationError("order must be asc or desc", path="$.order")
     ordered = list(items) if order == "asc" else list(reversed(items))
     if query.get("after"):
         at = next((n for n, item in enumerate(ordered) if item["id"] == query["after"]), None)
         if at is None:
-            raise InvalidData(f"there is no item {query['after']!r}", path="$.after")
+            raise ValidationError(f"there is no item {query['after']!r}", path="$.after")
         ordered = ordered[at + 1 :]
     return listed([show(item) for item in ordered[:limit]], len(ordered) > limit)
 
@@ -145,7 +145,7 @@ class Seals:
         self._host = host
         self._lock = threading.RLock()
 
-    @once
+    @lazy_property
     def _key(self) -> bytes:
         """Made by the first who needs it."""
         key = secrets.token_bytes(_SIZE)
@@ -193,24 +193,24 @@ class ResponsesApi:
         self._conversations = Conversations(self._kept)
         self._context = Context(self._kept, self._conversations)
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         wanted, reply, said, whole = self._said(request)
         asked = asked_of(self._host, wanted, whole)
         show = self._show(request.user, wanted.encrypted)
         finish = partial(self._finish, request.user, reply, said, show)
         if not wanted.stream:
             completion = asking.whole(self._host, asked, request)
-            return json_reply(finish(completion, reply.items(completion)))
+            return json_response(finish(completion, reply.items(completion)))
         answering = asking.answer(self._host, asked, request)
         events = Events(reply, show, finish, hold=wanted.encrypted)
         return asking.streamed(answering, events.write)
 
-    def count(self, request: RouteRequest) -> RouteReply:
+    def count(self, request: RouteRequest) -> RouteResponse:
         wanted, _, _, whole = self._said(request)
         tokens = counted(self._host, wanted, whole, request.limits)
-        return json_reply({"object": "response.input_tokens", "input_tokens": tokens})
+        return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
-    def show(self, request: RouteRequest) -> RouteReply:
+    def show(self, request: RouteRequest) -> RouteResponse:
         if request.query.get("stream", "").lower() in ("true", "1"):
             raise UnsupportedParameter(
                 "a response is streamed while it is made only", path="$.stream"
@@ -218,56 +218,62 @@ class ResponsesApi:
         kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])
         show = self._show(request.user, _includes_encrypted(request))
         response = kept["response"]
-        return json_reply({**response, "output": [show(item) for item in response["output"]]})
+        return json_response({**response, "output": [show(item) for item in response["output"]]})
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["response"]
         self._kept.delete(request.user, RESPONSES, id)
-        return json_reply({"id": id, "object": "response", "deleted": True})
+        return json_response({"id": id, "object": "response", "deleted": True})
 
-    def cancel(self, request: RouteRequest) -> RouteReply:
+    def cancel(self, request: RouteRequest) -> RouteResponse:
         self._kept.find(request.user, RESPONSES, request.parameters["response"])
-        raise InvalidData("only responses in the background can be cancelled, and this was none")
+        raise ValidationError(
+            "only responses in the background can be cancelled, and this was none"
+        )
 
-    def input_items(self, request: RouteRequest) -> RouteReply:
+    def input_items(self, request: RouteRequest) -> RouteResponse:
         kept = self._kept.find(request.user, RESPONSES, request.parameters["response"])
         return self._page(kept["input"], request)
 
-    def create_conversation(self, request: RouteRequest) -> RouteReply:
+    def create_conversation(self, request: RouteRequest) -> RouteResponse:
         given = fields_of(body_of(request).value if request.body else {})
-        return json_reply(self._conversations.create(request.user, given, self._unseal(request)))
+        return json_response(self._conversations.create(request.user, given, self._unseal(request)))
 
-    def show_conversation(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._conversations.show(request.user, _conversation(request)))
+    def show_conversation(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._conversations.show(request.user, _conversation(request)))
 
-    def update_conversation(self, request: RouteRequest) -> RouteReply:
+    def update_conversation(self, request: RouteRequest) -> RouteResponse:
         given = fields_of(body_of(request).value)
         must_have(given, "metadata")
-        return json_reply(self._conversations.update(request.user, _conversation(request), given))
+        return json_response(
+            self._conversations.update(request.user, _conversation(request), given)
+        )
 
-    def delete_conversation(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._conversations.delete(request.user, _conversation(request)))
+    def delete_conversation(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._conversations.delete(request.user, _conversation(request)))
 
-    def items(self, request: RouteRequest) -> RouteReply:
+    def items(self, request: RouteRequest) -> RouteResponse:
         items = self._conversations.items(request.user, _conversation(request))
         return self._page(items, request)
 
-    def add_items(self, request: RouteRequest) -> RouteReply:
+    def add_items(self, request: RouteRequest) -> RouteResponse:
         given = fields_of(body_of(request).value)
         must_have(given, "items")
         items = read_new_items(given, self._unseal(request))
         added = self._conversations.add(request.user, _conversation(request), items)
         show = self._show(request.user, _includes_encrypted(request))
-        return json_reply(listed([show(item) for item in added]))
+        return json_response(listed([show(item) for item in added]))
 
-    def item(self, request: RouteRequest) -> RouteReply:
+    def item(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["item"]
         item = self._conversations.item(request.user, _conversation(request), id)
-        return json_reply(self._show(request.user, _includes_encrypted(request))(item))
+        return json_response(self._show(request.user, _includes_encrypted(request))(item))
 
-    def delete_item(self, request: RouteRequest) -> RouteReply:
+    def delete_item(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["item"]
-        return json_reply(self._conversations.delete_item(request.user, _conversation(request), id))
+        return json_response(
+            self._conversations.delete_item(request.user, _conversation(request), id)
+        )
 
     def _said(self, request: RouteRequest) -> tuple[Request, Reply, list[Item], list[Item]]:
         """The request, its reply to be, what it says, and all that was said."""
@@ -296,9 +302,9 @@ class ResponsesApi:
             self._kept.keep_response(user, reply.id, value, asked=wanted.store is True)
         return {**response, "output": [show(item) for item in output]}
 
-    def _page(self, items: Sequence[Item], request: RouteRequest) -> RouteReply:
+    def _page(self, items: Sequence[Item], request: RouteRequest) -> RouteResponse:
         show = self._show(request.user, _includes_encrypted(request))
-        return json_reply(page_of(items, request.query, show))
+        return json_response(page_of(items, request.query, show))
 
     def _show(self, user: str, encrypted: bool) -> Show:
         seal = (lambda value: self._seals.seal(value, user)) if encrypted else None

@@ -1,7 +1,7 @@
 """Items of input and output, and the fields they are read from.
 
 Objects that clients sent, read field by field: each has the kind that it must have, or
-`InvalidData` says where it has not. A field that is null is taken as one that is not there.
+`ValidationError` says where it has not. A field that is null is taken as one that is not there.
 
 What was said, as items: read from a request, and brought to the one form in which they
 are kept and listed.
@@ -21,24 +21,24 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from genai_host.api.http_routes import bytes_of
-from genai_host.errors import InvalidData, NotFound
+from genai_host.errors import NotFound, ValidationError
 
 K = TypeVar("K")
 
 
-class UnknownParameter(InvalidData):
+class UnknownParameter(ValidationError):
     """A field that the API does not have."""
 
     code = "unknown_parameter"
 
 
-class UnsupportedParameter(InvalidData):
+class UnsupportedParameter(ValidationError):
     """A field, or a value of it, that would change the answer in a way that is not had here."""
 
     code = "unsupported_parameter"
 
 
-class MissingParameter(InvalidData):
+class MissingParameter(ValidationError):
     """A field that must be there."""
 
     code = "missing_required_parameter"
@@ -123,8 +123,8 @@ class Fields:
             raise MissingParameter(f"{name} is missing", path=self.at(name))
         return value
 
-    def wrong(self, name: str, wanted: str) -> InvalidData:
-        return InvalidData(f"{name} must be {wanted}", path=self.at(name))
+    def wrong(self, name: str, wanted: str) -> ValidationError:
+        return ValidationError(f"{name} must be {wanted}", path=self.at(name))
 
     def _of(self, name: str, kind: type[K], wanted: str) -> K | None:
         value = self.value.get(name)
@@ -134,9 +134,9 @@ class Fields:
 
 
 def fields_of(value: Any, path: str = "$") -> Fields:
-    """Raises `InvalidData` for what is no object."""
+    """Raises `ValidationError` for what is no object."""
     if not isinstance(value, dict):
-        raise InvalidData(f"{path} must be an object", path=path)
+        raise ValidationError(f"{path} must be an object", path=path)
     return Fields(value, path)
 
 
@@ -171,11 +171,11 @@ def with_id(item: Item, tail: str) -> Item:
 
 def read_items(value: Any, path: str, unseal: Unseal) -> list[Item]:
     """The items of a request: a string is what the user says. References are left as they
-    are. Raises `InvalidData`."""
+    are. Raises `ValidationError`."""
     if isinstance(value, str):
         return [_message("user", [{"type": "input_text", "text": value}])]
     if not isinstance(value, list):
-        raise InvalidData("it must be a string or a list of items", path=path)
+        raise ValidationError("it must be a string or a list of items", path=path)
     return [_read_item(fields_of(each, f"{path}[{at}]"), unseal) for at, each in enumerate(value)]
 
 
@@ -286,18 +286,18 @@ def inline(url: str, path: str, *, bare: bool = False) -> tuple[bytes, str]:
 
     bare   whether base64 by itself will do: then the type is empty
 
-    Raises `InvalidData`.
+    Raises `ValidationError`.
     """
     head = _INLINE.match(url)
     if head is None and (not bare or url.startswith("data:")):
-        raise InvalidData("it must be an http or https address, or data in base64", path=path)
+        raise ValidationError("it must be an http or https address, or data in base64", path=path)
     data = bytes_of(url[head.end() if head else 0 :], path)
     return _not_empty(data, path), (head.group(1) or "") if head else ""
 
 
 def _not_empty(data: bytes, path: str) -> bytes:
     if not data:
-        raise InvalidData("there is nothing in it", path=path)
+        raise ValidationError("there is nothing in it", path=path)
     return data
 
 

@@ -21,12 +21,22 @@ from typing import Any
 
 from attrs import define, field
 
-from genai_host.api import File, Image, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from genai_host.api import (
+    File,
+    Image,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    VendorPart,
+)
 from genai_host.api.dialects import read_tool_call
 from genai_host.api.http_routes import MOST_LEVELS, bytes_of
 from genai_host.api.json_text import write_json
 from genai_host.api.messages import Role
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.server.responses.items import Item, inline, is_inline
 
 DIALECT = "openai-responses"
@@ -36,7 +46,7 @@ _INPUT = "$.input"
 
 
 def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[Message]:
-    """Raises `InvalidData` for results without calls, and calls without results."""
+    """Raises `ValidationError` for results without calls, and calls without results."""
     said: list[tuple[Role, Part]] = []
     ends: list[int] = []  # of what is a message by itself
     pending: dict[str, str] = {}
@@ -50,7 +60,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
         if item["type"] == "message" and item["role"] != "assistant":
             ends.append(len(said))
     for id in pending:
-        raise InvalidData(f"there is no output for the function call {id!r}", path=_INPUT)
+        raise ValidationError(f"there is no output for the function call {id!r}", path=_INPUT)
     messages = [] if instructions is None else [Message("system", instructions)]
     return messages + _joined(said, ends)
 
@@ -58,7 +68,7 @@ def messages_of(items: Iterable[Item], instructions: str | None = None) -> list[
 def _named(result: ToolResult, pending: dict[str, str]) -> ToolResult:
     """With the name of the tool that was called."""
     if result.id not in pending:
-        raise InvalidData(f"there is no function call {result.id!r} for an output", path=_INPUT)
+        raise ValidationError(f"there is no function call {result.id!r} for an output", path=_INPUT)
     return ToolResult(result.id, pending.pop(result.id), result.content)
 
 
@@ -87,12 +97,12 @@ def _parts(item: Item) -> Iterator[tuple[Role, Part]]:
             if part["text"]:
                 yield "assistant", Reasoning(part["text"])
         for kept in item.get("opaque", ()):
-            yield "assistant", Opaque(kept["dialect"], kept["data"])
+            yield "assistant", VendorPart(kept["dialect"], kept["data"])
     elif kind == "image_generation_call":
         yield "assistant", Image(bytes_of(item["result"], _INPUT))
     elif item["role"] == "assistant":
         if item.get("phase"):
-            yield "assistant", Opaque(DIALECT, {"phase": item["phase"]})
+            yield "assistant", VendorPart(DIALECT, {"phase": item["phase"]})
         for part in item["content"]:
             yield "assistant", Text(part["refusal" if part["type"] == "refusal" else "text"])
     else:
@@ -181,9 +191,9 @@ def groups_of(message: Message) -> list[Group]:
             last.texts.append(part.text)
         elif isinstance(part, ToolCall):
             groups.append(Group("function_call", call=part))
-        elif isinstance(part, Opaque) and _phase_of(part):
+        elif isinstance(part, VendorPart) and _phase_of(part):
             phase = _phase_of(part)
-        elif isinstance(part, (Reasoning, Opaque)):
+        elif isinstance(part, (Reasoning, VendorPart)):
             if last.kind != "reasoning":
                 last = Group("reasoning")
                 groups.append(last)
@@ -194,7 +204,7 @@ def groups_of(message: Message) -> list[Group]:
     return groups
 
 
-def _phase_of(part: Opaque) -> str:
+def _phase_of(part: VendorPart) -> str:
     if part.dialect != DIALECT or not isinstance(part.data, Mapping) or len(part.data) != 1:
         return ""
     phase = part.data.get("phase")

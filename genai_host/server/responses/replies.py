@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Completion, Delta, Finish, Problem, Usage
+from genai_host.api import Completion, Delta, FinishReason, HttpProblem, Usage
 from genai_host.api.json_text import write_json
 from genai_host.errors import GenaiError
 from genai_host.server.responses.items import Item
@@ -30,9 +30,9 @@ from genai_host.server.responses.messages import (
     text_part,
 )
 from genai_host.server.responses.request import Request
-from genai_host.serving.completion import Answering
+from genai_host.serving.completion import CompletionStream
 
-_STATUS: Mapping[Finish, tuple[str, Any]] = {
+_STATUS: Mapping[FinishReason, tuple[str, Any]] = {
     "stop": ("completed", None),
     "tool_calls": ("completed", None),
     "length": ("incomplete", {"reason": "max_output_tokens"}),
@@ -102,7 +102,7 @@ class Reply:
             **self._model(completion),
         }
 
-    def failed(self, problem: Problem, output: Sequence[Item]) -> dict[str, Any]:
+    def failed(self, problem: HttpProblem, output: Sequence[Item]) -> dict[str, Any]:
         """It, where the answer broke off."""
         known = "server_error" if problem.status >= 500 else "invalid_prompt"
         error = {"code": _ERRORS.get(problem.code, known), "message": problem.message}
@@ -183,7 +183,7 @@ class Events:
         self._open: Item | None = None
         self._done: set[str] = set()
 
-    def write(self, answering: Answering) -> Iterator[bytes]:
+    def write(self, answering: CompletionStream) -> Iterator[bytes]:
         yield self._event("response.created", response=self._reply.told())
         yield self._event("response.in_progress", response=self._reply.told())
         try:
@@ -191,10 +191,12 @@ class Events:
                 yield from self._piece(piece)
             yield from self._end(answering.completion)
         except GenaiError as error:
-            yield self._failed(Problem.of(error))
+            yield self._failed(HttpProblem.of(error))
         except Exception:  # noqa: BLE001 - the client must not wait for an end for ever
             _log.exception("a response failed")
-            yield self._failed(Problem(500, "internal", "this failed; the server's log says why"))
+            yield self._failed(
+                HttpProblem(500, "internal", "this failed; the server's log says why")
+            )
 
     def _piece(self, piece: Delta) -> Iterator[bytes]:
         if piece.reasoning:
@@ -279,7 +281,7 @@ class Events:
                 yield self._item_done(item)
         yield self._event(f"response.{response['status']}", response=response)
 
-    def _failed(self, problem: Problem) -> bytes:
+    def _failed(self, problem: HttpProblem) -> bytes:
         """With what had been said by then."""
         if self._open is not None:
             self._fill(self._open)

@@ -19,7 +19,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import ToolSchema
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.server.responses.items import (
     Fields,
     Item,
@@ -56,7 +56,7 @@ class Tools:
 
 
 def read_tools(request: Fields) -> Tools:
-    """Raises `InvalidData`."""
+    """Raises `ValidationError`."""
     path = request.at("tools")
     told = [
         _read_tool(fields_of(each, f"{path}[{at}]"))
@@ -73,7 +73,7 @@ def read_tools(request: Fields) -> Tools:
         choice = request.choice("tool_choice", CHOICES)
         chosen = choice or "auto"
     if choice == "required" and not allowed:
-        raise InvalidData("there is no tool to choose", path=request.at("tool_choice"))
+        raise ValidationError("there is no tool to choose", path=request.at("tool_choice"))
     offered = [schema for schema in schemas if schema.name in allowed]
     return Tools(offered, choice if offered else None, told, chosen)
 
@@ -132,7 +132,7 @@ def _read_choice(chosen: Fields, names: frozenset[str]) -> tuple[frozenset[str],
 def _named(where: Fields, names: Collection[str]) -> str:
     name = where.needed("name")
     if name not in names:
-        raise InvalidData(f"there is no tool {name!r} among the tools", path=where.at("name"))
+        raise ValidationError(f"there is no tool {name!r} among the tools", path=where.at("name"))
     return name
 
 
@@ -200,7 +200,7 @@ class Request:
 
 
 def read_request(value: Any, unseal: Unseal) -> Request:
-    """Raises `InvalidData`, and `PreviousNotFound` for what is no id of a response."""
+    """Raises `ValidationError`, and `PreviousNotFound` for what is no id of a response."""
     given = fields_of(value)
     _refuse(given)
     tools = read_tools(given)
@@ -295,7 +295,7 @@ def reads_encrypted(given: Fields) -> bool:
             path = f"{given.at('include')}[{at}]"
             if each == _LOGPROBS:
                 raise UnsupportedParameter("there are no probabilities of tokens", path=path)
-            raise InvalidData("nothing of that name can be included", path=path)
+            raise ValidationError("nothing of that name can be included", path=path)
     return _ENCRYPTED in included
 
 
@@ -308,7 +308,7 @@ def _read_ids(given: Fields) -> tuple[str | None, str | None]:
     elif conversation is not None:
         conversation = given.text("conversation")
     if previous is not None and conversation is not None:
-        raise InvalidData(
+        raise ValidationError(
             "give either previous_response_id or conversation", path=given.at("conversation")
         )
     if previous is not None and not is_id(previous):

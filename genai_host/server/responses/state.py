@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from genai_host.conversations.record import warn_unrecorded
-from genai_host.errors import Conflict, InvalidData, NotFound, StoreError
+from genai_host.errors import Conflict, NotFound, StoreError, ValidationError
 from genai_host.host import Host
 from genai_host.server.memory import Found, Memory, Shelf
 from genai_host.server.responses.items import (
@@ -144,15 +144,15 @@ Value = Mapping[str, Any]
 
 
 def read_new_items(given: Fields, unseal: Unseal) -> list[Item]:
-    """What a client adds. Raises `InvalidData`."""
+    """What a client adds. Raises `ValidationError`."""
     path = given.at("items")
     values = given.list("items") or []
     if len(values) > _MOST:
-        raise InvalidData(f"at most {_MOST} items may be added at once", path=path)
+        raise ValidationError(f"at most {_MOST} items may be added at once", path=path)
     items = read_items(values, path, unseal)
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
-            raise InvalidData("give the item itself", path=f"{path}[{at}]")
+            raise ValidationError("give the item itself", path=f"{path}[{at}]")
     return items
 
 
@@ -247,7 +247,7 @@ def _added(value: Value, items: Sequence[Item]) -> tuple[dict[str, Any], list[It
 
 
 def must_have(given: Fields, name: str) -> None:
-    """Raises `InvalidData` for what is not said at all."""
+    """Raises `ValidationError` for what is not said at all."""
     if name not in given.value:
         raise MissingParameter(f"{name} is missing", path=given.at(name))
 
@@ -275,7 +275,7 @@ class Context:
                 ) from None
             response = kept["response"]
             if response["conversation"] is not None:
-                raise InvalidData(
+                raise ValidationError(
                     f"{previous} belongs to a conversation: give "
                     f"conversation: {response['conversation']['id']!r} instead",
                     path="$.previous_response_id",

@@ -39,13 +39,14 @@ from genai_host.testing.suites.http_provider import HttpProviderSuite  # noqa: E
 from genai_host.testing.suites.model import ModelSuite  # noqa: E402
 from genai_host.testing.suites.provider import ProviderSuite  # noqa: E402
 from genai_host.testing.suites.speaking import (  # noqa: E402
-    SpeaksAnthropicMessages,
-    SpeaksOpenAIChat,
+    AnthropicMessagesReplies,
+    OpenAIChatReplies,
 )
 from genai_host.testing.suites.tool import ToolSuite  # noqa: E402
 from genai_host.testing.suites.tool_source import ToolSourceSuite  # noqa: E402
 
 __all__ = [
+    "AnthropicMessagesReplies",
     "CountDialectSuite",
     "DialectSuite",
     "EmbedDialectSuite",
@@ -54,10 +55,9 @@ __all__ = [
     "HttpProviderSuite",
     "ModelSuite",
     "ModerateDialectSuite",
+    "OpenAIChatReplies",
     "PluginSuite",
     "ProviderSuite",
-    "SpeaksAnthropicMessages",
-    "SpeaksOpenAIChat",
     "Suite",
     "ToolSourceSuite",
     "ToolSuite",

@@ -17,8 +17,8 @@ import pytest
 
 from genai_host.api import hooks as hookspecs
 from genai_host.config import Config
-from genai_host.plugins.contributions import Declarations
-from genai_host.plugins.discovery import Broken, Given, Loaded, Plugins
+from genai_host.plugins.contributions import Contributions
+from genai_host.plugins.discovery import BrokenPlugin, LoadedPlugin, Plugins, StaticPlugins
 
 T = TypeVar("T", bound=Callable[..., None])
 
@@ -121,24 +121,24 @@ class PluginSuite(Suite):
     plugin: Any
     beside: Mapping[str, Any] = {}
 
-    def plugins(self, **further: Any) -> Given:
+    def plugins(self, **further: Any) -> StaticPlugins:
         """Where a host finds the plugin, with all that it needs."""
         import genai_host.dialects
 
-        return Given(
+        return StaticPlugins(
             {"dialects": genai_host.dialects, **self.beside, "tested": self.plugin, **further}
         )
 
-    def declared(self) -> Declarations:
+    def declared(self) -> Contributions:
         """What the plugin declares."""
         found = {each.found.name: each for each in Plugins(self.plugins(), Config()).results}
         tested = found["tested"]
-        assert isinstance(tested, Loaded), f"{tested}"
+        assert isinstance(tested, LoadedPlugin), f"{tested}"
         return tested.declared
 
     def test_it_loads_beside_the_others(self) -> None:
         for result in Plugins(self.plugins(), Config()).results:
-            assert not isinstance(result, Broken), f"{result.line()}\n{result.trace}"
+            assert not isinstance(result, BrokenPlugin), f"{result.line()}\n{result.trace}"
 
     def test_loading_it_is_cheap(self) -> None:
         """Declarations import no SDK, and nothing else that takes time: what they name

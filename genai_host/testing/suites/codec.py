@@ -8,12 +8,12 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_host.api import Call, Checker, Dialect, ProviderReply
+from genai_host.api import Call, Dialect, ProviderReply, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config
 from genai_host.errors import GenaiError
-from genai_host.plugins.discovery import Given, Plugins
-from genai_host.testing.plugins import MadePlugin
+from genai_host.plugins.discovery import Plugins, StaticPlugins
+from genai_host.testing.plugins import InlinePlugin
 from genai_host.testing.purity import NO_REPLIES, damaged
 from genai_host.testing.suites.base import Suite
 
@@ -72,12 +72,12 @@ class CodecSuite(Suite):
 
     def test_it_declares_what_it_is(self) -> None:
         dialect = self.dialect
-        plugins = Plugins(Given({"tested": MadePlugin(dialects=[dialect])}), Config())
+        plugins = Plugins(StaticPlugins({"tested": InlinePlugin(dialects=[dialect])}), Config())
         assert not plugins.broken, plugins.broken[0].line()
         assert dialect.capabilities <= CAPABILITIES.keys()
         for name, schema in dialect.parameters.items():
             assert schema is not False, f"{name}: a parameter that is refused is left out"
-            Checker(schema).check(self.parameter_value(name))
+            SchemaValidator(schema).check(self.parameter_value(name))
         assert json.loads(json.dumps(dict(dialect.variant))) == dict(dialect.variant)
 
     def test_a_request_says_what_it_is(self) -> None:
@@ -133,7 +133,7 @@ class CodecSuite(Suite):
 
     def test_refusals_are_explained(self) -> None:
         for status, body, kind in self.refusals:
-            error = self.dialect.explain_error(ProviderReply(body, status))
+            error = self.dialect.map_error(ProviderReply(body, status))
             assert type(error) is kind, f"{status} {short(body)} is {error!r}"
             assert "\n" not in error.message
 
@@ -141,7 +141,7 @@ class CodecSuite(Suite):
         samples = [body for _, body, _ in self.refusals] or [self.reply]
         for body in (*NO_REPLIES, *(each for sample in samples for each in damaged(sample))):
             for status in (400, 401, 429, 500):
-                error = read(body, self.dialect.explain_error, ProviderReply(body, status))
+                error = read(body, self.dialect.map_error, ProviderReply(body, status))
                 assert error is None or isinstance(error, GenaiError), f"{error!r}"
 
     def extracted(self, body: bytes) -> Any:

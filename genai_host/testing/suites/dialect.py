@@ -21,24 +21,24 @@ from attrs import evolve, frozen
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     EmbedCall,
+    Embeddings,
     File,
     Image,
     Message,
     ModerateCall,
-    Opaque,
+    ModerationResult,
     Part,
     ProviderReply,
     Reasoning,
+    StreamDecoder,
     StreamEvent,
     TokenCount,
     ToolCall,
     ToolResult,
     ToolSchema,
     Usage,
-    Vectors,
-    Verdict,
+    VendorPart,
 )
 from genai_host.errors import GenaiError, IncompleteReply, UnsupportedPart
 from genai_host.testing.purity import NO_REPLIES, damaged
@@ -139,7 +139,7 @@ class DialectSuite(CodecSuite):
 
     def test_what_another_dialect_left_in_the_history_is_no_matter(self) -> None:
         """What was thought, and parts of other vendors, need not be written."""
-        said: list[str | Part] = [Reasoning("hm"), Opaque("another", {"id": 1}), "hello"]
+        said: list[str | Part] = [Reasoning("hm"), VendorPart("another", {"id": 1}), "hello"]
         call = ChatCall(
             model_id="m-1",
             messages=[Message("user", "hi"), Message("assistant", said), Message("user", "so?")],
@@ -226,7 +226,7 @@ class DialectSuite(CodecSuite):
             pytest.skip("the format has no streams")
         return self.stream
 
-    def decoder(self) -> Decoder[Any]:
+    def decoder(self) -> StreamDecoder[Any]:
         decoder = self.dialect.decoder(evolve(self.call(), stream=True))
         assert decoder is not None, f"{self.dialect.name} has no decoder"
         return decoder
@@ -241,7 +241,7 @@ def _saying(text: str) -> ChatCall:
     return ChatCall(model_id="m-1", messages=[Message("user", text)])
 
 
-def _fed(decoder: Decoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
+def _fed(decoder: StreamDecoder[Any], events: Sequence[bytes]) -> Iterator[Any]:
     for event in events:
         yield from decoder.feed(StreamEvent(event))
 
@@ -328,7 +328,7 @@ class EmbedDialectSuite(CodecSuite):
                 )
 
     def is_sound(self, result: Any) -> bool:
-        return isinstance(result, Vectors) and len(result.vectors) == 2
+        return isinstance(result, Embeddings) and len(result.vectors) == 2
 
 
 class ModerateDialectSuite(CodecSuite):
@@ -358,4 +358,4 @@ class ModerateDialectSuite(CodecSuite):
         assert self.extracted(self.reply).flagged is self.flagged
 
     def is_sound(self, result: Any) -> bool:
-        return isinstance(result, Verdict) and isinstance(result.flagged, bool)
+        return isinstance(result, ModerationResult) and isinstance(result.flagged, bool)

@@ -18,22 +18,22 @@ from attrs import evolve
 from genai_host.api import Answer, Feature
 from genai_host.api.features import Event
 from genai_host.api.settings import describe
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.record import Record, StepStarted
-from genai_host.errors import Cancelled, GenaiError, PluginError, TurnWaiting, Unavailable
+from genai_host.conversations.record import InMemoryRecord, StepStarted
+from genai_host.errors import Cancelled, GenaiError, PluginError, ServiceUnavailable, TurnPaused
 from genai_host.host import Host
 from genai_host.testing.clock import ManualClock
-from genai_host.testing.fake_model import FakeModel, Heard, Said
+from genai_host.testing.fake_model import FakeModel, RecordedPrompt, Said
 from genai_host.testing.fake_service import HANG
 from genai_host.testing.purity import Watched
-from genai_host.testing.replaying import replay_everywhere, timeless
+from genai_host.testing.replaying import replay_from_every_entry, timeless
 from genai_host.testing.suites import child
 from genai_host.testing.suites.base import PluginSuite, in_background
 from genai_host.testing.suites.codec import sample_of
 
-_ONCE = Patience(tries=1, calls=1)
+_ONCE = RetryPolicy(tries=1, calls=1)
 _MODELS = {"chat": "fake", "embed": "fake-embed", "moderate": "fake-moderate"}
 _MOST = 50  # places at which a feature is disturbed
 
@@ -64,7 +64,7 @@ class FeatureSuite(PluginSuite):
     says: Sequence[str] = ("hello there", "and what now?")
     settings: Mapping[str, Any] = {}
 
-    def answers(self, heard: Heard) -> Said:
+    def answers(self, heard: RecordedPrompt) -> Said:
         return heard.text if heard.schema is None else json.dumps(sample_of(heard.schema))
 
     def give(self, kind: str) -> object:
@@ -166,7 +166,7 @@ class FeatureSuite(PluginSuite):
 
     def test_it_goes_on_from_wherever_it_was_cut(self) -> None:
         host = self.host()
-        assert replay_everywhere(host, self.record(self.open(host)), give=self.give)
+        assert replay_from_every_entry(host, self.record(self.open(host)), give=self.give)
 
     def test_it_goes_on_under_another_hash_seed(self, tmp_path: Path) -> None:
         """In other processes, which order sets otherwise."""
@@ -179,7 +179,7 @@ class FeatureSuite(PluginSuite):
         """Wherever a model fails. The feature may handle it, and answer."""
         for number in range(self.calls()):
             host = self.host()
-            self.model.faults[number] = Unavailable("the suite wants it so", retryable=False)
+            self.model.faults[number] = ServiceUnavailable("the suite wants it so", retryable=False)
             self._disturbed(self.open(host), GenaiError)
 
     def test_a_cancel_ends_it(self) -> None:
@@ -202,7 +202,7 @@ class FeatureSuite(PluginSuite):
             events = conversation.stream(self.says[0])
             try:
                 heard = [next(events) for _ in range(count)]
-            except TurnWaiting:
+            except TurnPaused:
                 return
             if heard[-1].answer is not None:
                 return
@@ -245,12 +245,12 @@ class FeatureSuite(PluginSuite):
         """Say something, and give what the turn waits for."""
         try:
             return conversation.say(said)
-        except TurnWaiting as pause:
+        except TurnPaused as pause:
             waiting = pause
         while True:
             try:
                 return conversation.resume(self.give(waiting.kind))
-            except TurnWaiting as pause:
+            except TurnPaused as pause:
                 waiting = pause
 
     def heard(self, conversation: Conversation, said: str) -> Iterator[Event]:
@@ -260,14 +260,14 @@ class FeatureSuite(PluginSuite):
             try:
                 yield from events
                 return
-            except TurnWaiting as waiting:
+            except TurnPaused as waiting:
                 events = conversation.resume_stream(self.give(waiting.kind))
 
-    def record(self, conversation: Conversation) -> Record:
+    def record(self, conversation: Conversation) -> InMemoryRecord:
         """The record of the conversation once all is said."""
         for said in self.says:
             self.take(conversation, said)
-        assert isinstance(conversation.record, Record)
+        assert isinstance(conversation.record, InMemoryRecord)
         return conversation.record
 
     def steps(self, conversation: Conversation) -> list[tuple[Any, ...]]:
@@ -290,8 +290,8 @@ class FeatureSuite(PluginSuite):
         if not file.exists():
             record = self.record(self.open(host))
             file.write_text(json.dumps(record.to_json(host.codec)), encoding="utf-8")
-        record = Record.from_json(json.loads(file.read_text(encoding="utf-8")), host.codec)
-        assert replay_everywhere(host, record, give=self.give)
+        record = InMemoryRecord.from_json(json.loads(file.read_text(encoding="utf-8")), host.codec)
+        assert replay_from_every_entry(host, record, give=self.give)
 
     def _disturbed(self, conversation: Conversation, expected: type[GenaiError]) -> None:
         """Say all, the turn that fails a second time."""

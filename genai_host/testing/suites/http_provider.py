@@ -38,14 +38,14 @@ class HttpProviderSuite(HttpReplies, HttpStreams):
     """The suite of a provider over HTTP: a service on this machine stands in for the real
     one, with every fault that a service can have, whole and streamed.
 
-        class TestAcme(SpeaksOpenAIChat, HttpProviderSuite):
+        class TestAcme(OpenAIChatReplies, HttpProviderSuite):
             plugin = genai_vendor_acme
             provider = "acme"
             settings = {"base_url": "{url}/v1"}
             keys = ["ACME_API_KEY"]
 
-    `SpeaksOpenAIChat` says how good replies look in the dialect `openai-chat`,
-    `SpeaksAnthropicMessages` in `anthropic-messages`. For another dialect, give it:
+    `OpenAIChatReplies` says how good replies look in the dialect `openai-chat`,
+    `AnthropicMessagesReplies` in `anthropic-messages`. For another dialect, give it:
 
     dialect       a dialect for chat that the provider serves
     model_id      id of a model

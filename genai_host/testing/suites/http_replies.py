@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     CircuitOpen,
     ContextOverflow,
-    DeadlineExceeded,
     GenaiError,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act, FakeService, Reply
@@ -28,7 +28,7 @@ from genai_host.testing.suites.base import in_background
 from genai_host.testing.suites.http_stage import ANSWER, CANARY, HttpStage
 from genai_host.testing.suites.provider import MODEL, both_ways
 
-_ONCE = Patience(tries=1)
+_ONCE = RetryPolicy(tries=1)
 
 
 class HttpReplies(HttpStage):
@@ -53,7 +53,7 @@ class HttpReplies(HttpStage):
         self.service.replies = [self.refusal(status)]
         streamed, error = self.ask(self.stage(), way)
         assert streamed == ""
-        assert isinstance(error, (RateLimited, Unavailable))
+        assert isinstance(error, (RateLimited, ServiceUnavailable))
         assert (error.status, error.provider, error.model) == (status, "tested", MODEL)
         assert len(self.service.requests) == 3
 
@@ -66,11 +66,11 @@ class HttpReplies(HttpStage):
     @pytest.mark.parametrize(
         ("status", "kind"),
         [
-            (400, RequestRefused),
+            (400, BadRequest),
             (401, AuthenticationFailed),
             (403, AuthenticationFailed),
-            (404, RequestRefused),
-            (422, RequestRefused),
+            (404, BadRequest),
+            (422, BadRequest),
         ],
     )
     def test_a_refusal_is_not_repeated(self, way: str, status: int, kind: type[GenaiError]) -> None:
@@ -83,14 +83,14 @@ class HttpReplies(HttpStage):
     def test_a_broken_connection_is_tried_three_times(self, way: str, act: Act) -> None:
         self.service.replies = [Reply([act])]
         _, error = self.ask(self.stage(), way)
-        assert isinstance(error, Unavailable)
+        assert isinstance(error, ServiceUnavailable)
         assert len(self.service.requests) == 3
 
     @both_ways
     def test_a_service_that_is_not_there_is_tried_three_times(self, way: str) -> None:
         self.service.stop()
         _, error = self.ask(self.stage(), way)
-        assert isinstance(error, Unavailable)
+        assert isinstance(error, ServiceUnavailable)
         assert len(self.observer.begun) == 3
 
     @both_ways
@@ -142,7 +142,7 @@ class HttpReplies(HttpStage):
         self.service.replies = [self.refusal(500)]
         host = self.stage(instances=self._others("second", "third"))
         _, error = self.ask(host, way, at="")
-        assert isinstance(error, Unavailable)
+        assert isinstance(error, ServiceUnavailable)
         assert len(self.service.requests) == 6
 
     @both_ways
@@ -169,7 +169,7 @@ class HttpReplies(HttpStage):
         self.service.replies = [*[self.refusal(500)] * 5, self.good(way)]
         host = self.stage(clock=clock, patience=_ONCE)
         for _ in range(5):
-            assert type(self.ask(host, way)[1]) is Unavailable
+            assert type(self.ask(host, way)[1]) is ServiceUnavailable
         assert isinstance(self.ask(host, way)[1], CircuitOpen)
         assert len(self.service.requests) == 5
         clock.advance(30)
@@ -208,7 +208,7 @@ class HttpReplies(HttpStage):
         with FakeService([self.good(way)]) as elsewhere:
             self.service.replies = [self.refusal(status, Location=elsewhere.url)]
             _, error = self.ask(self.stage(), way)
-            assert isinstance(error, RequestRefused)
+            assert isinstance(error, BadRequest)
             assert not elsewhere.requests
         assert len(self.service.requests) == 1
 
@@ -235,7 +235,7 @@ class HttpReplies(HttpStage):
         clock.advance(60 if way == "streamed" else 600)
         assert self.ended(asking) is None, "it has ended in another way"
         _, error = asking.result()
-        assert isinstance(error, DeadlineExceeded)
+        assert isinstance(error, ProviderTimeout)
         assert error.deadline == ("first_token" if way == "streamed" else "total")
         self.service.wait_until_closed()
 

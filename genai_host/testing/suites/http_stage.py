@@ -11,7 +11,7 @@ import pytest
 
 from genai_host.api import Clock
 from genai_host.api.settings import describe
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.host import Host
 from genai_host.testing.fake_service import (
@@ -72,7 +72,7 @@ class HttpStage(ProviderSuite):
         *,
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
-        patience: Patience = NO_WAITS,
+        patience: RetryPolicy = NO_WAITS,
         instances: Mapping[str, InstanceConfig] | None = None,
         **calls: Any,
     ) -> Host:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Framing, HttpRequest, Limits, ProviderReply, StreamEvent
-from genai_host.calls.retry import Patience
+from genai_host.api import CancelToken, HttpRequest, ProviderReply, StreamEvent, StreamParser
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
-    DeadlineExceeded,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     ProviderError,
+    ProviderTimeout,
 )
 from genai_host.http.response import FRAMINGS
 from genai_host.testing.clock import ManualClock
@@ -25,7 +25,7 @@ from genai_host.testing.fake_service import CUT, HANG, HOLD, RESET, Act
 from genai_host.testing.suites.base import in_background
 from genai_host.testing.suites.http_stage import ANSWER, HttpStage
 
-_ONCE = Patience(tries=1)
+_ONCE = RetryPolicy(tries=1)
 _TOKENS = [f"w{number:02} " for number in range(60)]
 _NEVER = 1_000_000_000  # failures until the breaker opens
 
@@ -130,7 +130,7 @@ class HttpStreams(HttpStage):
         self.service.wait_for_requests(1)
         clock.advance(60)
         _, error = asking.result(self.patience)
-        assert isinstance(error, DeadlineExceeded)
+        assert isinstance(error, ProviderTimeout)
         assert error.deadline == "first_token"
         self.service.wait_until_closed()
 
@@ -143,7 +143,7 @@ class HttpStreams(HttpStage):
         while not futures.wait([waiting], timeout=0.01).done:
             clock.advance(30)  # it counts from when somebody reads
         error = waiting.exception()
-        assert isinstance(error, DeadlineExceeded)
+        assert isinstance(error, ProviderTimeout)
         assert (error.deadline, error.text) == ("idle", "hel")
         self.service.wait_until_closed()
 
@@ -153,7 +153,7 @@ class HttpStreams(HttpStage):
         self.service.replies = [self.streamed([each for frame in frames for each in (HOLD, frame)])]
         self.service.let_go(self.begins(_TOKENS))
         pieces = 0
-        with pytest.raises(DeadlineExceeded) as caught:
+        with pytest.raises(ProviderTimeout) as caught:
             for event in self.open(self.stage(clock=clock, total=20), "streamed").stream("hi"):
                 pieces += bool(event.text)
                 clock.advance(1)
@@ -226,14 +226,14 @@ class _Memory:
         self.place = 0
         self.sent = False
 
-    def send(self, request: HttpRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: HttpRequest, limits: CancelToken) -> ProviderReply:
         raise AssertionError("the provider does not stream")
 
     def stream(
         self,
         request: HttpRequest,
-        limits: Limits,
-        framings: Mapping[str, Framing] | None = None,
+        limits: CancelToken,
+        framings: Mapping[str, StreamParser] | None = None,
     ) -> _Cut:
         self.sent = True
         framing = {**FRAMINGS, **(framings or {})}[self._content_type]
@@ -246,7 +246,7 @@ class _Memory:
 class _Cut:
     """The events of a reply that is cut after its text."""
 
-    def __init__(self, framing: Framing, text: bytes) -> None:
+    def __init__(self, framing: StreamParser, text: bytes) -> None:
         self._framing = framing
         self._text = text
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.api import Checker, Dialect, Model
+from genai_host.api import Dialect, Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.config import Config
 from genai_host.host import Host
@@ -74,7 +74,7 @@ class ModelSuite(PluginSuite):
                 known = {name for dialect in dialects for name in dialect.parameters}
                 for name, schema in model.parameters.items():
                     assert schema is not False or name in known, f"{model.name} refuses {name}"
-                    Checker(schema)
+                    SchemaValidator(schema)
                 assert model.defaults.keys() <= known | model.parameters.keys(), model.name
 
     def test_their_usual_values_fit(self) -> None:
@@ -83,7 +83,7 @@ class ModelSuite(PluginSuite):
                 taken = {**dialect.parameters, **model.parameters}
                 for name in model.defaults.keys() & taken.keys():
                     assert taken[name] is not False, f"{model.name} refuses {name}"
-                    Checker(taken[name]).check(model.defaults[name])
+                    SchemaValidator(taken[name]).check(model.defaults[name])
 
     def test_their_variants_are_known(self) -> None:
         with self.host() as host:

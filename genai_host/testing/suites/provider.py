@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Clock, Listed, Model, Offering, RouteInfo, Serve, hookimpl
+from genai_host.api import Clock, DialectEndpoint, ListedModel, Model, Offering, RouteInfo, hookimpl
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.settings import describe, read_settings
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config, InstanceConfig
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.driver import Caps
+from genai_host.conversations.driver import TurnLimits
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
 from genai_host.host import Host
-from genai_host.providers.limits import Bounds
+from genai_host.providers.limits import CallLimits
 from genai_host.testing.fake_model import ASKING
-from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.plugins import InlinePlugin
 from genai_host.testing.suites.base import PluginSuite, in_background, recommended
 
 both_ways = pytest.mark.parametrize("way", ["whole", "streamed"])
@@ -32,11 +32,11 @@ both_ways = pytest.mark.parametrize("way", ["whole", "streamed"])
 
 MODEL = "tested-model"
 
-NO_WAITS = Patience(jitter=lambda _: 0.0)
+NO_WAITS = RetryPolicy(jitter=lambda _: 0.0)
 _SECRETIVE = re.compile(r"(^|_)(key|token|secret|password)$")
 
 
-class Observer(MadePlugin):
+class Observer(InlinePlugin):
     """Knows of each call of a model.
 
     begun   where each of them went
@@ -91,7 +91,7 @@ class ProviderSuite(PluginSuite):
         *,
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
-        patience: Patience = NO_WAITS,
+        patience: RetryPolicy = NO_WAITS,
         instances: Mapping[str, InstanceConfig] | None = None,
         **calls: Any,
     ) -> Host:
@@ -122,7 +122,7 @@ class ProviderSuite(PluginSuite):
         [candidate, *_] = host.catalog.resolve(f"{MODEL}{at}")
         if way == "streamed" and "stream" not in candidate.capabilities:
             pytest.skip(f"{self.provider} does not stream")
-        return host.open("asking", f"{MODEL}{at}", caps=Caps(seconds=None))
+        return host.open("asking", f"{MODEL}{at}", caps=TurnLimits(seconds=None))
 
     def take(
         self,
@@ -188,7 +188,7 @@ class ProviderSuite(PluginSuite):
         provider = host.instances["tested"].provider
         assert provider.serves, "it serves no dialect"
         for name, serve in provider.serves.items():
-            assert isinstance(serve, Serve)
+            assert isinstance(serve, DialectEndpoint)
             assert serve.lacks <= CAPABILITIES.keys(), name
             dialect = host.registry.dialects.get(name)
             assert dialect is not None or serve.install, (
@@ -199,7 +199,7 @@ class ProviderSuite(PluginSuite):
         for operation, model in provider.default_models.items():
             found = host.explain(model, "tested", operation)
             assert any(each.operation == operation for each in found), f"no model {model}"
-        read_settings(Bounds, provider.bounds, owner="bounds")
+        read_settings(CallLimits, provider.bounds, owner="bounds")
 
     # calls
 
@@ -235,7 +235,7 @@ class ProviderSuite(PluginSuite):
     @recommended
     def test_its_models_are_listed(self) -> None:
         provider = self.stage().instances["tested"].provider
-        assert all(isinstance(each, Listed) for each in provider.list_models(Cancellation()))
+        assert all(isinstance(each, ListedModel) for each in provider.list_models(Cancellation()))
 
     # endings
 

@@ -21,7 +21,7 @@ def _error(kind: str, message: str) -> bytes:
     return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
 
 
-class SpeaksOpenAIChat:
+class OpenAIChatReplies:
     """Goes before `HttpProviderSuite` among the bases of a suite."""
 
     dialect = "openai-chat"
@@ -47,7 +47,7 @@ def _choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-class SpeaksAnthropicMessages:
+class AnthropicMessagesReplies:
     """The same for `anthropic-messages`."""
 
     dialect = "anthropic-messages"

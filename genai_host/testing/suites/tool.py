@@ -20,35 +20,35 @@ from genai_host.api import (
     Answer,
     CallTools,
     ChatCall,
-    Checker,
     Completion,
     Feature,
+    FeatureSteps,
     Image,
+    ListTools,
     Message,
     NoSettings,
-    OfferedTools,
     Prompt,
-    Story,
+    SchemaValidator,
     Text,
     Tool,
     ToolCall,
+    ToolContext,
     ToolOutput,
-    ToolRun,
     Turn,
     tool_message,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.api.tools import output_of
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import Config, SetConfig
-from genai_host.conversations.record import Record
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.conversations.record import InMemoryRecord
+from genai_host.errors import GenaiError, ValidationError
 from genai_host.host import Host
-from genai_host.testing.fake_model import FakeModel, Heard
-from genai_host.testing.plugins import MadePlugin
+from genai_host.testing.fake_model import FakeModel, RecordedPrompt
+from genai_host.testing.plugins import InlinePlugin
 from genai_host.testing.purity import with_faults
-from genai_host.testing.replaying import replay_everywhere
+from genai_host.testing.replaying import replay_from_every_entry
 from genai_host.testing.suites.base import PluginSuite, in_background
 from genai_host.tools.reactions import ReactionViews
 from genai_host.tools.sources import of_source
@@ -70,7 +70,7 @@ def check_description(tool: Tool) -> None:
 def check_parameters(tool: Tool) -> None:
     """A JSON Schema of an object, which requires nothing that it does not tell of."""
     parameters = tool.schema.parameters
-    Checker(parameters)
+    SchemaValidator(parameters)
     assert parameters["type"] == "object"
     assert set(parameters.get("required", ())) <= set(parameters["properties"])
     json.dumps(parameters, allow_nan=False)
@@ -176,7 +176,7 @@ class ToolSuite(PluginSuite):
     def test_it_gives_what_the_samples_say(self) -> None:
         assert self.samples, "it has no samples"
         host = self.host()
-        checker = Checker(self.found().schema.parameters)
+        checker = SchemaValidator(self.found().schema.parameters)
         for arguments, *expected in self.samples:
             checker.check(arguments)
             check_output(self.called(host, arguments), arguments, expected, host)
@@ -262,9 +262,9 @@ class ToolSuite(PluginSuite):
         conversation = host.open("calling", "fake")
         conversation.say("go", context=self.context)
         record = conversation.record
-        assert isinstance(record, Record)
+        assert isinstance(record, InMemoryRecord)
         if self.found().repeatable:
-            assert replay_everywhere(host, record)
+            assert replay_from_every_entry(host, record)
         else:
             assert self._resumed_everywhere(host, record)
 
@@ -285,9 +285,9 @@ class ToolSuite(PluginSuite):
         host = Host(
             config=Config(tools=self._tables()),
             discovery=self.plugins(
-                model=FakeModel(self._asks), calling=MadePlugin(features=[feature])
+                model=FakeModel(self._asks), calling=InlinePlugin(features=[feature])
             ),
-            patience=Patience(tries=1, calls=1),
+            patience=RetryPolicy(tries=1, calls=1),
         )
         self._hosts.append(host)
         tool = host.registry.tools.get(self.tool)
@@ -296,7 +296,7 @@ class ToolSuite(PluginSuite):
             host.registry.tools[self.tool] = evolve(tool, seconds=seconds)
         return host
 
-    def run(self, limits: Cancellation | None = None) -> ToolRun:
+    def run(self, limits: Cancellation | None = None) -> ToolContext:
         """What the tool gets beside its arguments."""
         return Run(dict(self.context), limits or Cancellation())
 
@@ -306,13 +306,13 @@ class ToolSuite(PluginSuite):
 
     def garbage(self) -> Iterator[tuple[Mapping[str, Any], bool]]:
         """Arguments that are wrong in one place each, and whether its schema takes them."""
-        checker = Checker(self.found().schema.parameters)
+        checker = SchemaValidator(self.found().schema.parameters)
         for sample, *_ in self.samples:
             for arguments in (*with_faults(dict(sample)), {**sample, "what is this": 1}):
                 if isinstance(arguments, dict):
                     try:
                         checker.check(arguments)
-                    except InvalidData:
+                    except ValidationError:
                         yield arguments, False
                     else:
                         yield arguments, True
@@ -327,7 +327,7 @@ class ToolSuite(PluginSuite):
             return
         output_of(given)
 
-    def _asks(self, heard: Heard) -> Completion | str:
+    def _asks(self, heard: RecordedPrompt) -> Completion | str:
         """Asks for the tool with each sample, in one round each, and then once with all."""
         rounds = sum(message.role == "tool" for message in heard.messages)
         calls = [
@@ -339,12 +339,12 @@ class ToolSuite(PluginSuite):
         wanted = calls if rounds == len(calls) else calls[rounds : rounds + 1]
         return Completion(Message("assistant", wanted), "tool_calls")
 
-    def _resumed_everywhere(self, host: Host, record: Record) -> int:
+    def _resumed_everywhere(self, host: Host, record: InMemoryRecord) -> int:
         """Where it was under way it is not called again, and the model is told of it."""
         whole = json.loads(json.dumps(record.to_json(host.codec)))
         interrupted = 0
         for length in range(2, len(whole)):
-            conversation = host.reopen(Record.from_json(whole[:length], host.codec))
+            conversation = host.reopen(InMemoryRecord.from_json(whole[:length], host.codec))
             if conversation.status != "pending":
                 continue
             details = conversation.resume().details
@@ -354,8 +354,8 @@ class ToolSuite(PluginSuite):
         return interrupted
 
 
-def _respond(turn: Turn[NoSettings]) -> Story:
-    offered = yield from OfferedTools(turn.context)
+def _respond(turn: Turn[NoSettings]) -> FeatureSteps:
+    offered = yield from ListTools(turn.context)
     messages = [*turn.history, turn.message]
     while True:
         completion = yield from Prompt(messages, tools=[each.schema for each in offered])

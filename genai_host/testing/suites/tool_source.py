@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Checker, Limits, Tool, ToolSet, ToolSource
+from genai_host.api import CancelToken, SchemaValidator, Tool, ToolSet, ToolSource
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import describe
 from genai_host.config import Config, SetConfig
 from genai_host.host import Host
-from genai_host.secrets.keys import Keys
-from genai_host.testing.plugins import MadePlugin
+from genai_host.secrets.keys import SecretStore
+from genai_host.testing.plugins import InlinePlugin
 from genai_host.testing.suites.base import PluginSuite, in_background
 from genai_host.testing.suites.tool import (
     Run,
@@ -25,7 +25,7 @@ from genai_host.testing.suites.tool import (
     check_parameters,
     check_services_take,
 )
-from genai_host.tools.sources import BETWEEN, OpenedSet
+from genai_host.tools.sources import BETWEEN, ConfiguredToolSource
 
 _AT_ONCE = 8
 
@@ -100,7 +100,7 @@ class ToolSourceSuite(PluginSuite):
         tools = host.tools()
         for name, samples in self.samples.items():
             full = f"{self.source}{BETWEEN}{name}"
-            checker = Checker(tools[full].schema.parameters)
+            checker = SchemaValidator(tools[full].schema.parameters)
             for arguments, *expected in samples:
                 checker.check(arguments)
                 output = host.call_tool(full, arguments, context=self.context, approved=True)
@@ -147,7 +147,7 @@ class ToolSourceSuite(PluginSuite):
         assert error is not None, "it does not fail"
         assert str(error).strip(), "it does not say why"
         other = Tool("other", "stays", lambda arguments, run: "there")
-        failing = MadePlugin(tools=[other], tool_sources=[source])
+        failing = InlinePlugin(tools=[other], tool_sources=[source])
         host = self.host(tested=failing)
         listing = in_background(host.tools)
         assert self.ended(listing) is None
@@ -187,7 +187,7 @@ class ToolSourceSuite(PluginSuite):
                 ended = in_background(work)
                 assert begun.wait(self.patience)
                 source.close()
-                if isinstance(source, OpenedSet) and not source.holds_a_source:
+                if isinstance(source, ConfiguredToolSource) and not source.holds_a_source:
                     limits.cancel()
                 self.ended(ended)
 
@@ -205,7 +205,7 @@ class ToolSourceSuite(PluginSuite):
         source = declared
         if isinstance(declared, ToolSet):
             config = SetConfig(self.settings if settings is None else settings)
-            source = OpenedSet(declared, config, Keys(), "")
+            source = ConfiguredToolSource(declared, config, SecretStore(), "")
         assert isinstance(source, ToolSource)
         self._open.append(source)
         return source
@@ -214,7 +214,7 @@ class ToolSourceSuite(PluginSuite):
         """One that cannot say what it has; None if there is none such."""
         return None if self.unusable is None else self.opened(self.unusable)
 
-    def listed(self, source: ToolSource, limits: Limits | None = None) -> list[Tool]:
+    def listed(self, source: ToolSource, limits: CancelToken | None = None) -> list[Tool]:
         """What it gives: tools, all of them."""
         tools = list(source.tools(limits or Cancellation()))
         assert all(isinstance(tool, Tool) for tool in tools), f"{tools}"

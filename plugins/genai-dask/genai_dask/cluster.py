@@ -14,15 +14,15 @@ from distributed import Client, LocalCluster
 from distributed.cfexecutor import ClientExecutor
 
 from genai_dask.settings import Settings
-from genai_host.errors import ConfigurationError, Unavailable
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 
 _LOG = logging.ERROR  # of what Dask says beside the progress of a batch
 _IMPORT = "import genai_host.batch.work"
 
 
 def open_executor(settings: Settings) -> DaskExecutor:
-    """Raises `Unavailable` if there is no cluster at the address, or none can be started, and
-    `ConfigurationError` if its workers have no genai-host."""
+    """Raises `ServiceUnavailable` if there is no cluster at the address, or none can be
+    started, and `ConfigurationError` if its workers have no genai-host."""
     with dask.config.set({"distributed.comm.timeouts.connect": settings.patience}):
         cluster = None if settings.address else _local(settings)
         try:
@@ -76,7 +76,7 @@ def _local(settings: Settings) -> LocalCluster:
             silence_logs=_LOG,
         )
     except (OSError, RuntimeError) as error:
-        raise Unavailable(f"no Dask can be started here: {error}") from error
+        raise ServiceUnavailable(f"no Dask can be started here: {error}") from error
 
 
 def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
@@ -87,7 +87,7 @@ def _client(settings: Settings, cluster: LocalCluster | None) -> Client:
             set_as_default=False,
         )
     except (OSError, ValueError) as error:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"there is no scheduler of Dask at {settings.address}",
             hint="dask scheduler starts one; address names it, as tcp://10.0.0.1:8786",
         ) from error
@@ -106,7 +106,7 @@ def _must_have_host(client: Client, settings: Settings) -> None:
             hint="install it there, with the plugins that the batch needs",
         ) from error
     except TimeoutError as error:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"no worker of {client.scheduler.address} has answered",
             hint="they may be busy; patience says how many seconds to wait",
         ) from error

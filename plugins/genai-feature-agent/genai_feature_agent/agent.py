@@ -10,7 +10,7 @@ from attrs import validators as must
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import AgentLoop
 from genai_feature_agent.reactions import all_reactions
-from genai_host.api import Answer, Story, ToolResult, Turn, about
+from genai_host.api import Answer, FeatureSteps, ToolResult, Turn, about
 
 
 @frozen
@@ -43,7 +43,7 @@ class Settings:
     )
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answer with all that is said on the way, and with what the front end is to do, as
     `Answer.data`: `{"reactions": [...]}`, unless other data is asked for.
 

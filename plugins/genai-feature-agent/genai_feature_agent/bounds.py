@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 DEPTH = 100
 """How deeply the JSON of a request may be nested: less than what any reader takes."""
 
 
 def must_be_flat(body: Mapping[str, Any]) -> None:
-    """Raises `InvalidData`, with the field, for what is nested deeper than `DEPTH`."""
+    """Raises `ValidationError`, with the field, for what is nested deeper than `DEPTH`."""
     for name, value in body.items():
         level = [value]
         for _ in range(DEPTH):
             level = [item for each in level for item in _items(each)]
         if level:
-            raise InvalidData(f"it is nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
+            raise ValidationError(f"it is nested deeper than {DEPTH} levels", path=f"$.{name:.40}")
 
 
 def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> None:
-    """Raises `InvalidData`, with the place, for a history of more messages, and where the
+    """Raises `ValidationError`, with the place, for a history of more messages, and where the
     message, the context and the history come to more characters. Pictures and files do not
     count."""
     history = body.get("history")
     count = len(history) if isinstance(history, (list, tuple)) else 0
     if count > messages:
-        raise InvalidData(
+        raise ValidationError(
             f"the history has {count} messages, and may have {messages}",
             path="$.history",
             hint="leave out the oldest",
@@ -36,7 +36,7 @@ def must_be_bounded(body: Mapping[str, Any], messages: int, characters: int) -> 
     for path, value in _said(body):
         characters -= _length(value)
         if characters < 0:
-            raise InvalidData(
+            raise ValidationError(
                 "there is more text up to here than a request may have",
                 path=path,
                 hint="leave out the oldest of the history, or what the context need not have",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from genai_feature_agent.request import StatelessAgent, error_json
 from genai_feature_agent.stream import Pieces, in_events, in_lines, pieces
-from genai_host.api import RouteReply, RouteRequest, json_reply, status_of
+from genai_host.api import RouteRequest, RouteResponse, http_status, json_response
 from genai_host.errors import NoRoute
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _LINES = {
 }
 
 
-def answer(request: RouteRequest, host: Host) -> RouteReply:
+def answer(request: RouteRequest, host: Host) -> RouteResponse:
     """The reply in one piece. Where the turn did not come to its end, it has the status of
     what went wrong, and says so beside what was said so far."""
     if _accepts_events(request):
@@ -42,10 +42,10 @@ def answer(request: RouteRequest, host: Host) -> RouteReply:
         reply = agent.reply(asked, request.limits)
     except NoRoute as error:
         return _without_model(error)
-    return json_reply(reply.to_json(), 200 if reply.error is None else status_of(reply.error))
+    return json_response(reply.to_json(), 200 if reply.error is None else http_status(reply.error))
 
 
-def stream(request: RouteRequest, host: Host) -> RouteReply:
+def stream(request: RouteRequest, host: Host) -> RouteResponse:
     """The same, as it goes. What goes wrong once the turn has begun is in the stream."""
     return _streamed(request, host, in_lines, _LINES)
 
@@ -55,7 +55,7 @@ def _streamed(
     host: Host,
     write: Callable[[Pieces], Generator[str, None, None]],
     headers: Mapping[str, str],
-) -> RouteReply:
+) -> RouteResponse:
     agent = StatelessAgent(host)
     asked = agent.read(request.json())
     body = _bytes(write(pieces(agent.stream(asked, request.limits), f"msg-{uuid.uuid4()}")))
@@ -63,7 +63,7 @@ def _streamed(
         next(body)
     except NoRoute as error:
         return _without_model(error)
-    return RouteReply(body, headers=headers)
+    return RouteResponse(body, headers=headers)
 
 
 def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
@@ -77,9 +77,9 @@ def _bytes(texts: Generator[str, None, None]) -> Generator[bytes, None, None]:
             yield text.encode()
 
 
-def _without_model(error: NoRoute) -> RouteReply:
+def _without_model(error: NoRoute) -> RouteResponse:
     """It is the host that lacks one: the client has named none but those of the host."""
-    return json_reply({"error": error_json(error)}, 503)
+    return json_response({"error": error_json(error)}, 503)
 
 
 def _accepts_events(request: RouteRequest) -> bool:

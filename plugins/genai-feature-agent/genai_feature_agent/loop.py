@@ -16,18 +16,18 @@ from attrs import evolve, frozen
 from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.prompts import prompt_messages
 from genai_host.api import (
+    AvailableTool,
     CallTools,
     Completion,
+    ListTools,
     Message,
-    OfferedTool,
-    OfferedTools,
     Part,
+    Pause,
     Progress,
     Prompt,
     Step,
     ToolCall,
     ToolOutput,
-    Wait,
 )
 from genai_host.errors import GenerationError, LimitExceeded, UnexpectedFinish
 
@@ -76,7 +76,7 @@ class AgentLoop:
         self._max_round_trips = round_trips
         self._max_cost = cost
         self._schema = schema
-        self._tools: dict[str, OfferedTool] = {}
+        self._tools: dict[str, AvailableTool] = {}
         self._offered_in: Mapping[str, Any] | None = None
 
     def run(self, envelope: Envelope) -> Generator[Step[Any], Any, Envelope]:
@@ -119,7 +119,7 @@ class AgentLoop:
         told = [
             {"id": call.id, "tool": call.name, "arguments": dict(call.arguments)} for call in asking
         ]
-        given = yield from Wait[Any](APPROVAL, {"calls": told})
+        given = yield from Pause[Any](APPROVAL, {"calls": told})
         approved = frozenset(call.id for call in asking if _is_approved(given, call.id))
         return approved, [call.id for call in asking if call.id not in approved]
 
@@ -130,7 +130,7 @@ class AgentLoop:
     def _offer(self, context: Mapping[str, Any]) -> Generator[Step[Any], Any, None]:
         """Know the tools that apply in a context."""
         if context is not self._offered_in:
-            offered = yield from OfferedTools(context)
+            offered = yield from ListTools(context)
             self._tools = {each.name: each for each in offered}
             self._offered_in = context
 

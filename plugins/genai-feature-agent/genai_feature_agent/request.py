@@ -24,15 +24,15 @@ from genai_feature_agent.envelope import Envelope
 from genai_feature_agent.loop import Added
 from genai_feature_agent.reactions import all_reactions
 from genai_feature_agent.wire import from_wire, to_wire
-from genai_host.api import Answer, Limits, Message, Progress, Usage
+from genai_host.api import Answer, CancelToken, Message, Progress, Usage
 from genai_host.api.json_text import check_numbers
 from genai_host.api.settings import read_settings
-from genai_host.errors import GenaiError, InvalidData, TurnWaiting
+from genai_host.errors import GenaiError, TurnPaused, ValidationError
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
     from genai_host.api.features import Event
     from genai_host.conversations.conversation import Conversation
-    from genai_host.conversations.driver import Caps
+    from genai_host.conversations.driver import TurnLimits
     from genai_host.host import Host
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -114,7 +114,7 @@ class StatelessAgent:
         model: str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
-        caps: Caps | None = None,
+        caps: TurnLimits | None = None,
     ) -> None:
         self._host = host
         self._model = model
@@ -122,10 +122,10 @@ class StatelessAgent:
         self._caps = caps
 
     def read(self, body: Any) -> AgentRequest:
-        """The request that a body of JSON is. Raises `InvalidData`, with the place, also for
+        """The request that a body of JSON is. Raises `ValidationError`, with the place, also for
         more than the settings allow."""
         if not isinstance(body, Mapping):
-            raise InvalidData("a request is an object", path="$")
+            raise ValidationError("a request is an object", path="$")
         must_be_flat(body)
         settings = read_settings(Settings, self._settings or {}, owner="agent")
         must_be_bounded(body, settings.history_messages, settings.characters)
@@ -145,13 +145,13 @@ class StatelessAgent:
         known = self._host.config.aliases
         if given is None or (isinstance(given, str) and given in known):
             return given
-        raise InvalidData(
+        raise ValidationError(
             "the model is none that may be asked for here",
             path="$.model",
             hint=f"leave it out, or name one of: {', '.join(known) or 'none'}",
         )
 
-    def reply(self, request: AgentRequest, limits: Limits | None = None) -> AgentReply:
+    def reply(self, request: AgentRequest, limits: CancelToken | None = None) -> AgentReply:
         """Answer a request. What goes wrong in the turn is in the reply; raises what keeps
         it from beginning, as `NoRoute`.
 
@@ -166,7 +166,7 @@ class StatelessAgent:
                 return reply
 
     def stream(
-        self, request: AgentRequest, limits: Limits | None = None
+        self, request: AgentRequest, limits: CancelToken | None = None
     ) -> Generator[Event, None, AgentReply]:
         """The same, heard as it goes: the events of the host, and in the end the reply.
         Closing it ends the turn."""
@@ -183,7 +183,7 @@ class StatelessAgent:
         with conversation, leaving:
             try:
                 yield from self._turn(conversation, request, told)
-            except TurnWaiting:
+            except TurnPaused:
                 waits = conversation.waiting
                 calls = waits.payload["calls"] if waits is not None else ()
                 return self._reply(told, approvals=calls)
@@ -196,7 +196,7 @@ class StatelessAgent:
     ) -> Generator[Event, None, None]:
         try:
             yield from told.by(conversation.stream(request.message, context=request.context))
-        except TurnWaiting:
+        except TurnPaused:
             if told.added:
                 raise  # for calls that nobody but the model has seen
             # for those that the history ends with, on which the front end has decided
@@ -268,7 +268,7 @@ class Told:
 
 def _message(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidData("the message is a string, and not blank", path="$.message")
+        raise ValidationError("the message is a string, and not blank", path="$.message")
     return given
 
 
@@ -276,11 +276,11 @@ def _context(given: Any) -> Mapping[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidData("the context is an object", path="$.context")
+        raise ValidationError("the context is an object", path="$.context")
     try:
         check_numbers(given)
-    except InvalidData as error:
-        raise InvalidData(f"the context is no JSON: {error}", path="$.context") from error
+    except ValidationError as error:
+        raise ValidationError(f"the context is no JSON: {error}", path="$.context") from error
     return given
 
 
@@ -288,13 +288,13 @@ def _session_id(given: Any) -> str:
     """In the usual form alone: `UUID` reads braces and URNs as well."""
     if isinstance(given, str) and _UUID.fullmatch(given):
         return given
-    raise InvalidData("the session id is no UUID", path="$.session_id")
+    raise ValidationError("the session id is no UUID", path="$.session_id")
 
 
 def _approvals(given: Any) -> Mapping[str, bool]:
     given = _or(given, {})
     if not isinstance(given, Mapping) or not all(isinstance(each, bool) for each in given.values()):
-        raise InvalidData("approvals say true or false of each id", path="$.approvals")
+        raise ValidationError("approvals say true or false of each id", path="$.approvals")
     return given
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from genai_host.api import Codec, Image, Message, Part, Text, ToolCall, ToolResult
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 ROLES = ("user", "assistant", "tool")
 
@@ -31,12 +31,12 @@ def to_wire(messages: Sequence[Message], codec: Codec) -> list[dict[str, Any]]:
 def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
     """The history that a request brings.
 
-    Raises `InvalidData`, with the place, for what is no message, for another role, for
+    Raises `ValidationError`, with the place, for what is no message, for another role, for
     outputs of calls that nobody made, and for calls that were left without an output before
     somebody else spoke.
     """
     if not isinstance(history, (list, tuple)):
-        raise InvalidData(f"a history is a list, not {_kind(history)}", path="$.history")
+        raise ValidationError(f"a history is a list, not {_kind(history)}", path="$.history")
     messages: list[Message] = []
     results: list[ToolResult] = []  # of the message before, as far as they were read
     open_calls: dict[str, str] = {}  # of the same: id to name
@@ -47,7 +47,7 @@ def from_wire(history: Any, codec: Codec) -> tuple[Message, ...]:
             results.append(_result(wire, open_calls, path, codec))
             continue
         if open_calls:
-            raise InvalidData(
+            raise ValidationError(
                 f"nobody answered the call {next(iter(open_calls))!r:.40} before this", path=path
             )
         if results:
@@ -91,10 +91,10 @@ def _of_result(result: ToolResult, codec: Codec) -> dict[str, Any]:
 
 def _role(wire: Any, path: str) -> Any:
     if not isinstance(wire, Mapping):
-        raise InvalidData(f"a message is an object, not {_kind(wire)}", path=path)
+        raise ValidationError(f"a message is an object, not {_kind(wire)}", path=path)
     role = wire.get("role")
     if role not in ROLES:
-        raise InvalidData(
+        raise ValidationError(
             f"unknown role {role!r:.40}: it is one of {', '.join(ROLES)}", path=f"{path}.role"
         )
     return role
@@ -104,14 +104,16 @@ def _content(wire: Mapping[str, Any], role: str, path: str, codec: Codec) -> Seq
     parts = _parts(wire, path, codec) if "parts" in wire else tuple(_plain_content(wire, path))
     for part in parts:
         if isinstance(part, ToolResult) or (isinstance(part, ToolCall) and role != "assistant"):
-            raise InvalidData(f"a message of the {role} has no {part.type}", path=path)
+            raise ValidationError(f"a message of the {role} has no {part.type}", path=path)
     return parts
 
 
 def _plain_content(wire: Mapping[str, Any], path: str) -> Iterator[Part]:
     calls = wire.get("tool-calls") or ()
     if not isinstance(calls, (list, tuple)):
-        raise InvalidData(f"tool-calls is a list, not {_kind(calls)}", path=f"{path}.tool-calls")
+        raise ValidationError(
+            f"tool-calls is a list, not {_kind(calls)}", path=f"{path}.tool-calls"
+        )
     text = _text(wire, path, optional=bool(calls))
     if text or not calls:
         yield Text(text)
@@ -121,23 +123,23 @@ def _plain_content(wire: Mapping[str, Any], path: str) -> Iterator[Part]:
 
 def _call(wire: Any, path: str) -> ToolCall:
     if not isinstance(wire, Mapping):
-        raise InvalidData(f"a call is an object, not {_kind(wire)}", path=path)
+        raise ValidationError(f"a call is an object, not {_kind(wire)}", path=path)
     for name in ("id", "name"):
         if not isinstance(wire.get(name), str) or not wire[name]:
-            raise InvalidData(f"a call has a {name}, which is a string", path=f"{path}.{name}")
+            raise ValidationError(f"a call has a {name}, which is a string", path=f"{path}.{name}")
     arguments = wire.get("arguments")
     if isinstance(arguments, str):  # JSON, or what a model wrote that is none
         arguments = _object_in(arguments)
     if isinstance(arguments, str):
         return ToolCall(wire["id"], wire["name"], {}, arguments)
     if not isinstance(arguments, Mapping):
-        raise InvalidData(
+        raise ValidationError(
             f"arguments are an object, not {_kind(arguments)}", path=f"{path}.arguments"
         )
     try:
         return ToolCall(wire["id"], wire["name"], dict(arguments))
-    except InvalidData as error:
-        raise InvalidData(f"{error}", path=f"{path}.arguments") from error
+    except ValidationError as error:
+        raise ValidationError(f"{error}", path=f"{path}.arguments") from error
 
 
 def _object_in(text: str) -> Any:
@@ -154,19 +156,21 @@ def _result(
 ) -> ToolResult:
     id = wire.get("tool-call-id")
     if not isinstance(id, str) or id not in open_calls:
-        raise InvalidData(
+        raise ValidationError(
             f"there is no call {id!r:.40} before this that was not answered",
             path=f"{path}.tool-call-id",
         )
     error = wire.get("error", False)
     if not isinstance(error, bool):
-        raise InvalidData(f"error is true or false, not {_kind(error)}", path=f"{path}.error")
+        raise ValidationError(f"error is true or false, not {_kind(error)}", path=f"{path}.error")
     content: list[Any]
     if "parts" in wire:
         content = list(_parts(wire, path, codec))
         for part in content:
             if not isinstance(part, (Text, Image)):
-                raise InvalidData(f"the output of a tool has no {part.type}", path=f"{path}.parts")
+                raise ValidationError(
+                    f"the output of a tool has no {part.type}", path=f"{path}.parts"
+                )
     else:
         content = list(_texts(_text(wire, path, optional=True)))
     return ToolResult(id, open_calls.pop(id), content, error)
@@ -175,7 +179,7 @@ def _result(
 def _open_calls(message: Message, path: str) -> dict[str, str]:
     named = {call.id: call.name for call in message.tool_calls}
     if len(named) < len(message.tool_calls) or "" in named:
-        raise InvalidData("each call has an id of its own", path=f"{path}.tool-calls")
+        raise ValidationError("each call has an id of its own", path=f"{path}.tool-calls")
     return named
 
 
@@ -184,7 +188,7 @@ def _text(wire: Mapping[str, Any], path: str, *, optional: bool) -> str:
     if text is None and optional:
         return ""
     if not isinstance(text, str):
-        raise InvalidData(f"content is a string, not {_kind(text)}", path=f"{path}.content")
+        raise ValidationError(f"content is a string, not {_kind(text)}", path=f"{path}.content")
     return text
 
 
@@ -195,8 +199,8 @@ def _texts(text: str) -> tuple[Text, ...]:
 def _parts(wire: Mapping[str, Any], path: str, codec: Codec) -> tuple[Part, ...]:
     try:
         message: Message = codec.from_json({"role": "user", "content": wire["parts"]}, Message)
-    except InvalidData as error:
-        raise InvalidData(f"these are no parts: {error}", path=f"{path}.parts") from error
+    except ValidationError as error:
+        raise ValidationError(f"these are no parts: {error}", path=f"{path}.parts") from error
     return message.content
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import genai_feature_agent
 
 from genai_host.api import Completion, Message, Tool, ToolCall, ToolOutput
-from genai_host.testing import Heard, MadePlugin
+from genai_host.testing import InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
 from genai_host.testing.suites import FeatureSuite
 
@@ -28,7 +28,7 @@ class TestAgentWithTools(FeatureSuite):
     plugin = genai_feature_agent
     feature = "agent"
     beside = {
-        "tools": MadePlugin(
+        "tools": InlinePlugin(
             tools=[
                 Tool("look", "looks", look, repeatable=True),
                 Tool("wipe", "wipes", lambda *_: "wiped", approval="ask", repeatable=True),
@@ -36,7 +36,7 @@ class TestAgentWithTools(FeatureSuite):
         )
     }
 
-    def answers(self, heard: Heard) -> Said:
+    def answers(self, heard: RecordedPrompt) -> Said:
         since = 0
         for message in reversed(heard.messages):
             if message.role == "user":

@@ -15,13 +15,13 @@ from fixtures import MakeHost
 from genai_vendor_mock import MockProvider, Reply
 
 import genai_host.conversations.record
-from genai_host import Caps, Host, Message
-from genai_host.api import Tool, ToolCall, ToolResult, ToolRun
+from genai_host import Host, Message, TurnLimits
+from genai_host.api import Tool, ToolCall, ToolContext, ToolResult
 from genai_host.conversations.conversation import Conversation
-from genai_host.conversations.record import Record
+from genai_host.conversations.record import InMemoryRecord
 from genai_host.dialects.plain import Plain
 from genai_host.errors import LimitExceeded
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 ROUNDS, FEWER = 200, 50
 NAMES = ("first", "second", "third")
@@ -56,14 +56,14 @@ class Tools:
     @property
     def plugins(self) -> dict[str, Any]:
         tools = [self._tool(name) for name in self.names]
-        return {"agent": genai_feature_agent, "tools": MadePlugin(tools=tools)}
+        return {"agent": genai_feature_agent, "tools": InlinePlugin(tools=tools)}
 
     def run(self, name: str, number: int) -> str:
         self.ran.append(f"{name} {number}")
         return self.ran[-1]
 
     def _tool(self, name: str) -> Tool:
-        def run(arguments: Mapping[str, Any], run: ToolRun) -> str:
+        def run(arguments: Mapping[str, Any], run: ToolContext) -> str:
             return self.run(name, arguments["round"])
 
         return Tool(name, f"does {name}", run, repeatable=True)
@@ -87,7 +87,7 @@ class LastFirst(Tools):
 
 def opened(host: Host, rounds: int = ROUNDS, **caps: int) -> Conversation:
     given: dict[str, Any] = {"round_trips": rounds + 1, "steps": 10 * rounds, **caps}
-    allowed = Caps(**given)
+    allowed = TurnLimits(**given)
     return host.open("agent", "mock", settings={"round_trips": rounds + 1}, caps=allowed)
 
 
@@ -113,7 +113,7 @@ def expected(rounds: int) -> list[Message]:
 
 def written(conversation: Conversation, host: Host) -> list[dict[str, Any]]:
     """Its record, as it would be kept in a file."""
-    assert isinstance(conversation.record, Record)
+    assert isinstance(conversation.record, InMemoryRecord)
     entries: list[dict[str, Any]] = json.loads(json.dumps(conversation.record.to_json(host.codec)))
     return entries
 
@@ -178,7 +178,7 @@ def test_the_record_of_a_long_turn_is_read_again(scripted: MakeHost) -> None:
     conversation.say("go")
     tools = Tools()
     again = scripted(plugins=tools.plugins)
-    kept = again.reopen(Record.from_json(written(conversation, host), again.codec))
+    kept = again.reopen(InMemoryRecord.from_json(written(conversation, host), again.codec))
     assert list(kept.history) == expected(ROUNDS)
     assert tools.ran == []
     assert not provider(again).requests
@@ -194,7 +194,9 @@ def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: 
     asked, done = on_record(cut)
     tools = Tools()
     other = scripted(*script(FEWER)[asked:], plugins=tools.plugins)
-    resumed = other.reopen(Record.from_json(cut, other.codec), caps=Caps(round_trips=FEWER + 1))
+    resumed = other.reopen(
+        InMemoryRecord.from_json(cut, other.codec), caps=TurnLimits(round_trips=FEWER + 1)
+    )
     assert resumed.resume().text == answer.text
     assert list(resumed.history) == expected(FEWER)
     assert provider(other).script.index == FEWER + 1 - asked
@@ -204,7 +206,7 @@ def test_a_long_turn_that_was_cut_does_nothing_twice(scripted: MakeHost, share: 
 def test_tools_run_at_once_under_the_cap_in_each_round_trip(scripted: MakeHost) -> None:
     most, now, lock, both = [0], [0], threading.Lock(), threading.Barrier(2)
 
-    class AtOnce(Tools):
+    class ParallelRunner(Tools):
         def run(self, name: str, number: int) -> str:
             with lock:
                 now[0] += 1
@@ -214,7 +216,7 @@ def test_tools_run_at_once_under_the_cap_in_each_round_trip(scripted: MakeHost) 
                 now[0] -= 1
             return super().run(name, number)
 
-    tools = AtOnce()
+    tools = ParallelRunner()
     replies = script(FEWER, [*NAMES, *NAMES])
     conversation = opened(scripted(*replies, plugins=tools.plugins), FEWER, parallel=2)
     conversation.say("go")
@@ -235,7 +237,7 @@ def test_one_round_trip_too_many_is_a_typed_limit(
         "agent",
         "mock",
         settings={"round_trips": settings},
-        caps=Caps(round_trips=caps),
+        caps=TurnLimits(round_trips=caps),
     )
     with pytest.raises(LimitExceeded) as caught:
         conversation.say("go")

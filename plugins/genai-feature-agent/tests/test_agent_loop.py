@@ -22,11 +22,11 @@ from genai_host.errors import (
     ConfigurationError,
     GenerationError,
     LimitExceeded,
-    TurnWaiting,
+    TurnPaused,
     UnexpectedFinish,
 )
 from genai_host.store import Store
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -39,7 +39,7 @@ def asks(*names: str, text: str = "", **arguments: Any) -> Reply:
 
 
 def plugins(*tools: Counting) -> dict[str, Any]:
-    own = MadePlugin(tools=[each.tool for each in tools])
+    own = InlinePlugin(tools=[each.tool for each in tools])
     return {"agent": genai_feature_agent, "tools": own}
 
 
@@ -139,7 +139,7 @@ def test_a_human_decides_on_each_call(scripted: MakeHost, given: Any, ran: list[
     tools = [Counting("wipe", approval="ask"), Counting("drop", approval="ask"), Counting("look")]
     host = scripted(asks("wipe", "drop", "look", what="all"), "done", plugins=plugins(*tools))
     conversation = host.open("agent", "mock")
-    with pytest.raises(TurnWaiting) as pause:
+    with pytest.raises(TurnPaused) as pause:
         conversation.say("hi")
     assert pause.value.kind == "approval"
     assert conversation.waiting is not None
@@ -163,7 +163,7 @@ def test_a_decision_may_come_later_and_elsewhere(scripted: MakeHost, tmp_path: P
     with Store(tmp_path / "x.db") as store:
         host = scripted(asks("wipe"), plugins={**plugins(wipe), "store": store})
         conversation = host.open("agent", "mock")
-        with pytest.raises(TurnWaiting):
+        with pytest.raises(TurnPaused):
             conversation.say("hi")
     with Store(tmp_path / "x.db") as store:
         host = scripted("done", plugins={**plugins(wipe), "store": store})

@@ -13,7 +13,7 @@ from genai_feature_agent.text_views import message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import Checker
+from genai_host.api import SchemaValidator
 from genai_host.tools.reactions import ReactionViews
 from genai_host.util.clock import SystemClock
 
@@ -42,7 +42,7 @@ SHOWN: Mapping[str, tuple[dict[str, Any], list[str]]] = {
 def test_each_is_shown(make_host: MakeHost, kind: str) -> None:
     fields, lines = SHOWN[kind]
     host = make_host(agent=genai_feature_agent)
-    Checker(host.registry.reactions[kind].schema).check(fields)
+    SchemaValidator(host.registry.reactions[kind].schema).check(fields)
     views = ReactionViews(host.registry.reactions, host.clock)
     assert views.lines({"type": kind, **fields}, 80) == lines
 

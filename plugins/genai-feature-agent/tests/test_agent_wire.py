@@ -15,14 +15,14 @@ from genai_host.api import (
     Codec,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
+    VendorPart,
 )
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 CODEC = Codec()
 PICTURE = Image(data=b"x", media_type="image/png")
@@ -53,7 +53,7 @@ def rounds(draw: st.DrawFn) -> list[Message]:
             st.lists(
                 st.builds(Text, TEXT)
                 | st.builds(Reasoning, TEXT)
-                | st.builds(Opaque, st.just("d"), JSON),
+                | st.builds(VendorPart, st.just("d"), JSON),
                 min_size=not ids,
                 max_size=2,
             )
@@ -181,7 +181,7 @@ def test_a_message_that_only_calls_needs_no_content() -> None:
     ],
 )
 def test_what_is_no_history_is_told_with_its_place(history: Any, path: str, message: str) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         from_wire(history, CODEC)
     assert caught.value.path == path
     assert message in caught.value.message

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from genai_host.api import Command, Feature, HttpRoute, NoSettings, Story, Turn, hookimpl
+from genai_host.api import Command, Feature, FeatureSteps, HttpRoute, NoSettings, Turn, hookimpl
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     """See `assistant.respond`, which is imported when an assistant runs."""
     from genai_feature_assistants import assistant
 

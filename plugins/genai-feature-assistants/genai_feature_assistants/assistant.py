@@ -16,11 +16,12 @@ from attrs import evolve, frozen
 from genai_host.api import (
     Answer,
     Completion,
+    FeatureSteps,
     Message,
     NoSettings,
+    Pause,
     Prompt,
     Step,
-    Story,
     Text,
     ToolCall,
     ToolOutput,
@@ -28,7 +29,6 @@ from genai_host.api import (
     ToolSchema,
     Turn,
     Usage,
-    Wait,
     tool_message,
 )
 from genai_host.api.json_text import write_json
@@ -62,7 +62,7 @@ class Context:
     drops: bool = True
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     """Answer with what is known of it as `Answer.state`: `{"round", "usage", "incomplete"}`: the
     number of rounds with tools that went before, the tokens of the last prompt, and which bound
     ended it, if one did."""
@@ -119,7 +119,7 @@ class _Run:
         message = _with_own_ids(completion.message, self._rounds, self._ids)
         calls = message.tool_calls
         told = [{"id": call.id, "name": call.name, "arguments": _arguments(call)} for call in calls]
-        given = yield from Wait[Any](
+        given = yield from Pause[Any](
             TOOLS,
             {
                 "round": self._rounds,

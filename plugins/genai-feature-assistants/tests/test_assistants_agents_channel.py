@@ -23,7 +23,7 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import File, Image, Message, Reasoning, Text, ToolCall, ToolResult
-from genai_host.errors import InvalidData, RequestRefused, UnsupportedPart
+from genai_host.errors import BadRequest, UnsupportedPart, ValidationError
 
 KEYS = ["OpenAIAssistantAgent", "asst_1", "n", "http://127.0.0.1:1/v1/"]
 
@@ -62,16 +62,16 @@ class TestItem8:
         with agent_of(service) as agent:
             del service.assistants[agent.id]
             assert agent.delete() is True
-            with pytest.raises(RequestRefused):
+            with pytest.raises(BadRequest):
                 OpenAIAssistantAgent.retrieve(configured(service), agent.id)
 
     def test_item_8_a_delete_that_fails_is_none(self, service: AssistantsService) -> None:
-        from genai_host.errors import Unavailable
+        from genai_host.errors import ServiceUnavailable
         from genai_host.testing.fake_service import reply
 
         service.fail("DELETE", "/assistants", reply(status=500))
         with agent_of(service) as agent:
-            with pytest.raises(Unavailable):
+            with pytest.raises(ServiceUnavailable):
                 agent.delete()
             assert not agent.is_deleted
             assert agent.delete()
@@ -87,7 +87,7 @@ class TestItem8:
                 lambda: list(agent.get_thread_messages(thread)),
                 lambda: agent.delete_thread(thread),
             ):
-                with pytest.raises(RequestRefused) as caught:
+                with pytest.raises(BadRequest) as caught:
                     act()
                 assert caught.value.status == 404
 
@@ -98,12 +98,12 @@ class TestItem9:
         with agent_of(service) as agent:
             thread = agent.create_thread()
             before = len(service.requests)
-            with pytest.raises(InvalidData, match=role):
+            with pytest.raises(ValidationError, match=role):
                 agent.add_chat_message(thread, Message(role, "hi"))
             options = OpenAIAssistantInvocationOptions(additional_messages=[Message(role, "hi")])
-            with pytest.raises(InvalidData, match=role):
+            with pytest.raises(ValidationError, match=role):
                 agent.invoke(thread, options)
-            with pytest.raises(InvalidData, match=role):
+            with pytest.raises(ValidationError, match=role):
                 agent.create_thread(OpenAIThreadCreationOptions(messages=[Message(role, "hi")]))
             assert len(service.requests) == before
 
@@ -131,7 +131,7 @@ class TestItem9:
     def test_item_9_nothing_is_no_message(self, service: AssistantsService, content: Any) -> None:
         with agent_of(service) as agent:
             thread = agent.create_thread()
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 agent.add_chat_message(thread, Message("user", content))
 
 
@@ -207,7 +207,7 @@ class TestChannel:
     ) -> None:
         with agent_of(service) as agent:
             channel = agent.create_channel()
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 channel.receive([Message("user", "1"), Message("system", "2")])
             assert list(channel.history()) == []
 

@@ -21,15 +21,15 @@ from genai_feature_assistants.agents.client import ServiceClient, path_of
 
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ConfigurationError,
-    DeadlineExceeded,
     GenaiError,
     IncompleteReply,
-    InvalidData,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
+    ValidationError,
 )
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import (
@@ -188,7 +188,7 @@ def test_a_credential_that_gives_nothing(service: FakeService, credential: Any) 
 def test_nothing_is_sent_where_a_redirect_points(service: FakeService) -> None:
     with FakeService([json_reply({})]) as other:
         service.replies = [reply(status=307, headers={"Location": f"{other.url}/v1/a"})]
-        with client_of(service) as client, pytest.raises(RequestRefused) as caught:
+        with client_of(service) as client, pytest.raises(BadRequest) as caught:
             client.post("a", {"b": 1})
         assert caught.value.status == 307
         assert not other.requests
@@ -197,8 +197,8 @@ def test_nothing_is_sent_where_a_redirect_points(service: FakeService) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, RequestRefused), (401, AuthenticationFailed), (404, RequestRefused),
-        (429, RateLimited), (500, Unavailable), (503, Unavailable),
+        (400, BadRequest), (401, AuthenticationFailed), (404, BadRequest),
+        (429, RateLimited), (500, ServiceUnavailable), (503, ServiceUnavailable),
     ],
 )  # fmt: skip
 def test_what_the_service_refuses(service: FakeService, status: int, kind: Any) -> None:
@@ -222,7 +222,7 @@ def test_what_the_service_refuses(service: FakeService, status: int, kind: Any) 
 )
 def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
     service.replies = [reply(body, 400)]
-    with client_of(service) as client, pytest.raises(RequestRefused) as caught:
+    with client_of(service) as client, pytest.raises(BadRequest) as caught:
         client.get("a")
     assert caught.value.message
 
@@ -234,12 +234,12 @@ def test_a_refusal_in_any_form(service: FakeService, body: bytes) -> None:
         (reply(b"[]"), MalformedReply),
         (reply(b""), MalformedReply),
         (reply(b"{}", headers={"Content-Encoding": "gzip"}), GenaiError),
-        (Reply([RESET]), Unavailable),
-        (Reply([CUT]), Unavailable),
-        (Reply([b"nonsense\r\n\r\n", CUT]), Unavailable),
+        (Reply([RESET]), ServiceUnavailable),
+        (Reply([CUT]), ServiceUnavailable),
+        (Reply([b"nonsense\r\n\r\n", CUT]), ServiceUnavailable),
         (stream_reply([b"{", CUT]), IncompleteReply),
-        (stream_reply([b"{", HANG]), DeadlineExceeded),
-        (Reply([HANG]), DeadlineExceeded),
+        (stream_reply([b"{", HANG]), ProviderTimeout),
+        (Reply([HANG]), ProviderTimeout),
     ],
     ids=range(10),
 )
@@ -256,7 +256,7 @@ def test_replies_that_are_none(service: FakeService, given: Any, kind: Any) -> N
 
 def test_a_service_that_is_not_there(service: FakeService) -> None:
     service.stop()
-    with client_of(service) as client, pytest.raises(Unavailable) as caught:
+    with client_of(service) as client, pytest.raises(ServiceUnavailable) as caught:
         client.get("a")
     assert caught.value.retryable
 
@@ -299,14 +299,14 @@ def test_a_session_of_ones_own_stays_open(service: FakeService) -> None:
 def test_a_body_that_cannot_be_written(service: FakeService) -> None:
     with client_of(service) as client:
         for body in ({"a": float("nan")}, {"a": object()}):
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 client.post("a", body)
     assert not service.requests
 
 
 @pytest.mark.parametrize("id", ["", ".", "..", "x" * 257, "\ud800"])
 def test_what_can_be_no_id(id: str) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         path_of("threads", id)
 
 
@@ -339,6 +339,6 @@ def test_a_connection_is_used_again(service: FakeService) -> None:
     ]  # fmt: skip
     with client_of(service) as client:
         for fails in (False, False, True, False):
-            with pytest.raises(RequestRefused) if fails else nullcontext():
+            with pytest.raises(BadRequest) if fails else nullcontext():
                 assert client.get("a") == {"id": "x"}
     assert service.connections == 1

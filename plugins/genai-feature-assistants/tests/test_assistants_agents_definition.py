@@ -26,7 +26,7 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import Message
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 BEHAVIOR = OpenAIAssistantToolCallBehavior(True, "roll", False)
 EXECUTION = OpenAIAssistantExecutionOptions(
@@ -84,7 +84,7 @@ class TestItem1:
         assert from_json(data, type(value)) == value
 
     def test_item_1_an_unknown_key(self, value: Any) -> None:
-        with pytest.raises(InvalidData, match="colour"):
+        with pytest.raises(ValidationError, match="colour"):
             from_json({**to_json(value), "colour": "red"}, type(value))
 
     def test_item_1_frozen(self, value: Any) -> None:
@@ -116,9 +116,9 @@ def test_item_1_with_a_converter_of_ones_own(value: Any) -> None:
     ],
 )  # fmt: skip
 def test_item_1_what_no_field_can_be(name: str, wrong: Any) -> None:
-    with pytest.raises((TypeError, InvalidData)):
+    with pytest.raises((TypeError, ValidationError)):
         OpenAIAssistantDefinition(**{"model_id": "m", name: wrong})
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         from_json({"model_id": "m", name: wrong}, OpenAIAssistantDefinition)
 
 
@@ -184,7 +184,7 @@ TOO_MUCH: list[dict[str, Any]] = [
 def test_item_3_too_much_in_a_definition(
     service: AssistantsService, fields: dict[str, Any]
 ) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         agent_of(service, attrs.evolve(DEFINITION, **fields))
     assert not service.requests
 
@@ -201,7 +201,7 @@ def test_item_3_as_much_as_there_may_be(service: AssistantsService) -> None:
 def test_item_3_too_much_in_a_thread(service: AssistantsService, number: int) -> None:
     with agent_of(service) as agent:
         before = len(service.requests)
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             agent.create_thread(OpenAIThreadCreationOptions(**TOO_MUCH[number]))
         assert len(service.requests) == before
 
@@ -210,7 +210,7 @@ def test_item_3_too_much_in_a_thread(service: AssistantsService, number: int) ->
 def test_item_3_too_much_in_a_run(service: AssistantsService, number: int) -> None:
     with agent_of(service) as agent:
         before = len(service.requests)
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             agent.invoke("thread_1", OpenAIAssistantInvocationOptions(**TOO_MUCH[number]))
         assert len(service.requests) == before
 

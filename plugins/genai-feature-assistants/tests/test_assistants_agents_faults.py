@@ -34,13 +34,13 @@ from genai_feature_assistants.agents.functions import Functions
 
 from genai_host.api import Image, Message, ToolCall
 from genai_host.errors import (
-    DeadlineExceeded,
     GenaiError,
-    InvalidData,
     MalformedReply,
     ProviderError,
+    ProviderTimeout,
     RateLimited,
     UnsupportedPart,
+    ValidationError,
 )
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import HANG, Reply, json_reply, reply, stream_reply
@@ -192,7 +192,7 @@ class TestRetryAfter:
 
 class TestWhatIsRefused:
     def test_item_2_the_name_of_ours_is_taken(self, service: AssistantsService) -> None:
-        with pytest.raises(InvalidData, match="__run_options"):
+        with pytest.raises(ValidationError, match="__run_options"):
             agent_of(service, attrs.evolve(DEFINITION, metadata={"__run_options": "{}"}))
         assert not service.requests
 
@@ -207,14 +207,14 @@ class TestWhatIsRefused:
             configuration = OpenAIServiceConfiguration.for_host(url, api="responses")
             with OpenAIAssistantAgent.create(configuration, DEFINITION) as agent:
                 taken = OpenAIThreadCreationOptions(metadata={"__thread_options_00": "{}"})
-                with pytest.raises(InvalidData, match="__thread_options"):
+                with pytest.raises(ValidationError, match="__thread_options"):
                     agent.create_thread(taken)
             assert not service.requests
 
     @pytest.mark.parametrize("api", ["assistants", "responses"])
     @pytest.mark.parametrize(
         ("role", "content", "kind"),
-        [("user", "", InvalidData), ("assistant", Image(data=b"x"), UnsupportedPart)],
+        [("user", "", ValidationError), ("assistant", Image(data=b"x"), UnsupportedPart)],
     )
     def test_item_9_a_message_that_no_thread_can_have(
         self, service: AssistantsService, api: str, role: Any, content: Any, kind: Any
@@ -275,7 +275,7 @@ class TestHostileReplies:
             passed = itertools.count(0, 7)
             monkeypatch.setattr(client_file, "_now", lambda: next(passed))
             configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", timeout=5.0)
-            with configuration.create_client() as client, pytest.raises(DeadlineExceeded) as caught:
+            with configuration.create_client() as client, pytest.raises(ProviderTimeout) as caught:
                 client.get("a")
         assert caught.value.deadline == "total"
 

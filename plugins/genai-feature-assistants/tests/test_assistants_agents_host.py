@@ -29,14 +29,14 @@ from genai_feature_assistants.agents import (
 from serving import served
 
 from genai_host.api import Message
-from genai_host.errors import ProviderError, RequestRefused, Unavailable
+from genai_host.errors import BadRequest, ProviderError, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import FakeModel, Heard
+from genai_host.testing import FakeModel, RecordedPrompt
 
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 
 
-def rolls(heard: Heard) -> Any:
+def rolls(heard: RecordedPrompt) -> Any:
     """It rolls a die when it is told to, looks into files when it can, and else says again
     what it hears."""
     given = outputs_in(heard)
@@ -182,7 +182,7 @@ def test_item_12_an_agent_searches_and_cites(server: Served) -> None:
 
 
 def test_item_7_what_ends_badly_raises(server: Served) -> None:
-    server.fake.faults[0] = Unavailable("it is down")
+    server.fake.faults[0] = ServiceUnavailable("it is down")
     with an_agent(server) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "hello")
@@ -208,5 +208,5 @@ def test_item_13_code_without_a_sandbox_is_refused(server: Served) -> None:
     with an_agent(server, attrs.evolve(DEFINITION, enable_code_interpreter=True)) as agent:
         thread = agent.create_thread()
         agent.add_chat_message(thread, "count")
-        with pytest.raises(RequestRefused, match="no sandbox for code"):
+        with pytest.raises(BadRequest, match="no sandbox for code"):
             list(agent.invoke(thread))

@@ -10,7 +10,7 @@ from assistants_agents import DEFINITION, agent_of
 from assistants_service import KEY, AssistantsService, Ends
 from genai_feature_assistants.agents import OpenAIAssistantAgent, OpenAIServiceConfiguration
 
-from genai_host.errors import GenaiError, RequestRefused
+from genai_host.errors import BadRequest, GenaiError
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import Reply, json_reply, reply, sse_reply, stream_reply
 
@@ -41,7 +41,7 @@ class TestKeys:
         }[form]
         with FakeService([given]) as service:
             configuration = OpenAIServiceConfiguration.for_host(f"{service.url}/v1", api_key=KEY)
-            with configuration.create_client() as client, pytest.raises(RequestRefused) as caught:
+            with configuration.create_client() as client, pytest.raises(BadRequest) as caught:
                 client.get("a")
         assert KEY[:4] not in caught.value.message
 

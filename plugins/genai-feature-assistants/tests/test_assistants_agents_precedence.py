@@ -18,7 +18,7 @@ from genai_feature_assistants.agents import (
 )
 from genai_feature_assistants.agents.run_settings import ThreadSettings, settled
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 CODE, SEARCH = {"type": "code_interpreter"}, {"type": "file_search"}
 
@@ -141,6 +141,6 @@ def test_item_4_metadata_that_is_too_much_together(service: AssistantsService) -
     """Each of both may be; a run of both may not."""
     half = {f"a{number}": "v" for number in range(10)}
     thread = OpenAIThreadCreationOptions(metadata={f"b{number}": "v" for number in range(10)})
-    with pytest.raises(InvalidData, match="20 pairs"):
+    with pytest.raises(ValidationError, match="20 pairs"):
         run(service, attrs.evolve(DEFINITION, metadata=half), None, thread)
     assert not service.bodies("POST", "/runs")

@@ -27,19 +27,15 @@ from serving import served
 
 from genai_host import Config
 from genai_host.api import Completion, Message, Text, ToolCall
-from genai_host.errors import (
-    InvalidData,
-    RequestRefused,
-    StoreError,
-)
+from genai_host.errors import BadRequest, StoreError, ValidationError
 from genai_host.testing import FakeModel
-from genai_host.testing.fake_model import Heard
+from genai_host.testing.fake_model import RecordedPrompt
 
 DEFINITION = OpenAIAssistantDefinition("fake", name="n", instructions="Be brief.")
 CALL = ToolCall("c1", "roll", {"sides": 4})
 
 
-def rolls(heard: Heard) -> str | Completion:
+def rolls(heard: RecordedPrompt) -> str | Completion:
     """A model that rolls a die when it is told to, and says what came."""
     last = heard.messages[-1]
     if last.role == "tool":
@@ -135,7 +131,7 @@ def test_item_15_threads(serve: Serve) -> None:
             lambda: list(agent.invoke(thread)),
             lambda: list(agent.get_thread_messages(thread)),
         ):
-            with pytest.raises(RequestRefused) as caught:
+            with pytest.raises(BadRequest) as caught:
                 act()
             assert caught.value.status == 404
 
@@ -193,20 +189,20 @@ def test_item_15_definitions_are_kept_on_this_side(tmp_path: Path) -> None:
         assert OpenAIAssistantAgent.retrieve(configuration, made.id).definition == made
         assert other.delete()
         assert other.delete()
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(BadRequest) as caught:
             OpenAIAssistantAgent.retrieve(configuration, other.id)
         assert caught.value.status == 404
     again = OpenAIServiceConfiguration.for_host(
         api="responses", definitions=FileDefinitions(tmp_path / "assistants")
     )
     assert OpenAIAssistantAgent.list_definitions(again) == [made]
-    with pytest.raises(RequestRefused):
+    with pytest.raises(BadRequest):
         OpenAIAssistantAgent.retrieve(again, "../../etc/passwd")
 
 
 def test_item_3_too_much_is_not_kept() -> None:
     configuration = OpenAIServiceConfiguration.for_host(api="responses")
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         OpenAIAssistantAgent.create(
             configuration, attrs.evolve(DEFINITION, metadata={"k" * 65: ""})
         )
@@ -216,12 +212,12 @@ def test_item_3_too_much_is_not_kept() -> None:
 def test_files_that_hold_no_definition(tmp_path: Path) -> None:
     files = FileDefinitions(tmp_path)
     (tmp_path / "asst_1.json").write_text("{")
-    with pytest.raises(InvalidData, match="asst_1"):
+    with pytest.raises(ValidationError, match="asst_1"):
         files.all()
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError):
         FileDefinitions(tmp_path / "file").save(attrs.evolve(DEFINITION, id="asst_2"))
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         files.save(attrs.evolve(DEFINITION, id="../x"))
 
 

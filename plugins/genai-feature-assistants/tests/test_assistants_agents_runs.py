@@ -22,7 +22,7 @@ from genai_feature_assistants.agents import (
 )
 
 from genai_host.api import Message, ToolCall, ToolResult, tool
-from genai_host.errors import RequestRefused, Unavailable
+from genai_host.errors import BadRequest, ServiceUnavailable
 from genai_host.testing.fake_service import reply
 
 
@@ -191,7 +191,7 @@ class TestItem6:
         service.turns.append([Says("so")])
         with agent_of(service) as agent:
             service.fail("GET", "/runs/run", reply(status=503), 3)
-            with pytest.raises(Unavailable) as caught:
+            with pytest.raises(ServiceUnavailable) as caught:
                 invoked(agent)
         assert caught.value.status == 503
         assert [each for each in service.asked if each.endswith("/cancel")]
@@ -199,7 +199,7 @@ class TestItem6:
     def test_item_6_a_run_is_never_made_twice(self, service: AssistantsService) -> None:
         with agent_of(service) as agent:
             service.fail("POST", "/runs", reply(status=500), 1)
-            with pytest.raises(Unavailable):
+            with pytest.raises(ServiceUnavailable):
                 invoked(agent)
         assert len(service.bodies("POST", "/runs")) == 1
 
@@ -256,13 +256,13 @@ def test_two_functions_of_one_name_are_refused(service: AssistantsService) -> No
 
 def test_a_run_on_a_thread_that_is_none(service: AssistantsService) -> None:
     with agent_of(service) as agent:
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(BadRequest) as caught:
             list(agent.invoke("thread_none"))
         assert caught.value.status == 404
         for id in ("", "..", "a" * 300):
             with pytest.raises(Exception, match="can be no id"):
                 list(agent.invoke(id))
-        with pytest.raises(RequestRefused):
+        with pytest.raises(BadRequest):
             list(agent.invoke("../assistants"))
     assert all("/threads/../" not in each.path for each in service.requests)
 

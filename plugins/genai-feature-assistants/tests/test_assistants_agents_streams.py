@@ -21,7 +21,7 @@ from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.server_events import ServerEvent, server_events
 
 from genai_host.api import ToolCall
-from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, Unavailable
+from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable
 from genai_host.testing.fake_service import CUT, RESET, json_reply, reply, sse_reply, stream_reply
 
 
@@ -133,7 +133,7 @@ def test_item_7_a_stream_that_just_ends(service: AssistantsService) -> None:
         (stream_reply([b"event: thread.run.created\ndata: {}\n\n"]), MalformedReply),
         (stream_reply([b"data: \xff\n\n"]), MalformedReply),
         (stream_reply([b"data: 1", RESET]), ProviderError),
-        (reply(b"", 503), Unavailable),
+        (reply(b"", 503), ServiceUnavailable),
         (json_reply({"error": {"message": "no"}}, 400), ProviderError),
     ],
     ids=range(10),

@@ -15,8 +15,8 @@ from genai_feature_assistants.cli.heard import Heard as Heard_
 from genai_feature_assistants.service.shelf import Shelf
 
 from genai_host.api import Completion, Message, Text, ToolCall
-from genai_host.errors import RequestRefused
-from genai_host.testing.fake_model import Heard
+from genai_host.errors import BadRequest
+from genai_host.testing.fake_model import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 HOSTILE = "\x1b]52;c;eA==\x07 tutor\u202e"
@@ -250,7 +250,7 @@ class TestRun:
     def test_where_it_is_from_stands_below(self, line: Line, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("whales sing")
 
-        def answer(heard: Heard) -> Any:
+        def answer(heard: RecordedPrompt) -> Any:
             if heard.messages[-1].role == "user":
                 call = ToolCall("c1", "file_search", {"query": "whales sing"})
                 return Completion(Message("assistant", [Text("Wait."), call]))
@@ -283,7 +283,7 @@ class TestRun:
         assert run["status"] == "cancelled"
 
     def test_a_failure_is_told(self, line: Line) -> None:
-        line.model.faults[0] = RequestRefused("no such thing")
+        line.model.faults[0] = BadRequest("no such thing")
         create(line)
         code, out, err = line("run", "Tutor", "hi")
         assert (code, out) == (1, "")

@@ -10,7 +10,7 @@ import pytest
 from assistants_api import CODE, MakeApi, calls, make_api, outputs_in, says
 
 from genai_host.api import Image, Text, ToolOutput, tool
-from genai_host.testing import Heard, MadePlugin
+from genai_host.testing import InlinePlugin, RecordedPrompt
 
 __all__ = ["make_api"]
 
@@ -29,7 +29,7 @@ class Sandbox:
         self.asked: list[dict[str, Any]] = []
         self._output = output
 
-    def plugin(self) -> MadePlugin:
+    def plugin(self) -> InlinePlugin:
         def run(
             code: Annotated[str, "Python"],
             session: Annotated[str, "of which calls share files"] = "",
@@ -39,10 +39,10 @@ class Sandbox:
             self.asked.append({"code": code, "session": session, "files": files})
             return self._output
 
-        return MadePlugin(tools=[tool(run, name="sandbox__run")])
+        return InlinePlugin(tools=[tool(run, name="sandbox__run")])
 
 
-def runs_code(heard: Heard) -> Any:
+def runs_code(heard: RecordedPrompt) -> Any:
     given = outputs_in(heard)
     return says(f"done: {given[0]}") if given else calls(("c1", "code_interpreter", {"input": "1"}))
 
@@ -80,7 +80,7 @@ def test_item_13_files_that_code_writes_are_cited(make_api: MakeApi) -> None:
     reaction = {"type": "sandbox_files", "files": [written, *wrong]}
     sandbox = Sandbox(ToolOutput("ok", reactions=[reaction]))
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         said = "See [it](sandbox:/mnt/data/sum.csv), not sandbox:/mnt/data/other.csv."
         return says(said) if given else calls(("c1", "code_interpreter", {"input": "1"}))
@@ -100,7 +100,7 @@ def test_item_13_files_that_code_writes_are_cited(make_api: MakeApi) -> None:
 def test_calls_without_code_are_told_so(make_api: MakeApi) -> None:
     sandbox = Sandbox(ToolOutput("never"))
 
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         return says(given[0]) if given else calls(("c1", "code_interpreter", {"x": 1}))
 

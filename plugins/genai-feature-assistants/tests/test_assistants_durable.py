@@ -30,7 +30,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.store import Store
 from genai_host.store.documents import Documents
 from genai_host.store.store import StoredRecord
-from genai_host.testing import Heard, ManualClock
+from genai_host.testing import ManualClock, RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 __all__ = ["make_store", "place", "postgres_server"]
@@ -104,7 +104,7 @@ class ByHand:
         return number is not None
 
 
-def with_tools(heard: Heard) -> Any:
+def with_tools(heard: RecordedPrompt) -> Any:
     """It searches, has a function called, and answers."""
     rounds = [message for message in heard.messages if message.role == "tool"]
     if not rounds:
@@ -262,7 +262,7 @@ def test_item_11_a_run_expires_that_waits_for_its_client(
         assert api.get(path_of(run))["status"] == "expired"
 
 
-def with_asking(heard: Heard) -> Any:
+def with_asking(heard: RecordedPrompt) -> Any:
     return calls(("c1", "weather", {"city": "Oslo"}))
 
 

@@ -13,8 +13,8 @@ from fixtures import MakeHost
 from genai_host import Config
 from genai_host.api import Message
 from genai_host.conversations.conversation import Conversation
-from genai_host.errors import ContextOverflow, TurnWaiting, UnexpectedFinish
-from genai_host.testing import FakeModel, Heard, replay_everywhere
+from genai_host.errors import ContextOverflow, TurnPaused, UnexpectedFinish
+from genai_host.testing import FakeModel, RecordedPrompt, replay_from_every_entry
 
 TOOL = {"name": "look", "description": "", "parameters": {"type": "object"}}
 Open = Callable[..., tuple[Conversation, FakeModel]]
@@ -32,14 +32,14 @@ def open_with(make_host: MakeHost) -> Open:
     return opened
 
 
-def looks(heard: Heard) -> Any:
+def looks(heard: RecordedPrompt) -> Any:
     given = outputs_in(heard)
     return says(f"it is {given[0]}") if given else calls(("c1", "look", {"at": "é"}), text="Hm.")
 
 
 def test_it_waits_for_tools_and_goes_on_with_their_outputs(open_with: Open) -> None:
     conversation, _ = open_with(looks)
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
     waiting = conversation.waiting
     assert waiting is not None
@@ -63,11 +63,11 @@ def test_it_is_the_same_on_replay(make_host: MakeHost) -> None:
         config=Config(models={"chat": "fake"}),
     )
     conversation = host.open("assistant", "fake")
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
     conversation.resume({"c1": "blue"})
     assert conversation.record is not None
-    assert replay_everywhere(host, conversation.record, give=lambda kind: {"c1": "blue"}) > 3  # type: ignore[arg-type]
+    assert replay_from_every_entry(host, conversation.record, give=lambda kind: {"c1": "blue"}) > 3  # type: ignore[arg-type]
 
 
 def test_what_is_too_much_for_the_model_is_left_out_from_the_oldest_on(open_with: Open) -> None:
@@ -82,7 +82,7 @@ def test_what_is_too_much_for_the_model_is_left_out_from_the_oldest_on(open_with
 def test_of_what_tools_gave_half_is_left_out_where_it_is_too_much(open_with: Open) -> None:
     conversation, fake = open_with(looks, history=[Message("user", "a")])
     fake.faults = {1: ContextOverflow("too long"), 2: ContextOverflow("too long")}
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
     answer = conversation.resume({"c1": "blue" * 1000})
     assert answer.text == f"it is {'blue' * 500} [...]"
@@ -92,7 +92,7 @@ def test_of_what_tools_gave_half_is_left_out_where_it_is_too_much(open_with: Ope
 def test_what_cannot_be_made_less_is_too_much(open_with: Open) -> None:
     conversation, fake = open_with(looks)
     fake.faults = {1: ContextOverflow("too long")}
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL]})
     with pytest.raises(ContextOverflow):
         conversation.resume({"c1": "blue"})
@@ -124,7 +124,7 @@ def test_one_call_at_a_time_where_that_is_wanted(open_with: Open) -> None:
     conversation, _ = open_with(
         lambda heard: calls(("c1", "look", {"n": 1}), ("c2", "look", {"n": 2}))
     )
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("look", context={"tools": [TOOL], "parallel": False})
     assert conversation.waiting is not None
     assert [call["id"] for call in conversation.waiting.payload["calls"]] == ["c1"]

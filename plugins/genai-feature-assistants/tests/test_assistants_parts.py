@@ -21,7 +21,7 @@ from requests import Request
 
 from genai_host.api import RouteRequest
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 PDF = pdf([b"BT /F1 12 Tf 10 100 Td (a page) Tj ET"])
 OTHER = b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\nx\r\n--b--\r\n'
@@ -179,14 +179,14 @@ def test_an_upload_has_no_folders(name: str) -> None:
     ],
 )
 def test_what_is_no_upload(body: bytes, kind: str) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         read_upload(sent(body, kind))
 
 
 @given(st.binary(max_size=200))
 def test_whatever_is_sent_is_an_upload_or_none(body: bytes) -> None:
     for whole in (body, b"--b\r\n" + body + b"\r\n--b--\r\n"):
-        with contextlib.suppress(InvalidData):
+        with contextlib.suppress(ValidationError):
             read_upload(sent(whole, FORM))
 
 
@@ -229,5 +229,5 @@ for _ in range(50):
     ],
 )
 def test_what_is_no_filter(filter: Any) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         must_be_filter(filter, "$")

@@ -9,7 +9,7 @@ import pytest
 from assistants_api import SEARCH, Api
 from fixtures import MakeHost
 
-from genai_host.serving.errors import form
+from genai_host.serving.errors import error_reply
 from genai_host.store import Store
 from genai_host.testing import FakeModel, RouteServer
 
@@ -31,7 +31,7 @@ def test_files_are_searched_by_what_they_mean_and_the_model_answers(
         host = make_local_host(
             plugins={"assistants": genai_feature_assistants}, window=4096, store=store
         )
-        with RouteServer(host, form=form) as server:
+        with RouteServer(host, form=error_reply) as server:
             api = Api(server.url, FakeModel())
             kept = api.store_of(**TEXTS)
             asked = {"query": "At which temperature does water turn into ice?"}

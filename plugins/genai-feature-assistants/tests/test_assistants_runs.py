@@ -19,15 +19,15 @@ from assistants_api import (
 )
 from fixtures import MakeHost
 
-from genai_host.errors import RateLimited, Unavailable
+from genai_host.errors import RateLimited, ServiceUnavailable
 from genai_host.store import Store
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 from genai_host.testing.fake_service import HANG
 
 __all__ = ["make_api"]
 
 
-def with_weather(heard: Heard) -> Any:
+def with_weather(heard: RecordedPrompt) -> Any:
     given = outputs_in(heard)
     if given:
         return says(f"it is {' and '.join(given)}")
@@ -94,7 +94,7 @@ def test_item_11_outputs_are_for_the_calls_that_were_asked_for(make_api: MakeApi
 
 
 def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         rounds = sum(message.role == "tool" for message in heard.messages)
         return calls(("c", "weather", {})) if rounds < 2 else says("done")
 
@@ -110,7 +110,7 @@ def test_ids_of_calls_are_told_apart_over_all_rounds(make_api: MakeApi) -> None:
 
 
 def test_functions_that_there_are_not_are_refused_to_the_model(make_api: MakeApi) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         return says(given[0]) if given else calls(("c", "wether", {}))
 
@@ -147,7 +147,7 @@ def test_item_11_a_run_that_waits_for_its_client_is_cancelled_at_once(make_api: 
     ("fault", "code"),
     [
         (RateLimited("too many", retry_after=1), "rate_limit_exceeded"),
-        (Unavailable("it is down"), "server_error"),
+        (ServiceUnavailable("it is down"), "server_error"),
     ],
 )
 def test_item_11_what_goes_wrong_fails_the_run(make_api: MakeApi, fault: Any, code: str) -> None:

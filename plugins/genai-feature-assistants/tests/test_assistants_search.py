@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from assistants_api import SEARCH, Api, MakeApi, calls, ids_of, make_api, outputs_in, says, until
 
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 
 __all__ = ["make_api"]
 
 
-def cites(heard: Heard) -> Any:
+def cites(heard: RecordedPrompt) -> Any:
     """It searches, and answers with the marks of all passages that were found."""
     given = outputs_in(heard)
     if not given:
@@ -73,7 +73,7 @@ def test_item_12_a_search_without_a_vector_store_is_an_error(make_api: MakeApi) 
 
 
 def test_item_12_marks_of_two_searches_of_a_round_are_told_apart(make_api: MakeApi) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         if not given:
             asked = ("the sea is blue", "hills are green")
@@ -113,7 +113,7 @@ def test_what_is_attached_to_a_message_is_searched(make_api: MakeApi) -> None:
 
 
 def test_a_search_that_fails_is_told_to_the_model(make_api: MakeApi) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         return says(given[0]) if given else calls(("c1", "file_search", {"query": "a"}))
 

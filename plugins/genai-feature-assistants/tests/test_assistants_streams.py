@@ -18,8 +18,8 @@ from assistants_api import (
 from genai_feature_assistants.service.jobs import Jobs
 from genai_feature_assistants.service.worker import Worker
 
-from genai_host.errors import Unavailable
-from genai_host.testing import Heard
+from genai_host.errors import ServiceUnavailable
+from genai_host.testing import RecordedPrompt
 
 __all__ = ["make_api"]
 
@@ -65,7 +65,7 @@ def test_item_11_a_message_is_told_as_it_is_written(make_api: MakeApi) -> None:
 def test_item_11_a_stream_ends_where_the_client_is_to_call_and_goes_on_after(
     make_api: MakeApi,
 ) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         if given:
             return says(f"it is {given[0]}")
@@ -113,7 +113,7 @@ def test_item_11_a_thread_and_a_run_in_one_stream(make_api: MakeApi) -> None:
 
 def test_item_11_a_run_that_fails_says_so_in_its_stream(make_api: MakeApi) -> None:
     api = make_api()
-    api.fake.faults[0] = Unavailable("it is down")
+    api.fake.faults[0] = ServiceUnavailable("it is down")
     events = api.events(f"/threads/{api.thread('hi')}/runs", {"assistant_id": api.assistant()})
     assert names_of(events) == [*BEGUN, "thread.run.failed", "done"]
     assert "it is down" in dict(events)["thread.run.failed"]["last_error"]["message"]
@@ -127,7 +127,7 @@ def test_what_cannot_begin_has_a_status_of_its_own(make_api: MakeApi) -> None:
 
 
 def test_item_12_annotations_come_with_their_marks(make_api: MakeApi) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         given = outputs_in(heard)
         if not given:
             return calls(("c1", "file_search", {"query": "the sea"}))

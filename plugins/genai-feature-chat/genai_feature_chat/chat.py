@@ -8,7 +8,7 @@ from attrs import validators as must
 from genai_feature_chat.endings import must_be_done
 from genai_feature_chat.extraction import extraction
 from genai_feature_chat.history import visible
-from genai_host.api import Answer, Message, Prompt, Story, Turn, about
+from genai_host.api import Answer, FeatureSteps, Message, Prompt, Turn, about
 
 
 @frozen
@@ -27,7 +27,7 @@ class Settings:
     )
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Prompt the model with the system prompt, the history and the message.
 
     Where JSON is asked for, the model gives it, or the support model takes it from

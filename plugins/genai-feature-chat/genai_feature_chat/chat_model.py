@@ -12,7 +12,18 @@ from attrs import validators as must
 from genai_feature_chat.endings import must_be_done, must_say_something
 from genai_feature_chat.extraction import extraction
 from genai_feature_chat.reply_files import reply_file
-from genai_host.api import Answer, Completion, Message, Now, Prompt, Rate, Step, Story, Turn, about
+from genai_host.api import (
+    Answer,
+    Completion,
+    FeatureSteps,
+    Message,
+    Now,
+    Prompt,
+    RateLimit,
+    Step,
+    Turn,
+    about,
+)
 
 _COUNT: Any = must.optional(must.ge(1))
 
@@ -54,9 +65,9 @@ class Settings:
     )
 
     @property
-    def rate(self) -> Rate | None:
+    def rate(self) -> RateLimit | None:
         limit = self.request_limit
-        return None if limit is None else Rate(limit, self.request_seconds)
+        return None if limit is None else RateLimit(limit, self.request_seconds)
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -65,7 +76,7 @@ class Settings:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Prompt the model; where data is asked for, it gives it, or the support model takes
     it from the answer, if there is one. Only an answer that is done is one."""
     settings = turn.settings

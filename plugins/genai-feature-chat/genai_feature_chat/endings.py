@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from genai_host.api import Completion, Finish
+from genai_host.api import Completion, FinishReason
 from genai_host.errors import GenerationError, UnexpectedFinish
 
 
-def must_be_done(completion: Completion, expected: Collection[Finish] = ("stop", "length")) -> None:
+def must_be_done(
+    completion: Completion, expected: Collection[FinishReason] = ("stop", "length")
+) -> None:
     """Raises `UnexpectedFinish` for any other end than the expected: unless said
     otherwise, an answer that was cut at its token limit is still one."""
     if completion.finish not in expected:

@@ -10,8 +10,8 @@ from genai_feature_chat import Settings
 from genai_vendor_mock import MockProvider, Reply
 
 from genai_host import Host, Message, Usage
-from genai_host.api import Finish, ToolCall
-from genai_host.errors import ConfigurationError, Unavailable, UnexpectedFinish
+from genai_host.api import FinishReason, ToolCall
+from genai_host.errors import ConfigurationError, ServiceUnavailable, UnexpectedFinish
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -122,7 +122,7 @@ def test_an_unexpected_finish_is_an_error_that_says_why(
 
 
 @pytest.mark.parametrize("finish", ["content_filter", "tool_calls", "other"])
-def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: Finish) -> None:
+def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: FinishReason) -> None:
     conversation = scripted(Reply("text", finish=finish)).open("chat", "mock")
     with pytest.raises(UnexpectedFinish):
         conversation.say("hi")
@@ -131,7 +131,7 @@ def test_every_finish_but_two_is_unexpected(scripted: MakeHost, finish: Finish) 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_an_answer_that_is_cut_at_its_limit_is_an_answer(
-    scripted: MakeHost, finish: Finish
+    scripted: MakeHost, finish: FinishReason
 ) -> None:
     conversation = scripted(Reply("half an answ", finish=finish)).open("chat", "mock")
     assert conversation.say("hi").text == "half an answ"
@@ -140,7 +140,7 @@ def test_an_answer_that_is_cut_at_its_limit_is_an_answer(
 
 def test_a_failure_of_the_service_is_not_hidden(scripted: MakeHost) -> None:
     conversation = scripted(Reply(fault="refused")).open("chat", "mock")
-    with pytest.raises(Unavailable, match="the connection was refused"):
+    with pytest.raises(ServiceUnavailable, match="the connection was refused"):
         conversation.say("hi")
 
 

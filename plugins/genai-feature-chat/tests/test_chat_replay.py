@@ -14,12 +14,12 @@ import pytest
 from fixtures import MakeHost
 from genai_vendor_mock import MockProvider
 
-from genai_host import Config, Host, Message, Record
+from genai_host import Config, Host, InMemoryRecord, Message
 from genai_host.api import ToolCall, ToolResult
 from genai_host.config import InstanceConfig
 from genai_host.conversations.conversation import Conversation
 from genai_host.errors import StepChanged
-from genai_host.testing import replay_everywhere
+from genai_host.testing import replay_from_every_entry
 
 SCHEMA = {
     "type": "object",
@@ -122,8 +122,8 @@ def test_a_conversation_goes_on_from_wherever_it_was_cut(
     answering: Host, tell: Callable[[Host], Conversation], turns: int, prompts: int
 ) -> None:
     record = tell(answering).record
-    assert isinstance(record, Record)
-    assert replay_everywhere(answering, record) == turns + PER_PROMPT * prompts
+    assert isinstance(record, InMemoryRecord)
+    assert replay_from_every_entry(answering, record) == turns + PER_PROMPT * prompts
 
 
 @pytest.mark.parametrize(("tell", "turns", "prompts"), STORIES)
@@ -132,9 +132,9 @@ def test_a_conversation_from_its_record_has_the_same_history(
 ) -> None:
     conversation = tell(answering)
     record = conversation.record
-    assert isinstance(record, Record)
+    assert isinstance(record, InMemoryRecord)
     written = json.loads(json.dumps(record.to_json(answering.codec)))
-    again = answering.reopen(Record.from_json(written, answering.codec))
+    again = answering.reopen(InMemoryRecord.from_json(written, answering.codec))
     assert again.history == conversation.history
     assert again.status == "idle"
     assert again.say("and now?").text == conversation.say("and now?").text
@@ -149,8 +149,8 @@ def test_a_step_that_is_on_record_is_not_sent_again(make_host: MakeHost) -> None
     conversation = first.open("chat", "mock", models={"support": "mock"})
     answer = conversation.say("hi", returns=SCHEMA)
     record = conversation.record
-    assert isinstance(record, Record)
-    main_is_done = Record(record.entries[:4])  # opened, the turn, the step and its end
+    assert isinstance(record, InMemoryRecord)
+    main_is_done = InMemoryRecord(record.entries[:4])  # opened, the turn, the step and its end
     second = of([JSON])
     resumed = second.reopen(main_is_done).resume()
     assert (resumed.text, resumed.data) == (answer.text, answer.data)
@@ -161,11 +161,11 @@ def test_a_step_that_is_on_record_is_not_sent_again(make_host: MakeHost) -> None
 
 def test_a_record_of_other_settings_is_not_gone_on_with(answering: Host) -> None:
     record = _plain(answering).record
-    assert isinstance(record, Record)
+    assert isinstance(record, InMemoryRecord)
     data = record.to_json(answering.codec)[:4]
     data[0]["settings"] = {"system_prompt": "Another one."}
     with pytest.raises(StepChanged):
-        answering.reopen(Record.from_json(data, answering.codec)).resume()
+        answering.reopen(InMemoryRecord.from_json(data, answering.codec)).resume()
 
 
 IN_A_PROCESS = """
@@ -174,9 +174,9 @@ from pathlib import Path
 
 import genai_feature_chat, genai_vendor_mock
 import genai_host.dialects
-from genai_host import Config, Given, Host, Record
+from genai_host import Config, StaticPlugins, Host, InMemoryRecord
 from genai_host.config import InstanceConfig
-from genai_host.testing import replay_everywhere
+from genai_host.testing import replay_from_every_entry
 
 task, file = sys.argv[1], Path(sys.argv[2])
 schema, reply = json.loads(sys.argv[3]), sys.argv[4]
@@ -184,13 +184,14 @@ json_mock = InstanceConfig("mock", settings={"replies": [reply], "repeat": True}
 plugins = {
     "dialects": genai_host.dialects, "mock": genai_vendor_mock, "chat": genai_feature_chat
 }
-with Host(config=Config(providers={"json": json_mock}), discovery=Given(plugins)) as host:
+with Host(config=Config(providers={"json": json_mock}), discovery=StaticPlugins(plugins)) as host:
     if task == "converse":
         conversation = host.open("chat", "mock", models={"support": "mock@json"})
         conversation.say("one", returns=schema, context={"b": 1, "a": [2]})
         conversation.say("two")
         file.write_text(json.dumps(conversation.record.to_json(host.codec)))
-    print(replay_everywhere(host, Record.from_json(json.loads(file.read_text()), host.codec)))
+    record = InMemoryRecord.from_json(json.loads(file.read_text()), host.codec)
+    print(replay_from_every_entry(host, record))
 """
 
 

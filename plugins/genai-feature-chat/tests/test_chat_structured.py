@@ -14,12 +14,12 @@ from genai_host import Config, Host, Message, Usage
 from genai_host.api import schema_of
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
-    DeserializationError,
     GenerationError,
-    InvalidData,
     NoRoute,
-    Unavailable,
+    OutputValidationError,
+    ServiceUnavailable,
     UnexpectedFinish,
+    ValidationError,
 )
 
 SCHEMA = {
@@ -165,7 +165,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
     scripted: MakeHost, text: str
 ) -> None:
     conversation = scripted(text, JSON).open("chat", "mock")
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", returns=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
@@ -176,7 +176,7 @@ def test_an_answer_that_is_not_what_was_asked_for_is_an_error(
 def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost, text: str) -> None:
     host = two(["Three days in Oslo."], [text])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", returns=AttrsTrip)
     assert caught.value.detail == text
     assert conversation.history == ()
@@ -184,7 +184,7 @@ def test_an_extraction_that_is_not_what_was_asked_for_is_an_error(two: MakeHost,
 
 def test_json_that_was_cut_says_how_to_allow_more(scripted: MakeHost) -> None:
     conversation = scripted(Reply(JSON[:-3], finish="length")).open("chat", "mock")
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", returns=SCHEMA)
     assert "max_tokens" in caught.value.hint
 
@@ -211,7 +211,7 @@ def test_an_extraction_must_be_done_as_well(two: MakeHost, finish: Any) -> None:
 def test_a_failure_of_the_support_model_ends_the_turn(two: MakeHost) -> None:
     host = two(["Three days in Oslo.", "again"], [Reply(fault="refused")])
     conversation = host.open("chat", "mock@main", models={"support": "mock@helper"})
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         conversation.say("hi", returns=SCHEMA)
     assert caught.value.provider == "helper"
     assert conversation.history == ()
@@ -225,7 +225,7 @@ def test_a_support_model_that_cannot_run_is_told_at_once(host: Host) -> None:
 
 def test_a_class_without_a_json_form_is_refused_before_anything_is_sent(host: Host) -> None:
     conversation = host.open("chat", "mock")
-    with pytest.raises(InvalidData, match="no JSON Schema can be made"):
+    with pytest.raises(ValidationError, match="no JSON Schema can be made"):
         conversation.say("hi", returns=object)
     assert requests(host, "mock") == []
     assert conversation.say("hi").text == "hi"

@@ -8,7 +8,7 @@ from typing import Any
 
 from genai_feature_research.reactions import KINDS
 from genai_feature_research.settings import Settings
-from genai_host.api import Feature, HttpRoute, Operation, ReactionType, Story, Turn, hookimpl
+from genai_host.api import Feature, FeatureSteps, HttpRoute, Operation, ReactionType, Turn, hookimpl
 
 __all__ = ["Settings", "respond"]
 
@@ -24,7 +24,7 @@ ROLES: Mapping[str, Operation] = {
 _BODY = 256 * 2**20  # bytes: tables with vectors are large
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     """See `research.respond`, which is imported when somebody converses."""
     from genai_feature_research import research
 

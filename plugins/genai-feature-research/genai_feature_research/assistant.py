@@ -25,7 +25,7 @@ from genai_feature_research.memory import Added, Memory
 from genai_feature_research.request import AssistantRequest, read_request
 from genai_feature_research.research import KIND
 from genai_feature_research.tables import ENTRY_COLUMNS, LENGTH, TEXT, json_value
-from genai_host.api import Answer, Detail, Limits
+from genai_host.api import Answer, CancelToken, Detail
 from genai_host.errors import Cancelled, ConversationClosed, NotFound
 
 if TYPE_CHECKING:  # handed in: nothing of the host but its public files is imported
@@ -62,7 +62,7 @@ class Assistant:
         self._settings = settings or {}
         self._owner = owner
 
-    def answer(self, given: Mapping[str, Any], limits: Limits | None = None) -> dict[str, Any]:
+    def answer(self, given: Mapping[str, Any], limits: CancelToken | None = None) -> dict[str, Any]:
         """Answer a request.
 
         given    `input_text`, `conversation_history`, and what else the document has. Tables
@@ -72,7 +72,7 @@ class Assistant:
         The result has `answer`, `conversation_history`, `search_history` (each of the form that
         it was given in), `prompt`, `similar_search_results`, `tokens_used` and `warnings`.
 
-        Raises `InvalidData`, with the place, for what is no request; `NotFound` for an entry
+        Raises `ValidationError`, with the place, for what is no request; `NotFound` for an entry
         that is not there; and what keeps the model from answering, as `GenaiError`. Nothing
         that was given is changed in any case.
         """
@@ -85,7 +85,7 @@ class Assistant:
                 return result
 
     def stream(
-        self, given: Mapping[str, Any], limits: Limits | None = None
+        self, given: Mapping[str, Any], limits: CancelToken | None = None
     ) -> Generator[Event, None, dict[str, Any]]:
         """The same, heard as it goes: the events of the host, and in the end the result.
         Closing it ends the turn."""
@@ -203,8 +203,8 @@ def _rows(entries: Any) -> list[Mapping[str, Any]]:
 
 def _caps(memory: Memory) -> Any:
     """As for any turn; tables may have to be embedded anew, a batch in a call."""
-    from genai_host import Caps
+    from genai_host import TurnLimits
 
-    usual = Caps()
+    usual = TurnLimits()
     calls = (len(memory.entries) + len(memory.facts)) // BATCH
-    return Caps(round_trips=usual.round_trips + calls, steps=usual.steps + calls)
+    return TurnLimits(round_trips=usual.round_trips + calls, steps=usual.steps + calls)

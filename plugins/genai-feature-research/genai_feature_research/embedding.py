@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 from genai_feature_research.vectors import VectorColumn
-from genai_host.api import Embed, Step, Vectors
+from genai_host.api import Embed, Embeddings, Step
 from genai_host.errors import GenaiError
 
 BATCH = 256
@@ -91,7 +91,7 @@ class Embedding:
         for start in range(0, len(texts), BATCH):
             try:
                 batch = [text[:_MOST] for text in texts[start : start + BATCH]]
-                found: Vectors = yield from Embed(batch, purpose=purpose)
+                found: Embeddings = yield from Embed(batch, purpose=purpose)
             except GenaiError as error:
                 self._works = False
                 self.warnings.append(f"embedding failed, and goes on without: {error.message}")

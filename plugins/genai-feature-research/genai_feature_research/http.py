@@ -17,9 +17,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_research.assistant import Assistant
-from genai_host.api import Progress, RouteReply, RouteRequest, json_reply
+from genai_host.api import Progress, RouteRequest, RouteResponse, json_response
 from genai_host.api.json_text import write_json
-from genai_host.errors import GenaiError, NoRoute, Unavailable
+from genai_host.errors import GenaiError, NoRoute, ServiceUnavailable
 
 if TYPE_CHECKING:
     from genai_host.api.features import Event
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 _EVENTS = "text/event-stream"
 
 
-def answer(request: RouteRequest, host: Host) -> RouteReply:
+def answer(request: RouteRequest, host: Host) -> RouteResponse:
     assistant = Assistant(host, owner=request.user)
     given = request.json()
     try:
         if not _wants_events(request):
-            return json_reply(assistant.answer(given, request.limits))
+            return json_response(assistant.answer(given, request.limits))
         body = _written(assistant.stream(given, request.limits))
         next(body)  # what keeps the turn from beginning has a status of its own
     except NoRoute as error:  # it is the host that lacks a model: the client has named none
-        raise Unavailable(error.message, hint=error.hint) from error
+        raise ServiceUnavailable(error.message, hint=error.hint) from error
     headers = {"content-type": _EVENTS, "cache-control": "no-cache"}
-    return RouteReply(body, headers=headers, silence=b": waiting\n\n")
+    return RouteResponse(body, headers=headers, silence=b": waiting\n\n")
 
 
 def _written(events: Generator[Event, None, dict[str, Any]]) -> Generator[bytes, None, None]:

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import field, frozen
 
 from genai_feature_research.vectors import VectorColumn
-from genai_host.api import Message, Opaque
+from genai_host.api import Message, VendorPart
 
 _OWN = "research"  # as a dialect, which no model speaks: nobody is sent what is in it
 
@@ -82,9 +82,9 @@ class Added:
     facts_from: int
     fact_vectors: VectorColumn
 
-    def to_part(self) -> Opaque:
+    def to_part(self) -> VendorPart:
         """Without the entries: these are the messages themselves."""
-        return Opaque(
+        return VendorPart(
             _OWN,
             {
                 "entries_from": self.entries_from,
@@ -102,7 +102,7 @@ class Added:
         """What stands in the message of an answer; None for one that has none, or none that
         can be read, as that of another version."""
         for part in message.content:
-            if isinstance(part, Opaque) and part.dialect == _OWN:
+            if isinstance(part, VendorPart) and part.dialect == _OWN:
                 try:
                     return cls._read(part.data)
                 except (KeyError, TypeError, ValueError):

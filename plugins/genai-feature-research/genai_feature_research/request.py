@@ -14,7 +14,7 @@ from genai_feature_research.memory import Memory
 from genai_feature_research.settings import Settings
 from genai_feature_research.tables import ENTRY_COLUMNS, FACT_COLUMNS, Table
 from genai_host.api.settings import read_settings
-from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.errors import ConfigurationError, ValidationError
 
 _KEYS = (
     *("input_text", "conversation_history", "search_history", "region"),
@@ -58,14 +58,14 @@ def read_request(
     aliases    names of models that may be asked for
     settings   what holds where the request does not say
 
-    Raises `InvalidData`, with the place, for what is no request.
+    Raises `ValidationError`, with the place, for what is no request.
     """
     if not isinstance(given, Mapping):
-        raise InvalidData("a request is an object", path="$")
+        raise ValidationError("a request is an object", path="$")
     for name in given:
         if name not in _KEYS:
             known = f"there is no such key; there are {', '.join(_KEYS)}"
-            raise InvalidData(known, path=f"$.{str(name)[:40]}")
+            raise ValidationError(known, path=f"$.{str(name)[:40]}")
     keep = _flag(given.get("keep_entries"), "$.keep_entries")
     history = given.get("conversation_history")
     ids = _ids(history)
@@ -89,7 +89,9 @@ def read_request(
 
 def _input_text(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidData("the user says something: a string, and not blank", path="$.input_text")
+        raise ValidationError(
+            "the user says something: a string, and not blank", path="$.input_text"
+        )
     return given
 
 
@@ -100,7 +102,7 @@ def _ids(history: Any) -> tuple[str, ...] | None:
         return None
     for number, each in enumerate(history):
         if not isinstance(each, str):
-            raise InvalidData("it is no id", path=f"$.conversation_history[{number}]")
+            raise ValidationError("it is no id", path=f"$.conversation_history[{number}]")
     return tuple(history)
 
 
@@ -126,7 +128,7 @@ def _object(value: Any, path: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidData("it is no object", path=path)
+        raise ValidationError("it is no object", path=path)
     return value
 
 
@@ -134,7 +136,7 @@ def _must_be_of(given: Mapping[str, Any], known: Sequence[str], path: str) -> No
     for name in given:
         if name not in known:
             why = f"there is no such setting; there are {', '.join(known)}"
-            raise InvalidData(why, path=f"{path}.{str(name)[:40]}")
+            raise ValidationError(why, path=f"{path}.{str(name)[:40]}")
 
 
 def _take(found: dict[str, Any], name: str, value: Any, path: str) -> None:
@@ -144,13 +146,13 @@ def _take(found: dict[str, Any], name: str, value: Any, path: str) -> None:
     try:
         read_settings(Settings, {name: value}, owner=name)
     except ConfigurationError as error:
-        raise InvalidData(error.message, path=path, hint=error.hint) from error
+        raise ValidationError(error.message, path=path, hint=error.hint) from error
     found[name] = value
 
 
 def _flag(value: Any, path: str) -> bool:
     if value is not None and not isinstance(value, bool):
-        raise InvalidData("it is true or false", path=path)
+        raise ValidationError("it is true or false", path=path)
     return bool(value)
 
 
@@ -158,7 +160,7 @@ def _alias(given: Any, aliases: Mapping[str, str]) -> str | None:
     """What a caller may name: what the user of the host has a name for."""
     if given is None or (isinstance(given, str) and given in aliases):
         return given
-    raise InvalidData(
+    raise ValidationError(
         "the model is none that may be asked for here",
         path="$.model",
         hint=f"leave it out, or name one of: {', '.join(aliases) or 'none'}",

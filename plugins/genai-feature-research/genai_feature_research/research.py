@@ -38,13 +38,13 @@ from genai_host.api import (
     Answer,
     Completion,
     Detail,
+    FeatureSteps,
     Message,
     Moderate,
     Now,
     Progress,
     Prompt,
     Step,
-    Story,
     Text,
     Turn,
 )
@@ -73,7 +73,7 @@ _Rank = tuple[float, ...]
 Steps = Generator[Step[Any], Any, Any]
 
 
-def respond(turn: Turn[Settings]) -> Story:
+def respond(turn: Turn[Settings]) -> FeatureSteps:
     """Answer, with `Answer.data`:
 
     sources       findings that it refers to, or else all: number, title, link
@@ -110,7 +110,7 @@ class Research:
         self._schema = turn.schema
         self._value: Any = None
 
-    def answer(self) -> Story:
+    def answer(self) -> FeatureSteps:
         settings = self._settings
         now = (yield from Now()) if settings.include_time else ""
         refused = yield from self._refusal()
@@ -310,7 +310,7 @@ class Research:
 
     def _end(
         self, text: str, prompt: AnswerPrompt | None = None, found: Cited | None = None
-    ) -> Story:
+    ) -> FeatureSteps:
         """Remember both entries, and answer."""
         added = yield from self._remember(text)
         warnings = [*self._embedding.warnings, *self._search.warnings, *self._warnings]

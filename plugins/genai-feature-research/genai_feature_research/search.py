@@ -18,9 +18,9 @@ from attrs import evolve, frozen
 from genai_feature_research.memory import Fact, plain
 from genai_feature_research.passages import passages
 from genai_feature_research.settings import Settings
-from genai_host.api import CallTools, OfferedTools, Progress, Step, ToolCall, ToolOutput
+from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 MOST_TEXT = 4000
 """Characters of one result of a search."""
@@ -123,7 +123,7 @@ class Search:
 
     def _call_for(self, wanted: Wanted, id: str) -> Generator[Step[Any], Any, ToolCall | None]:
         if self._offered is None:
-            tools = yield from OfferedTools()
+            tools = yield from ListTools()
             self._offered = frozenset(tool.name for tool in tools)
         settings = self._settings
         names = (settings.reader,) if wanted.kind == "page" else settings.search
@@ -145,7 +145,7 @@ class Search:
         try:
             read = _page if wanted.kind == "page" else _results
             return read(output.text, wanted)[: self._most(wanted)]
-        except (ValueError, InvalidData) as error:
+        except (ValueError, ValidationError) as error:
             self._warn(f"{_doing(wanted)} failed: it gave no such answer: {line(str(error))[:200]}")
             return []
 
@@ -172,7 +172,7 @@ def _doing(wanted: Wanted) -> str:
 def _results(text: str, wanted: Wanted) -> list[Fact]:
     value = read_json(text)
     if not isinstance(value, list):
-        raise InvalidData("it is no list")
+        raise ValidationError("it is no list")
     facts = [_fact(each, wanted, MOST_TEXT) for each in value]
     return [fact for fact in facts if fact.text]
 
@@ -181,16 +181,16 @@ def _page(text: str, wanted: Wanted) -> list[Fact]:
     whole = _fact(read_json(text), wanted, None)
     pieces = passages(whole.text)
     if not pieces:
-        raise InvalidData("there is no text on it")
+        raise ValidationError("there is no text on it")
     # under the link that the user gave, whatever it led to
     return [Fact(whole.title, wanted.what, piece, wanted.kept_as) for piece in pieces]
 
 
 def _fact(value: Any, wanted: Wanted, most: int | None) -> Fact:
     if not isinstance(value, Mapping):
-        raise InvalidData("it is no object")
+        raise ValidationError("it is no object")
     fields = [value.get(name, "") for name in ("title", "link", "text")]
     if not all(isinstance(each, str) for each in fields):
-        raise InvalidData("title, link and text are strings")
+        raise ValidationError("title, link and text are strings")
     title, link, text = fields
     return Fact(line(title)[:_MOST_TITLE], link[:_MOST_LINK], text.strip()[:most], wanted.kept_as)

@@ -12,12 +12,12 @@ from attrs import validators as must
 
 from genai_feature_research.regions import NOWHERE, REGIONS
 from genai_host.api import about
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 
 def _is_region(settings: Any, attribute: Attribute[Any], value: str) -> None:
     if value not in REGIONS:
-        raise InvalidData(f"there is no region {value[:20]!r}, but {', '.join(REGIONS)}")
+        raise ValidationError(f"there is no region {value[:20]!r}, but {', '.join(REGIONS)}")
 
 
 _POSITIVE = must.optional(must.ge(1))

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from genai_feature_research.memory import Fact
 from genai_feature_research.vectors import UnfitVector, VectorColumn
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 Form = Literal["records", "columns", "indexed", "frame"]
 
@@ -40,14 +40,14 @@ class Table:
 
     @classmethod
     def read(cls, value: Any, wanted: Sequence[str], path: str) -> Table:
-        """Raises `InvalidData`, with the place, for what is no table, or lacks a column."""
+        """Raises `ValidationError`, with the place, for what is no table, or lacks a column."""
         table = _read(value, path)
         if not table.rows and not table.columns:
             return cls(table.form, path, {name: [] for name in wanted}, 0)
         for name in wanted:
             if name not in table.columns:
                 there = ", ".join(str(each)[:40] for each in list(table.columns)[:20]) or "none"
-                raise InvalidData(
+                raise ValidationError(
                     f"the column {name} is missing; there are: {there}", path=f"{path}.{name}"
                 )
         return table
@@ -60,10 +60,10 @@ class Table:
         return f"{self.path}.{column}[{key}]"
 
     def texts(self, column: str) -> list[str]:
-        """Raises `InvalidData` for what is no text."""
+        """Raises `ValidationError` for what is no text."""
         for row, value in enumerate(self.columns[column]):
             if not isinstance(value, str):
-                raise InvalidData("it is no string", path=self.place(column, row))
+                raise ValidationError("it is no string", path=self.place(column, row))
         return list(self.columns[column])
 
     def checked_texts(self) -> list[str]:
@@ -71,7 +71,7 @@ class Table:
         texts = self.texts(TEXT)
         for row, (text, length) in enumerate(zip(texts, self.columns[LENGTH], strict=True)):
             if not _is(length, len(text)):
-                raise InvalidData(
+                raise ValidationError(
                     f"the text has {len(text)} characters", path=self.place(LENGTH, row)
                 )
         return texts
@@ -80,7 +80,7 @@ class Table:
         try:
             return VectorColumn.of(self.columns[VECTOR])
         except UnfitVector as error:
-            raise InvalidData(str(error), path=self.place(VECTOR, error.row)) from error
+            raise ValidationError(str(error), path=self.place(VECTOR, error.row)) from error
 
     def facts(self) -> tuple[Fact, ...]:
         texts = self.checked_texts()
@@ -120,7 +120,9 @@ def _read(value: Any, path: str) -> Table:
     if isinstance(value, (list, tuple)):
         return _of_records(value, path)
     if not isinstance(value, Mapping):
-        raise InvalidData("it is no table: a list of records, or an object of columns", path=path)
+        raise ValidationError(
+            "it is no table: a list of records, or an object of columns", path=path
+        )
     if all(isinstance(each, Mapping) for each in value.values()) and value:
         return _of_indexed(value, path)
     return _of_columns(value, path)
@@ -129,12 +131,12 @@ def _read(value: Any, path: str) -> Table:
 def _of_records(value: Sequence[Any], path: str) -> Table:
     for row, record in enumerate(value):
         if not isinstance(record, Mapping):
-            raise InvalidData("a row is an object", path=f"{path}[{row}]")
+            raise ValidationError("a row is an object", path=f"{path}[{row}]")
     names = list(dict.fromkeys(name for record in value for name in record))
     for name in {TEXT, LENGTH, VECTOR, *FACT_COLUMNS} & set(names):
         for row, record in enumerate(value):
             if name not in record:
-                raise InvalidData(f"the column {name} is missing", path=f"{path}[{row}].{name}")
+                raise ValidationError(f"the column {name} is missing", path=f"{path}[{row}].{name}")
     columns = {name: [record.get(name) for record in value] for name in names}
     return Table("records", path, columns, len(value))
 
@@ -143,9 +145,9 @@ def _of_columns(value: Mapping[str, Any], path: str) -> Table:
     rows = -1
     for name, column in value.items():
         if not isinstance(column, (list, tuple)):
-            raise InvalidData("a column is a list", path=f"{path}.{str(name)[:40]}")
+            raise ValidationError("a column is a list", path=f"{path}.{str(name)[:40]}")
         if rows not in (-1, len(column)):
-            raise InvalidData(
+            raise ValidationError(
                 f"the column has {len(column)} rows, others have {rows}",
                 path=f"{path}.{str(name)[:40]}",
             )
@@ -157,7 +159,7 @@ def _of_indexed(value: Mapping[str, Any], path: str) -> Table:
     keys = list(next(iter(value.values())))
     for name, column in value.items():
         if column.keys() != set(keys):
-            raise InvalidData(
+            raise ValidationError(
                 "the column has other rows than the others", path=f"{path}.{str(name)[:40]}"
             )
     columns = {name: [column[key] for key in keys] for name, column in value.items()}

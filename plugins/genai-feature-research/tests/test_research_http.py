@@ -13,7 +13,7 @@ from fixtures import MakeHost
 from research_engine import Scene, entries, facts
 
 from genai_host import Config
-from genai_host.errors import NotFound, RateLimited, Unavailable
+from genai_host.errors import NotFound, RateLimited, ServiceUnavailable
 from genai_host.store import Store
 from genai_host.testing import RouteServer
 
@@ -74,7 +74,7 @@ def test_item_1_what_is_wrong_is_a_400_with_its_place(address: str) -> None:
 def test_item_7_a_model_that_is_out_is_an_error_of_its_kind(scene: Scene, address: str) -> None:
     given = {"input_text": "hi", "settings": {"answer_with_search": False}}
     for number, (fault, status) in enumerate(
-        [(RateLimited("slowly", retry_after=90.0), 429), (Unavailable("out"), 503)]
+        [(RateLimited("slowly", retry_after=90.0), 429), (ServiceUnavailable("out"), 503)]
     ):
         scene.model.faults = {number: fault}
         assert requests.post(address, json=given, timeout=60).status_code == status
@@ -110,7 +110,7 @@ def test_it_is_told_as_it_goes_to_who_wants_that(scene: Scene, address: str) -> 
 
 def test_what_goes_wrong_on_the_way_is_told_there(scene: Scene, address: str) -> None:
     headers = {"accept": "text/event-stream"}
-    scene.model.faults = {0: Unavailable("out")}
+    scene.model.faults = {0: ServiceUnavailable("out")}
     reply = requests.post(address, json={"input_text": "hi"}, headers=headers, timeout=60)
     assert reply.status_code == 200
     kind, data = events_of(reply)[-1]

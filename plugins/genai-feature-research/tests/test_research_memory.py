@@ -9,8 +9,8 @@ from fixtures import MakeHost
 from genai_feature_research.memory import Added, memory_of
 from research_engine import Scene, entries, result
 
-from genai_host.api import Image, Message, Opaque, Text
-from genai_host.errors import Unavailable
+from genai_host.api import Image, Message, Text, VendorPart
+from genai_host.errors import ServiceUnavailable
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_a_model_that_is_out_changes_nothing(scene: Scene) -> None:
     conversation = opened(scene)
     conversation.say("One")
     before = conversation.history
-    scene.model.faults = {scene.model.calls + 1: Unavailable("out")}
-    with pytest.raises(Unavailable):
+    scene.model.faults = {scene.model.calls + 1: ServiceUnavailable("out")}
+    with pytest.raises(ServiceUnavailable):
         conversation.say("Two")
     assert conversation.history == before
 
@@ -71,7 +71,7 @@ def test_it_grows_by_as_much_with_each_turn(scene: Scene) -> None:
     for number in range(12):
         scene.query = f"query {number:02}"
         conversation.say(f"Question {number:02}")
-        part = next(p for p in conversation.history[-1].content if isinstance(p, Opaque))
+        part = next(p for p in conversation.history[-1].content if isinstance(p, VendorPart))
         sizes.append(len(str(part.data)))
     assert max(sizes[2:]) - min(sizes[2:]) < 40
     assert sum(len(texts) for texts in scene.words.embedded) == 12 * 4
@@ -144,7 +144,7 @@ BROKEN: list[Any] = [
 
 @pytest.mark.parametrize("data", BROKEN)
 def test_what_cannot_be_read_is_as_if_it_were_not_there(scene: Scene, data: Any) -> None:
-    message = Message("assistant", [Text("No."), Opaque("research", data)])
+    message = Message("assistant", [Text("No."), VendorPart("research", data)])
     assert Added.in_message(message) is None
     history = [Message("user", "Hm?"), message]
     conversation = scene.host.open(

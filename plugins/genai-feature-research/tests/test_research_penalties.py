@@ -8,9 +8,9 @@ from research_engine import Scene
 
 from genai_host.api import Model
 from genai_host.errors import InvalidParameter
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
-LACKING = MadePlugin(
+LACKING = InlinePlugin(
     models=[
         Model(
             "lacking",

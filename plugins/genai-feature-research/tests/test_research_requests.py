@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genai_host.api.json_text import read_json
-from genai_host.errors import GenaiError, InvalidData, NotFound
+from genai_host.errors import GenaiError, NotFound, ValidationError
 
 KEYS = (
     *("input_text", "conversation_history", "search_history", "region", "additional_searches"),
@@ -76,7 +76,7 @@ def test_no_request_is_anything_but_taken_or_refused(request: Any) -> None:
     sent = read_json(json.dumps(request))
     try:
         asked = read_request(sent, load, {}, {})
-    except InvalidData as error:
+    except ValidationError as error:
         assert error.path.startswith("$")
     except GenaiError as error:
         assert isinstance(error, NotFound)
@@ -124,7 +124,7 @@ def test_frames_of_all_kinds_are_read(frame: pd.DataFrame) -> None:
     ],
 )
 def test_frames_that_are_no_table_are_refused(frame: pd.DataFrame) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         read(frame)
     assert caught.value.path.startswith("$.conversation_history")
 

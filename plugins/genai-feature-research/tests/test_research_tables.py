@@ -14,7 +14,7 @@ from fixtures import MakeHost
 from genai_feature_research.regions import REGIONS
 from research_engine import Scene, entries, facts
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 SAID = entries("What is a river?", "Water that flows.")
 KNOWN = facts("Rivers run to the sea.", "Lakes stand still.")
@@ -196,14 +196,14 @@ def test_item_1_what_is_wrong_is_refused_with_its_place(
     scene: Scene, given: dict[str, Any], path: str
 ) -> None:
     request = given if path.startswith("$.input") else {"input_text": "hi", **given}
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         scene.assistant().answer(request)
     assert caught.value.path == path
     assert scene.model.calls == 0
 
 
 def test_item_1_a_request_is_an_object(scene: Scene) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         scene.assistant().answer([])  # type: ignore[arg-type]
 
 
@@ -248,7 +248,7 @@ def test_item_2_the_result_is_json_with_the_keys_of_the_document(scene: Scene) -
 
 def test_item_8_there_are_68_regions_and_an_unknown_one_lists_them(scene: Scene) -> None:
     assert len(REGIONS) == 68
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         scene.ask(region="atlantis")
     assert all(code in str(caught.value) for code in REGIONS)
 
@@ -281,7 +281,7 @@ def test_item_2_what_numpy_has_made_comes_back_as_json(scene: Scene, form: Any) 
 
 
 def test_item_1_a_number_is_no_vector_even_of_numpy(scene: Scene) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         scene.ask(conversation_history=[{**SAID[0], "ada_search": np.array(5.0)}])
     assert caught.value.path == "$.conversation_history[0].ada_search"
 

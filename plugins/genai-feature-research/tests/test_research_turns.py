@@ -16,10 +16,10 @@ from genai_host.errors import (
     GenerationError,
     NoRoute,
     RateLimited,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import Heard
+from genai_host.testing import RecordedPrompt
 
 HISTORY = entries(
     "Do rivers run uphill?",
@@ -146,7 +146,7 @@ def test_item_4_a_query_that_is_stored_costs_nothing(scene: Scene) -> None:
 
 
 def test_item_7_a_search_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
-    scene.engine.fault = Unavailable("the engine is out")
+    scene.engine.fault = ServiceUnavailable("the engine is out")
     given = scene.ask()
     assert given["answer"] == "The answer."
     assert any("the engine is out" in each for each in given["warnings"])
@@ -155,7 +155,7 @@ def test_item_7_a_search_that_is_out_leaves_an_answer_and_a_warning(scene: Scene
 
 
 def test_item_7_an_embedder_that_is_out_leaves_an_answer_and_a_warning(scene: Scene) -> None:
-    scene.words.fault = Unavailable("the embedder is out")
+    scene.words.fault = ServiceUnavailable("the embedder is out")
     given = scene.ask(conversation_history=HISTORY)
     assert given["answer"] == "The answer."
     assert "All about a query of the model" in given["prompt"]
@@ -180,14 +180,14 @@ def test_item_7_a_model_that_is_out_is_an_error_and_changes_nothing(
 
 
 def test_item_7_a_style_pass_that_fails_is_an_error(scene: Scene) -> None:
-    scene.model.faults = {2: Unavailable("out")}
-    with pytest.raises(Unavailable):
+    scene.model.faults = {2: ServiceUnavailable("out")}
+    with pytest.raises(ServiceUnavailable):
         scene.ask(style_pass=True)
 
 
 def test_item_7_a_moderator_that_is_out_lets_nothing_pass(scene: Scene) -> None:
-    scene.model.faults = {0: Unavailable("the moderator is out")}
-    with pytest.raises(Unavailable):
+    scene.model.faults = {0: ServiceUnavailable("the moderator is out")}
+    with pytest.raises(ServiceUnavailable):
         scene.ask(moderate=True)
     assert not scene.model.prompts
 
@@ -306,7 +306,7 @@ def test_a_query_comes_without_its_trimmings(scene: Scene) -> None:
 
 
 def test_a_model_that_thinks_long_is_asked_for_a_query_without_a_bound(scene: Scene) -> None:
-    def answer(heard: Heard) -> Any:
+    def answer(heard: RecordedPrompt) -> Any:
         if "queries for" not in heard.messages[0].text:
             return "Said."
         if "max_tokens" in heard.parameters:

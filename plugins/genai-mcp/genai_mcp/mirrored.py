@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 _MARK = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
@@ -20,24 +20,24 @@ Places: TypeAlias = "Mapping[str, tuple[str, ...]]"
 
 
 def places(schema: Mapping[str, Any]) -> Places:
-    """Raises `InvalidData` for marks that cannot be: such a tool must not be used."""
+    """Raises `ValidationError` for marks that cannot be: such a tool must not be used."""
     found: dict[str, tuple[str, ...]] = {}
     for path, mark, kind in _marked(schema, ()):
         if not isinstance(mark, str) or not _TOKEN.fullmatch(mark):
-            raise InvalidData(f"an {_MARK} of it is no name of a header")
+            raise ValidationError(f"an {_MARK} of it is no name of a header")
         if kind not in ("integer", "string", "boolean"):
-            raise InvalidData(f"the {_MARK} {mark} is on what is no integer, string or boolean")
+            raise ValidationError(f"the {_MARK} {mark} is on what is no integer, string or boolean")
         name = f"mcp-param-{mark.lower()}"
         if name in found:
-            raise InvalidData(f"it has the {_MARK} {mark} twice")
+            raise ValidationError(f"it has the {_MARK} {mark} twice")
         found[name] = path
     if len(found) != _count(schema):
-        raise InvalidData(f"an {_MARK} of it is where none may be")
+        raise ValidationError(f"an {_MARK} of it is where none may be")
     return found
 
 
 def values(where: Places, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of one call. Raises `InvalidData` for a value that none can have."""
+    """The headers of one call. Raises `ValidationError` for a value that none can have."""
     found = {}
     for name, path in where.items():
         value: Any = arguments
@@ -78,7 +78,7 @@ def _text(name: str, value: Any) -> str:
         return value
     if isinstance(value, int) and abs(value) <= _LARGEST:
         return str(value)
-    raise InvalidData(f"the value for {name} fits no header")
+    raise ValidationError(f"the value for {name} fits no header")
 
 
 def _marked(

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_mcp.texts import one_line
 
 PARSE_ERROR = -32700
@@ -34,7 +34,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class WrongMessage(InvalidData):
+class WrongMessage(ValidationError):
     """What somebody sent is no message.
 
     rpc_code   which of the codes of JSON-RPC tells of it

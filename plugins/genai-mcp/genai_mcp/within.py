@@ -10,19 +10,19 @@ from types import TracebackType
 
 from attrs import frozen
 
-from genai_host.api import Limits
-from genai_host.errors import DeadlineExceeded, GenaiError
+from genai_host.api import CancelToken
+from genai_host.errors import GenaiError, ProviderTimeout
 
 
 class Within:
-    """They end after some seconds, with `DeadlineExceeded`, and when the outer ones do,
+    """They end after some seconds, with `ProviderTimeout`, and when the outer ones do,
     with their error.
 
     seconds   None if it is only `end` that ends them
     what      what then took too long
     """
 
-    def __init__(self, seconds: float | None, what: str, outer: Limits | None = None) -> None:
+    def __init__(self, seconds: float | None, what: str, outer: CancelToken | None = None) -> None:
         self._error: GenaiError | None = None
         self._what = what
         self._seconds = seconds
@@ -56,7 +56,7 @@ class Within:
 
     def end(self) -> None:
         took = "" if self._seconds is None else f" took longer than {self._seconds:g} s"
-        self._error = DeadlineExceeded(f"{self._what}{took or ' was ended'}")
+        self._error = ProviderTimeout(f"{self._what}{took or ' was ended'}")
         self._wake()
 
     def __enter__(self) -> Within:

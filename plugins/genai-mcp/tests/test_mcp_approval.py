@@ -21,15 +21,15 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     NoSettings,
+    Pause,
     Progress,
-    Story,
     ToolCall,
-    ToolRun,
+    ToolContext,
     Turn,
-    Wait,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 __all__ = ["version"]
 
@@ -43,7 +43,7 @@ class Hanging:
     def __init__(self) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def __call__(self, arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def __call__(self, arguments: Mapping[str, Any], run: ToolContext) -> str:
         with run.limits.on_cancel(self.ended.set):
             self.begun.set()
             self.ended.wait(60)
@@ -53,7 +53,7 @@ class Hanging:
 class TestCancelling:
     def test_a_tool_ends(self, make_host: MakeHost, version: str, background: Background) -> None:
         hanging = Hanging()
-        host = make_host(own=MadePlugin(tools=[tool("hang", hanging)]))
+        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging)]))
         talk = Talk(service_of(host), version)
         exchange = talk.begin("tools/call", name="hang")
         sent = background(lambda: list(exchange))
@@ -89,7 +89,7 @@ class TestCancelling:
         self, make_host: MakeHost, version: str, background: Background
     ) -> None:
         hanging = Hanging()
-        host = make_host(own=MadePlugin(tools=[tool("hang", hanging)]))
+        host = make_host(own=InlinePlugin(tools=[tool("hang", hanging)]))
         talk = Talk(service_of(host), version)
         exchange = talk.begin("tools/call", name="hang")
         sent = background(lambda: list(exchange))
@@ -103,7 +103,7 @@ class TestCancelling:
     ) -> None:
         ended = threading.Event()
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             try:
                 yield Progress("one")
                 yield Progress("two")
@@ -111,7 +111,7 @@ class TestCancelling:
                 ended.set()
             return Answer("done")
 
-        host = make_host(own=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         service = service_of(host)
         talk = Talk(service, version)
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
@@ -128,7 +128,7 @@ class TestApproval:
 
     @pytest.fixture
     def asking(self, make_host: MakeHost) -> Host:
-        return make_host(own=MadePlugin(tools=[tool("buy", approval="ask")]))
+        return make_host(own=InlinePlugin(tools=[tool("buy", approval="ask")]))
 
     def test_some_are_approved_beforehand(self, asking: Host, version: str) -> None:
         talk = Talk(service_of(asking, approved=["b*"]), version, {"elicitation": {}})
@@ -270,7 +270,7 @@ class TestApproval:
         calls = [ToolCall("1", "buy", {"say": "x"}), ToolCall("2", "buy", {"say": "y"})]
         plugins = {
             "agent": genai_feature_agent,
-            "own": MadePlugin(tools=[tool("buy", approval="ask")]),
+            "own": InlinePlugin(tools=[tool("buy", approval="ask")]),
         }
         return scripted(Reply(tool_calls=calls), "done", plugins=plugins)
 
@@ -304,16 +304,20 @@ class TestApproval:
     def test_what_else_a_feature_waits_for_is_not_given(
         self, make_host: MakeHost, version: str
     ) -> None:
-        waits: list[Wait[Any]] = [Wait("weather"), Wait("approval", {"calls": 5}), Wait("approval")]
+        waits: list[Pause[Any]] = [
+            Pause("weather"),
+            Pause("approval", {"calls": 5}),
+            Pause("approval"),
+        ]
         features = []
         for number, wait in enumerate(waits):
 
-            def respond(turn: Turn[NoSettings], wait: Wait[Any] = wait) -> Story:
+            def respond(turn: Turn[NoSettings], wait: Pause[Any] = wait) -> FeatureSteps:
                 yield from wait
                 return Answer("done")
 
             features.append(Feature(f"f{number}", NoSettings, respond, roles={}))
-        host = make_host(own=MadePlugin(features=features))
+        host = make_host(own=InlinePlugin(features=features))
         talk = Talk(service_of(host), version, {"elicitation": {}})
         for number in range(len(waits)):
             result = talk.call(f"ask_f{number}", message="hi")

@@ -15,14 +15,14 @@ from genai_mcp.mirrored import header_value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import Image, Text, Tool, ToolOutput, ToolRun
-from genai_host.errors import InvalidData, MalformedReply
+from genai_host.api import Image, Text, Tool, ToolContext, ToolOutput
+from genai_host.errors import MalformedReply, ValidationError
 
 OBJECT = {"type": "object"}
 
 
 def called(
-    name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], run: ToolRun
+    name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], run: ToolContext
 ) -> ToolOutput:
     return ToolOutput(f"{name} {dict(headers)}")
 
@@ -130,7 +130,7 @@ def test_marked_arguments_go_into_headers() -> None:
         "mcp-param-sure": "false",
     }
     assert mirrored.values(places, {"region": None, "deep": 5}) == {}
-    with pytest.raises(InvalidData, match="fits no header"):
+    with pytest.raises(ValidationError, match="fits no header"):
         mirrored.values(places, {"deep": {"count": 2**53}})
     [tool] = made({"name": "a", "inputSchema": MARKED}, has_headers=True)
     output: Any = tool.run({"region": "us"}, None)  # type: ignore[arg-type]  # nobody asks it

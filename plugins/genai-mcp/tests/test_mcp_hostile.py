@@ -21,8 +21,8 @@ from genai_mcp.client.source import McpSource
 from genai_mcp.within import Within
 
 from genai_host import Config, Host
-from genai_host.errors import DeadlineExceeded, GenaiError, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import GenaiError, ProviderTimeout, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 HEAD = """
 import json, os, signal, subprocess, sys, time
@@ -92,7 +92,7 @@ def program() -> Iterator[Program]:
 @pytest.fixture
 def hosted(make_host: MakeHost) -> Callable[[McpSource], Host]:
     def make(source: McpSource) -> Host:
-        plugin = MadePlugin(tool_sources=[source])
+        plugin = InlinePlugin(tool_sources=[source])
         return make_host(plugin=plugin, config=Config(approvals={"odd__*": "allow"}))
 
     return make
@@ -195,7 +195,7 @@ def called(message):
     while True:
         sys.stdout.write("x" * 65536)
 """)
-    with pytest.raises(Unavailable, match="a line of it is longer than 1048576 bytes"):
+    with pytest.raises(ServiceUnavailable, match="a line of it is longer than 1048576 bytes"):
         called(source)
 
 
@@ -206,7 +206,7 @@ def called(message):
     while True:
         say({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 """)
-    with pytest.raises(Unavailable, match="it floods its output"):
+    with pytest.raises(ServiceUnavailable, match="it floods its output"):
         called(source)
 
 
@@ -301,16 +301,16 @@ def told(message):
     )
     with Within(60, "listing") as limits:
         source.tools(limits)
-    with Within(0.5, "the call") as limits, pytest.raises(DeadlineExceeded, match="the call"):
+    with Within(0.5, "the call") as limits, pytest.raises(ProviderTimeout, match="the call"):
         called(source, limits)
     wait_until((tmp_path / "cancelled").exists)
 
 
 def test_one_that_reads_nothing_keeps_nobody(program: Program) -> None:
     source = program(end="time.sleep(600)", probe=0.1)
-    with Within(0.5, "it") as limits, pytest.raises(DeadlineExceeded):
+    with Within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
         source.tools(limits)
-    with Within(0.5, "it") as limits, pytest.raises(DeadlineExceeded):
+    with Within(0.5, "it") as limits, pytest.raises(ProviderTimeout):
         source.tools(limits)
 
 
@@ -362,7 +362,7 @@ def test_closing_ends_calls_under_way(
     threads = [each for each in threading.enumerate() if each.name.startswith("odd ")]
     assert len(threads) == 3
     source.close()
-    with pytest.raises(Unavailable, match="odd was closed"):
+    with pytest.raises(ServiceUnavailable, match="odd was closed"):
         call.result(60)
     assert not any(each.is_alive() for each in threads)
 

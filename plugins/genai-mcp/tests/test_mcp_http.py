@@ -17,12 +17,12 @@ from genai_mcp.within import Within
 
 from genai_host.errors import (
     AuthenticationFailed,
-    DeadlineExceeded,
+    BadRequest,
     GenaiError,
     IncompleteReply,
     MalformedReply,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
 )
 from genai_host.testing.fake_service import (
     CUT,
@@ -160,8 +160,8 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
     ("answer", "error", "said"),
     [
         (lambda n, r: reply(b"no", 401), AuthenticationFailed, "status 401: no"),
-        (lambda n, r: reply(b"\x1b[1mno", 400), RequestRefused, r"status 400: \[1mno"),
-        (lambda n, r: reply(b"", 503), Unavailable, "status 503: no reason"),
+        (lambda n, r: reply(b"\x1b[1mno", 400), BadRequest, r"status 400: \[1mno"),
+        (lambda n, r: reply(b"", 503), ServiceUnavailable, "status 503: no reason"),
         (lambda n, r: reply(b"<html>"), MalformedReply, "does not answer"),
         (lambda n, r: reply(b"[" * 100_000), MalformedReply, "does not answer"),
         (lambda n, r: json_reply(text(n + 1, "x")), MalformedReply, "answers what nobody asked"),
@@ -169,7 +169,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
         (lambda n, r: json_reply([]), MalformedReply, "answers what nobody asked"),
         (lambda n, r: json_reply(result(n, None)), MalformedReply, "answers with no object"),
         (lambda n, r: reply(status=202), MalformedReply, "does not answer"),
-        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), RequestRefused, "redir"),
+        (lambda n, r: reply(status=302, headers={"Location": "http://x"}), BadRequest, "redir"),
         (lambda n, r: sse_reply([b"hi"]), MalformedReply, "sends an event"),
         (lambda n, r: sse_reply([line(text(n + 1, "x"))]), IncompleteReply, "before the answer"),
         (lambda n, r: sse_reply([b"", CUT]), IncompleteReply, ""),
@@ -182,7 +182,7 @@ def test_what_is_sent(source: McpSource, service: FakeService, shop: Shop) -> No
             lambda n, r: json_reply(
                 {"jsonrpc": "2.0", "id": n, "error": {"code": -5, "message": "sold\nout"}}, 400
             ),
-            RequestRefused,
+            BadRequest,
             r"shop refuses: sold out \(error -5\)",
         ),
     ],
@@ -219,7 +219,7 @@ def test_one_that_hangs_is_given_up(
     shop.answers["notifications/cancelled"] = cancel
     hang = Reply([HANG]) if reply_to is HANG else sse_reply([b"", HANG])
     shop.answers["tools/call"] = lambda number, request: hang
-    with pytest.raises(DeadlineExceeded, match="the call took longer"):
+    with pytest.raises(ProviderTimeout, match="the call took longer"):
         called(source, seconds=0.3)
     if shop.is_old:
         asked = [each for each in service.requests if b"tools/call" in each.body]
@@ -239,7 +239,7 @@ def test_closing_ends_calls_under_way(
     call = background(called, source)
     assert asked.wait(60)
     source.close()
-    with pytest.raises(Unavailable, match="shop was closed"):
+    with pytest.raises(ServiceUnavailable, match="shop was closed"):
         call.result(60)
 
 
@@ -269,7 +269,7 @@ def test_a_session_that_is_always_gone_is_told(
     source: McpSource, service: FakeService, shop: Shop
 ) -> None:
     shop.answers["tools/call"] = lambda number, request: json_reply({"error": "gone"}, 404)
-    with pytest.raises(Unavailable if shop.is_old else RequestRefused):
+    with pytest.raises(ServiceUnavailable if shop.is_old else BadRequest):
         called(source)
     assert shop.sessions == (2 if shop.is_old else 0)
 
@@ -287,5 +287,5 @@ def test_one_that_names_its_versions_is_asked_in_one_of_them(
         assert called(source) == "done"
         return
     shop.answers["initialize"] = refuse
-    with pytest.raises(RequestRefused, match="Unsupported"):
+    with pytest.raises(BadRequest, match="Unsupported"):
         called(source)

@@ -13,7 +13,7 @@ from genai_mcp.texts import clean, one_line
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.errors import InvalidData, MalformedReply
+from genai_host.errors import MalformedReply, ValidationError
 
 SCALARS = (
     st.none()
@@ -47,7 +47,7 @@ MESSAGES = st.fixed_dictionaries(
 def test_any_json_is_messages_or_is_refused(value: Any) -> None:
     try:
         messages = rpc.read_messages(json.dumps(value).encode())
-    except InvalidData:
+    except ValidationError:
         return
     for message in messages:
         if isinstance(message, rpc.Answer):
@@ -60,7 +60,7 @@ def test_any_json_is_messages_or_is_refused(value: Any) -> None:
 
 @given(st.binary())
 def test_any_bytes_are_messages_or_are_refused(data: bytes) -> None:
-    with contextlib.suppress(InvalidData):
+    with contextlib.suppress(ValidationError):
         assert isinstance(rpc.read_messages(data), list)
 
 
@@ -89,7 +89,7 @@ def test_what_is_written_is_read(number: int, method: str, params: dict[str, Any
     ids=lambda text: text[:50],
 )
 def test_what_is_no_message_is_refused(wrong: str) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         rpc.read_messages(wrong.encode())
 
 

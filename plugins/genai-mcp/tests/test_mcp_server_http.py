@@ -26,21 +26,21 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_service import PIXEL
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     Image,
     NoSettings,
     Progress,
     RouteRequest,
-    Story,
     Tool,
-    ToolRun,
+    ToolContext,
     Turn,
 )
 from genai_host.api.cancellation import Cancellation
-from genai_host.testing import MadePlugin, RouteServer
+from genai_host.testing import InlinePlugin, RouteServer
 
 NEW, OLD = "2026-07-28", "2025-11-25"
 OWN = "io.modelcontextprotocol/"
@@ -71,7 +71,7 @@ def place(make_host: MakeHost) -> Iterator[Place]:
     happened: queue.Queue[str] = queue.Queue()
     go = threading.Event()
 
-    def hang(arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def hang(arguments: Mapping[str, Any], run: ToolContext) -> str:
         ended = threading.Event()
         with run.limits.on_cancel(ended.set):
             happened.put("begun")
@@ -79,13 +79,13 @@ def place(make_host: MakeHost) -> Iterator[Place]:
         happened.put("ended")
         return "never"
 
-    def wait(arguments: Mapping[str, Any], run: ToolRun) -> str:
+    def wait(arguments: Mapping[str, Any], run: ToolContext) -> str:
         happened.put("begun")
         go.wait(60)
         happened.put("done")
         return "done"
 
-    def tell(turn: Turn[NoSettings]) -> Story:
+    def tell(turn: Turn[NoSettings]) -> FeatureSteps:
         yield Progress("one")
         yield Progress("two")
         return Answer("done")
@@ -97,7 +97,7 @@ def place(make_host: MakeHost) -> Iterator[Place]:
         Tool("buy", "It asks.", lambda *_: "bought", approval="ask"),
         Tool("mark", "It is routed.", lambda arguments, run: str(arguments), MARKED),
     ]
-    own = MadePlugin(tools=tools, features=[Feature("tell", NoSettings, tell, roles={})])
+    own = InlinePlugin(tools=tools, features=[Feature("tell", NoSettings, tell, roles={})])
     host = make_host(own=own, mcp=genai_mcp)
     with RouteServer(host) as server:
         yield Place(f"{server.url}/mcp", happened, go)
@@ -436,7 +436,7 @@ class TestStrangers:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[Endpoint]:
-    with Host(config=Config(), discovery=Given({})) as host:
+    with Host(config=Config(), discovery=StaticPlugins({})) as host:
         yield Endpoint(host)
 
 

@@ -26,17 +26,17 @@ from genai_host import Host
 from genai_host.api import (
     Answer,
     Feature,
+    FeatureSteps,
     Image,
     NoSettings,
     Progress,
     Prompt,
-    Story,
     Text,
     Tool,
     ToolOutput,
     Turn,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 __all__ = ["version"]
 
@@ -121,7 +121,7 @@ class TestEras:
 class TestTools:
     def test_they_are_listed_with_the_features(self, make_host: MakeHost, version: str) -> None:
         tools = [tool("b"), tool("a", approval="ask"), tool("c", approval="deny")]
-        talk = Talk(service_of(make_host(own=MadePlugin(tools=tools))), version)
+        talk = Talk(service_of(make_host(own=InlinePlugin(tools=tools))), version)
         listed = talk.ask("tools/list")
         assert "nextCursor" not in listed
         assert [each["name"] for each in listed["tools"]] == [
@@ -136,7 +136,7 @@ class TestTools:
         assert chat["inputSchema"]["required"] == ["message"]
 
     def test_a_part_of_them_may_be_chosen(self, make_host: MakeHost, version: str) -> None:
-        host = make_host(own=MadePlugin(tools=[tool("git__a"), tool("git__b"), tool("other")]))
+        host = make_host(own=InlinePlugin(tools=[tool("git__a"), tool("git__b"), tool("other")]))
 
         def offered(**choice: Any) -> list[str]:
             listed = Talk(service_of(host, **choice), version).ask("tools/list")
@@ -149,7 +149,7 @@ class TestTools:
 
     def test_a_list_comes_in_pages(self, make_host: MakeHost, version: str) -> None:
         names = [f"t{number:03}" for number in range(2 * PAGE + 1)]
-        host = make_host(own=MadePlugin(tools=map(tool, names)), chat=None)
+        host = make_host(own=InlinePlugin(tools=map(tool, names)), chat=None)
         talk = Talk(service_of(host), version)
         found, sizes = [], []
         cursor: dict[str, Any] = {}
@@ -173,7 +173,7 @@ class TestTools:
             parts = [Text("a"), Image(PIXEL), Image(b"x", "image/x"), Image(url="http://e.x/a")]
             return ToolOutput(parts, reactions=[{"type": "go"}])
 
-        talk = Talk(service_of(make_host(own=MadePlugin(tools=[tool("look", look)]))), version)
+        talk = Talk(service_of(make_host(own=InlinePlugin(tools=[tool("look", look)]))), version)
         result = talk.call("look")
         assert result["isError"] is False
         assert "structuredContent" not in result
@@ -189,7 +189,7 @@ class TestTools:
             raise OSError("sold out")
 
         strict = Tool("strict", "x", repeat, {"properties": {"n": {"type": "integer"}}})
-        host = make_host(own=MadePlugin(tools=[tool("fail", fail), strict]))
+        host = make_host(own=InlinePlugin(tools=[tool("fail", fail), strict]))
         talk = Talk(service_of(host), version)
         result = talk.call("fail")
         assert result["isError"] is True
@@ -215,7 +215,7 @@ class TestTools:
     def test_a_wrong_request_is_refused(
         self, make_host: MakeHost, version: str, params: Any
     ) -> None:
-        talk = Talk(service_of(make_host(own=MadePlugin(tools=[tool("a")]))), version)
+        talk = Talk(service_of(make_host(own=InlinePlugin(tools=[tool("a")]))), version)
         error = talk.ask("tools/call", **params)
         assert error["code"] == rpc.INVALID_PARAMS
         assert error["message"].isprintable()
@@ -224,7 +224,7 @@ class TestTools:
         self, make_host: MakeHost, caplog: pytest.LogCaptureFixture
     ) -> None:
         marked = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
-        host = make_host(own=MadePlugin(tools=[Tool("a", "x", repeat, marked)]), chat=None)
+        host = make_host(own=InlinePlugin(tools=[Tool("a", "x", repeat, marked)]), chat=None)
         talk = Talk(service_of(host), NEW)
         assert talk.ask("tools/list")["tools"] == []
         assert talk.call("a")["message"] == "Unknown tool: a"
@@ -233,7 +233,7 @@ class TestTools:
     def test_a_tool_comes_before_a_feature_of_its_name(
         self, make_host: MakeHost, version: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        host = make_host(own=MadePlugin(tools=[tool("ask_chat")]))
+        host = make_host(own=InlinePlugin(tools=[tool("ask_chat")]))
         talk = Talk(service_of(host), version)
         assert text(talk.call("ask_chat", say="x")) == "x"
         names = [each["name"] for each in talk.ask("tools/list")["tools"]]
@@ -270,11 +270,11 @@ class TestFeatures:
     def test_answers_are_bounded(self, make_host: MakeHost, version: str) -> None:
         data = {"a": "\ud800"}
 
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield Progress("a")
             return Answer("x" * (MOST_TEXT + 5), data=data)
 
-        host = make_host(own=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         result = Talk(service_of(host), version).call("ask_f", message="hi")
         said, told = (part["text"] for part in result["content"])
         assert said == "x" * MOST_TEXT + "\n(cut here: 5 more characters)"
@@ -285,13 +285,13 @@ class TestFeatures:
         assert result["content"][1]["text"] == "(data of 1048584 bytes was left out)"
 
     def test_how_it_goes_is_told_to_who_wants_it(self, make_host: MakeHost, version: str) -> None:
-        def respond(turn: Turn[NoSettings]) -> Story:
+        def respond(turn: Turn[NoSettings]) -> FeatureSteps:
             yield Progress("one\n\x1b[1mtwo")
             for number in range(MOST_NEWS):
                 yield Progress(str(number))
             return Answer("done")
 
-        host = make_host(own=MadePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
+        host = make_host(own=InlinePlugin(features=[Feature("f", NoSettings, respond, roles={})]))
         talk = Talk(service_of(host), version)
         call: Any = {"name": "ask_f", "arguments": {"message": "hi"}}
         *news, answer = as_sent(talk.begin("tools/call", {"progressToken": "t"}, **call))
@@ -324,7 +324,7 @@ class TestBounds:
         self, make_host: MakeHost, version: str, background: Background
     ) -> None:
         go = threading.Event()
-        host = make_host(own=MadePlugin(tools=[tool("wait", lambda *_: go.wait(60) and None)]))
+        host = make_host(own=InlinePlugin(tools=[tool("wait", lambda *_: go.wait(60) and None)]))
         service = service_of(host)
         talk, other = Talk(service, version), Talk(service, version)
         exchanges = [talk.begin("tools/call", name="wait") for _ in range(MOST_CALLS)]
@@ -362,7 +362,7 @@ class TestBounds:
         assert "secret" not in error["message"]
 
 
-def talks(turn: Turn[NoSettings]) -> Story:
+def talks(turn: Turn[NoSettings]) -> FeatureSteps:
     completion = yield from Prompt([turn.message])
     return Answer(completion.text)
 
@@ -394,13 +394,13 @@ PARAMS = st.dictionaries(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Service]:
-    from genai_host import Config, Given
+    from genai_host import Config, StaticPlugins
 
-    own = MadePlugin(
+    own = InlinePlugin(
         tools=[tool("a"), tool("b", approval="ask")],
         features=[Feature("chat", NoSettings, talks)],
     )
-    with Host(config=Config(), discovery=Given({"own": own})) as host:
+    with Host(config=Config(), discovery=StaticPlugins({"own": own})) as host:
         yield service_of(host)
 
 

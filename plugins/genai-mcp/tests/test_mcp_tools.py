@@ -26,8 +26,8 @@ from mcp_service import PIXEL
 from genai_host import Config, Host
 from genai_host.api import Image, Text
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, DeadlineExceeded, Unavailable
-from genai_host.testing import MadePlugin
+from genai_host.errors import Cancelled, ProviderTimeout, ServiceUnavailable
+from genai_host.testing import InlinePlugin
 
 SERVICE = Path(mcp_service.__file__)
 NEW, OLD = "2026-07-28", "2025-11-25"
@@ -73,7 +73,7 @@ def source(shop: Shop) -> Iterator[McpSource]:
 @pytest.fixture
 def host(make_host: MakeHost, source: McpSource) -> Host:
     config = Config(approvals={"shop__*": "allow", "shop__fail": "ask"})
-    return make_host(plugin=MadePlugin(tool_sources=[source]), config=config)
+    return make_host(plugin=InlinePlugin(tool_sources=[source]), config=config)
 
 
 def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, shop: Shop) -> None:
@@ -114,7 +114,7 @@ def test_tools_of_a_server_are_tools_of_the_host(host: Host, source: McpSource, 
 def test_approval_is_asked_for_unless_the_user_says_otherwise(
     make_host: MakeHost, source: McpSource
 ) -> None:
-    host = make_host(plugin=MadePlugin(tool_sources=[source]))
+    host = make_host(plugin=InlinePlugin(tool_sources=[source]))
     assert {tool.approval for tool in host.tools().values()} == {"ask"}
     assert "nobody has" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
@@ -175,14 +175,14 @@ def test_a_forgotten_session_is_opened_anew(host: Host, shop: Shop, source: McpS
 def test_one_that_is_closed_stays_closed(host: Host, source: McpSource) -> None:
     host.tools()
     source.close()
-    with Within(60, "listing") as limits, pytest.raises(Unavailable, match="shop is closed"):
+    with Within(60, "listing") as limits, pytest.raises(ServiceUnavailable, match="shop is closed"):
         source.tools(limits)
     assert "shop is closed" in host.call_tool("shop__add", {"a": 1, "b": 2}).text
 
 
 def test_nothing_is_started_before_it_is_asked_for(make_host: MakeHost) -> None:
     source = McpSource(Server("shop", command="no-such-program"))
-    host = make_host(plugin=MadePlugin(tool_sources=[source]))
+    host = make_host(plugin=InlinePlugin(tool_sources=[source]))
     assert not host.plugins.broken
 
 
@@ -195,7 +195,7 @@ def test_one_that_cannot_be_started_has_no_tools(
         McpSource(Server("odd", url="ftp://127.0.0.1/mcp")),
     ]
     with caplog.at_level(logging.WARNING):
-        assert make_host(plugin=MadePlugin(tool_sources=sources)).tools() == {}
+        assert make_host(plugin=InlinePlugin(tool_sources=sources)).tools() == {}
     assert "none cannot be started" in caplog.text
     assert "http://127.0.0.1:9 cannot be reached" in caplog.text
     assert "the url of odd" in caplog.text
@@ -217,5 +217,5 @@ def test_limits_within_limits() -> None:
     late = threading.Event()
     with Within(0.01, "it") as limits, limits.on_cancel(late.set):
         assert late.wait(60)
-        with pytest.raises(DeadlineExceeded, match=r"it took longer than 0\.01 s"):
+        with pytest.raises(ProviderTimeout, match=r"it took longer than 0\.01 s"):
             limits.check()

@@ -13,7 +13,7 @@ import pytest
 from fixtures import MakeHost
 from genai_models_open import CHAT, EMBED
 
-from genai_host.api import Checker, Model
+from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.dialects import genai_dialects
 from genai_host.errors import NoRoute
@@ -70,7 +70,7 @@ def test_capabilities_are_known(model: Model) -> None:
 @each_model
 def test_usual_parameters_are_ones_that_the_dialect_takes(model: Model) -> None:
     for name, value in model.defaults.items():
-        Checker(DIALECTS[model.dialects[0]].parameters[name]).check(value)
+        SchemaValidator(DIALECTS[model.dialects[0]].parameters[name]).check(value)
 
 
 def test_models_for_chat_and_for_embeddings_are_told_apart() -> None:

@@ -13,16 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define, field
 
-from genai_host.api import (
-    Answer,
-    ChatCall,
-    Completion,
-    Message,
-    ToolOutput,
-    Usage,
-    Vectors,
-)
-from genai_host.errors import GenaiError, TurnWaiting
+from genai_host.api import Answer, ChatCall, Completion, Embeddings, Message, ToolOutput, Usage
+from genai_host.errors import GenaiError, TurnPaused
 from genai_otel import conventions as names
 from genai_otel.content import heard_of, said_in, text_of
 from genai_otel.conventions import Instrument
@@ -90,9 +82,9 @@ class Operation:
             if captures:
                 said = said_in([result.message], result.finish)
                 self.attributes["gen_ai.output.messages"] = said
-        elif isinstance(result, Vectors) and result.model:
+        elif isinstance(result, Embeddings) and result.model:
             self.attributes["gen_ai.response.model"] = result.model
-        if isinstance(result, (Completion, Vectors)):
+        if isinstance(result, (Completion, Embeddings)):
             self._use(result.usage)
             for kind, tokens in (("input", result.usage.input), ("output", result.usage.output)):
                 if tokens:
@@ -117,7 +109,7 @@ class Operation:
     def ended(self, error: Exception | None, seconds: float) -> None:
         """It has ended, and all that is to be said of that has been."""
         self.seconds = seconds
-        if isinstance(error, TurnWaiting):
+        if isinstance(error, TurnPaused):
             self.attributes["genai_host.waits_for"] = error.kind
         elif error is not None:
             self.error = error.code if isinstance(error, GenaiError) else type(error).__qualname__

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genai_host.api import RouteReply, RouteRequest
-from genai_host.errors import Forbidden
+from genai_host.api import RouteRequest, RouteResponse
+from genai_host.errors import PermissionDenied
 from genai_otel import plugin
 from genai_otel.gathered import Gathered
 from genai_otel.shared_folder import forget_dead, shared_folder
@@ -23,11 +23,11 @@ class Scrape:
         self._gathered = Gathered(self._folder)
         plugin.telemetry.add(self._gathered)
 
-    def answer(self, request: RouteRequest) -> RouteReply:
+    def answer(self, request: RouteRequest) -> RouteResponse:
         from prometheus_client.exposition import choose_encoder
 
         if request.user:
-            raise Forbidden(
+            raise PermissionDenied(
                 "the metrics of all users are for whoever runs this server",
                 hint="use the token of the server",
             )
@@ -35,7 +35,7 @@ class Scrape:
             forget_dead(self._folder)
         encode, kind = choose_encoder(request.headers.get("accept", ""))
         headers = {"content-type": kind, "cache-control": "no-store"}
-        return RouteReply(encode(self._gathered.registry), headers=headers)
+        return RouteResponse(encode(self._gathered.registry), headers=headers)
 
     def close(self) -> None:
         plugin.telemetry.remove(self._gathered)

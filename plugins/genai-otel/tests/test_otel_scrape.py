@@ -25,13 +25,13 @@ from serving import served
 from genai_host import Config, Host
 from genai_host.api import Secret, hookimpl
 from genai_host.server.server import Server
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 TOKEN, OTHERS = "operator-canary-1", "ann-canary-2"
 NAME = "gen_ai_client_operation_duration_seconds"
 
 
-class Ends(MadePlugin):
+class Ends(InlinePlugin):
     """Knows when requests have ended; those that come before it among plugins know by then."""
 
     def __init__(self) -> None:

@@ -23,25 +23,25 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 from serving import served
 
-from genai_host import Config, Given, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import (
     All,
     Answer,
     CallTools,
     Feature,
+    FeatureSteps,
     Message,
     NoSettings,
+    Pause,
     Prompt,
-    Story,
     ToolCall,
     Turn,
-    Wait,
     tool,
 )
-from genai_host.calls.retry import Patience
+from genai_host.calls.retry import RetryPolicy
 from genai_host.config import InstanceConfig
-from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnWaiting
-from genai_host.testing import FakeModel, FakeService, MadePlugin
+from genai_host.errors import Cancelled, GenaiError, RateLimited, TurnPaused
+from genai_host.testing import FakeModel, FakeService, InlinePlugin
 from genai_host.testing.fake_service import json_reply
 
 KEY = "sk-canary-otel-5b1f"
@@ -122,7 +122,7 @@ def test_a_streamed_call_says_when_its_first_chunk_came(host: Host, traced: Trac
 
 
 def test_all_names_are_those_of_the_conventions(
-    make_host: MakeHost, traced: Traced, features: MadePlugin
+    make_host: MakeHost, traced: Traced, features: InlinePlugin
 ) -> None:
     host = make_host(otel=traced.plugin, mine=features, fake=FakeModel())
     list(host.open("chat", "mock").stream("hi"))
@@ -155,7 +155,7 @@ def test_each_try_is_a_span_and_so_is_the_one_that_was_failed_over_to(
     }
     host = make_host(
         config=Config(providers=mocks, prefer=("one", "two")),
-        patience=Patience(tries=2, jitter=lambda _: 0.0),
+        patience=RetryPolicy(tries=2, jitter=lambda _: 0.0),
         otel=traced.plugin,
     )
     assert host.open("chat", "mock").say("hi").text == "well"
@@ -179,18 +179,18 @@ def test_a_cancelled_turn_ends_its_spans(
         assert attributes(traced.one(name))["error.type"] == Cancelled.code
 
 
-def _many(turn: Turn[NoSettings]) -> Story:
+def _many(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from All([Prompt([turn.message]) for _ in range(5)])
     return Answer("done")
 
 
-def _looking(turn: Turn[NoSettings]) -> Story:
+def _looking(turn: Turn[NoSettings]) -> FeatureSteps:
     yield from CallTools([ToolCall("c1", "look", {"text": SAID}), ToolCall("c2", "fail", {})])
     return Answer("done")
 
 
-def _waiting(turn: Turn[NoSettings]) -> Story:
-    yield from Wait("approval", {}, dict)
+def _waiting(turn: Turn[NoSettings]) -> FeatureSteps:
+    yield from Pause("approval", {}, dict)
     return Answer("done")
 
 
@@ -210,8 +210,8 @@ INSIDE: list[int] = []
 
 
 @pytest.fixture
-def features() -> MadePlugin:
-    return MadePlugin(
+def features() -> InlinePlugin:
+    return InlinePlugin(
         features=[
             Feature("many", NoSettings, _many, roles={"main": "chat"}),
             Feature("looking", NoSettings, _looking, roles={}),
@@ -222,7 +222,7 @@ def features() -> MadePlugin:
 
 
 def test_calls_at_once_are_below_their_own_turn(
-    make_host: MakeHost, traced: Traced, features: MadePlugin
+    make_host: MakeHost, traced: Traced, features: InlinePlugin
 ) -> None:
     host = make_host(otel=traced.plugin, mine=features)
     threads = [
@@ -239,7 +239,7 @@ def test_calls_at_once_are_below_their_own_turn(
 
 
 def test_tools_are_spans_below_their_turn_and_above_what_they_do(
-    make_host: MakeHost, traced: Traced, features: MadePlugin
+    make_host: MakeHost, traced: Traced, features: InlinePlugin
 ) -> None:
     INSIDE.clear()
     make_host(otel=traced.plugin, mine=features).open("looking").say("hi")
@@ -259,10 +259,10 @@ def test_tools_are_spans_below_their_turn_and_above_what_they_do(
 
 
 def test_a_turn_that_pauses_has_not_failed(
-    make_host: MakeHost, traced: Traced, features: MadePlugin
+    make_host: MakeHost, traced: Traced, features: InlinePlugin
 ) -> None:
     conversation = make_host(otel=traced.plugin, mine=features).open("waiting")
-    with pytest.raises(TurnWaiting):
+    with pytest.raises(TurnPaused):
         conversation.say("hi")
     conversation.resume({})
     paused, resumed = traced.of("invoke_agent waiting")
@@ -332,7 +332,7 @@ class TestContent:
     """What is said is recorded where that is asked for, and nowhere else."""
 
     def test_nothing_that_is_said_is_recorded_unless_asked_for(
-        self, make_host: MakeHost, traced: Traced, features: MadePlugin
+        self, make_host: MakeHost, traced: Traced, features: InlinePlugin
     ) -> None:
         host = make_host(otel=traced.plugin, mine=features)
         host.open("chat", "mock").say(SAID)
@@ -341,7 +341,7 @@ class TestContent:
         assert SAID not in "".join(span.to_json() for span in traced.spans)
 
     def test_it_is_recorded_as_the_conventions_have_it(
-        self, make_host: MakeHost, features: MadePlugin
+        self, make_host: MakeHost, features: InlinePlugin
     ) -> None:
         traced = Traced({"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
         host = make_host(otel=traced.plugin, mine=features)
@@ -385,5 +385,5 @@ class TestContent:
 def test_a_plugin_that_nobody_has_configured_hears_nothing() -> None:
     import genai_otel
 
-    assert Given({"otel": genai_otel.plugin}) is not None
+    assert StaticPlugins({"otel": genai_otel.plugin}) is not None
     assert not Telemetry({}).is_heard()

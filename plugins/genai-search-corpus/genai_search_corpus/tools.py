@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from genai_host.api import Tool, ToolRun, tool
-from genai_host.errors import InvalidData
+from genai_host.api import Tool, ToolContext, tool
+from genai_host.errors import ValidationError
 from genai_search_corpus.corpus import Corpus
 from genai_search_corpus.settings import Settings
 
@@ -27,16 +27,16 @@ class CorpusTools:
     def search(
         self,
         query: Annotated[str, "what to search for: words, or a question"],
-        run: ToolRun,
+        run: ToolContext,
         region: Annotated[str, "of no matter here"] = "wt-wt",
         limit: Annotated[int, f"how many results at most, from 1 to {MOST}"] = 10,
     ) -> str:
         """Search the user's own documents, by words and by meaning. The result is a JSON list of
         passages, each with `title`, `link` and `text`, the best first."""
         if not query.strip() or len(query) > _LONGEST_QUERY:
-            raise InvalidData(f"a query has 1 to {_LONGEST_QUERY} characters")
+            raise ValidationError(f"a query has 1 to {_LONGEST_QUERY} characters")
         if not 1 <= limit <= MOST:
-            raise InvalidData(f"limit is a number from 1 to {MOST}")
+            raise ValidationError(f"limit is a number from 1 to {MOST}")
         found = self._corpus.search(query, limit, run.limits.check)
         return json.dumps(
             [{"title": each.title, "link": link, "text": each.text} for link, each in found],

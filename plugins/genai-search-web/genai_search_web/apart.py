@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ConfigurationError,
-    DeadlineExceeded,
     GenaiError,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_search_web.results import Found, sound
 
@@ -54,16 +54,16 @@ _ERRORS: Mapping[str, type[GenaiError]] = {
     for each in (
         AuthenticationFailed,
         ConfigurationError,
-        DeadlineExceeded,
+        ProviderTimeout,
         MalformedReply,
         RateLimited,
-        RequestRefused,
-        Unavailable,
+        BadRequest,
+        ServiceUnavailable,
     )
 }
 
 
-def search_apart(engine: str, asked: Mapping[str, Any], limits: Limits) -> list[Found]:
+def search_apart(engine: str, asked: Mapping[str, Any], limits: CancelToken) -> list[Found]:
     """What an engine finds.
 
     engine   `ddgs` or `searxng`
@@ -100,7 +100,9 @@ def _read(said: bytes) -> list[Found]:
     try:
         answer: Any = json.loads(said)
     except ValueError:  # it was ended by the system
-        raise Unavailable("the search took too much memory, or time", retryable=False) from None
+        raise ServiceUnavailable(
+            "the search took too much memory, or time", retryable=False
+        ) from None
     if "error" in answer:
         raise _ERRORS[answer["error"]](answer["message"], hint=answer["hint"])
     return [Found(*each) for each in answer["found"]]

@@ -12,10 +12,10 @@ from typing import Any
 
 from genai_host.errors import (
     ConfigurationError,
-    DeadlineExceeded,
     GenaiError,
+    ProviderTimeout,
     RateLimited,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_search_web.results import Found
 
@@ -55,10 +55,10 @@ class Outcomes:
                 hint="wait some minutes, or name others in tools.ddgs.backend",
             )
         if engines.intersection(self.timed_out):
-            return DeadlineExceeded(
+            return ProviderTimeout(
                 f"no search engine has answered in time: {names}", deadline="first_token"
             )
-        return Unavailable(f"no search engine can be reached: {names}{self._why(engines)}")
+        return ServiceUnavailable(f"no search engine can be reached: {names}{self._why(engines)}")
 
     def _why(self, engines: set[str]) -> str:
         whys = [self.failures[each] for each in sorted(engines & {*self.failures})]

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 from genai_host.errors import (
     AuthenticationFailed,
-    DeadlineExceeded,
+    BadRequest,
     GenaiError,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_search_web.regions import language_of
 from genai_search_web.results import Found, plain
@@ -107,7 +107,9 @@ class _Page:
         except (requests.RequestException, ValueError) as error:
             if _is_late(error):
                 raise self._late() from None
-            raise Unavailable(f"SearXNG at {self._host} cannot be reached{_why(error)}") from None
+            raise ServiceUnavailable(
+                f"SearXNG at {self._host} cannot be reached{_why(error)}"
+            ) from None
 
     def _parameters(self) -> dict[str, str | int]:
         given: dict[str, str | int] = {
@@ -137,7 +139,7 @@ class _Page:
                 f"SearXNG at {self._host} wants a key", hint="set GENAI_SEARXNG_KEY", status=status
             )
         if status == 403:
-            raise RequestRefused(
+            raise BadRequest(
                 f"SearXNG at {self._host} refuses to answer in JSON", hint=_NO_JSON, status=status
             )
         if status == 429:
@@ -147,12 +149,12 @@ class _Page:
                 status=status,
             )
         if status in _SHUT:
-            raise RequestRefused(
+            raise BadRequest(
                 f"SearXNG at {self._host} is elsewhere",
                 hint="tools.searxng.base_url is to be the address that it ends at",
                 status=status,
             )
-        kind = Unavailable if status >= 500 else RequestRefused
+        kind = ServiceUnavailable if status >= 500 else BadRequest
         raise kind(f"SearXNG at {self._host} answers with status {status}", status=status)
 
     def _body(self, response: Response) -> bytes:
@@ -166,8 +168,8 @@ class _Page:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _late(self) -> DeadlineExceeded:
-        return DeadlineExceeded(
+    def _late(self) -> ProviderTimeout:
+        return ProviderTimeout(
             f"SearXNG at {self._host} has not answered within {self._asked['seconds']:g} seconds",
             hint="tools.searxng.seconds is how long it may take",
             deadline="total",
@@ -191,7 +193,7 @@ def _check_engines(unresponsive: Any) -> None:
         return
     pairs = [each for each in unresponsive if isinstance(each, list) and len(each) > 1]
     whys = [f"{plain(each[0], 50)}: {plain(each[1], 100)}" for each in pairs[:5]]
-    raise Unavailable(f"SearXNG's search engines do not answer ({'; '.join(whys)})")
+    raise ServiceUnavailable(f"SearXNG's search engines do not answer ({'; '.join(whys)})")
 
 
 def _is_late(error: Exception) -> bool:

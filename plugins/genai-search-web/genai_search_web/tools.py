@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from genai_host.api import Tool, ToolRun, tool
-from genai_host.errors import InvalidData
+from genai_host.api import Tool, ToolContext, tool
+from genai_host.errors import ValidationError
 from genai_search_web.apart import search_apart
 from genai_search_web.results import written
 from genai_search_web.settings import DdgsSettings, SearxngSettings
@@ -26,7 +26,7 @@ Region = Annotated[
 ]
 Limit = Annotated[int, f"how many results, 1 to {MOST_RESULTS}"]
 
-Search = Callable[[str, str, int, ToolRun], str]
+Search = Callable[[str, str, int, ToolContext], str]
 
 
 def ddgs_tool(settings: DdgsSettings) -> Tool:
@@ -60,7 +60,7 @@ def _search_tool(
     asked   what the settings say, beside what the model does
     """
 
-    def search(query: Query, run: ToolRun, region: Region = "wt-wt", limit: Limit = 10) -> str:
+    def search(query: Query, run: ToolContext, region: Region = "wt-wt", limit: Limit = 10) -> str:
         """Search the web. The results are JSON: title, link and some text of each."""
         _check(query, region, limit)
         given = {**asked, "query": query, "region": region, "limit": limit}
@@ -73,10 +73,10 @@ def _search_tool(
 
 def _check(query: str, region: str, limit: int) -> None:
     if not query.strip():
-        raise InvalidData("there is nothing to search for: give a query")
+        raise ValidationError("there is nothing to search for: give a query")
     if len(query) > MOST_QUERY:
-        raise InvalidData(f"the query is longer than {MOST_QUERY} characters: give some words")
+        raise ValidationError(f"the query is longer than {MOST_QUERY} characters: give some words")
     if not _REGION.fullmatch(region):
-        raise InvalidData(f"{region[:50]!r} is no region: as us-en, or wt-wt for any")
+        raise ValidationError(f"{region[:50]!r} is no region: as us-en, or wt-wt for any")
     if not 1 <= limit <= MOST_RESULTS:
-        raise InvalidData(f"limit is a number from 1 to {MOST_RESULTS}")
+        raise ValidationError(f"limit is a number from 1 to {MOST_RESULTS}")

@@ -28,7 +28,7 @@ from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
-from genai_host.errors import Cancelled, DeadlineExceeded, RateLimited, Unavailable
+from genai_host.errors import Cancelled, ProviderTimeout, RateLimited, ServiceUnavailable
 
 HENS = ("Hens", "https://hens.example/all%20of%20them?a=1&b=2", "They lay <b>eggs</b> &amp; sleep.")
 EGGS = ("Eggs", "http://eggs.example/", "Hens lay them.")
@@ -206,14 +206,14 @@ class TestOutcomes:
         outcomes = Outcomes()
         outcomes.statuses = {"mojeek": 200}
         outcomes.failures = {"mojeek": "no such field"}
-        assert isinstance(outcomes.error(), Unavailable)
+        assert isinstance(outcomes.error(), ServiceUnavailable)
 
     def test_the_worst_is_told(self) -> None:
         outcomes = Outcomes()
         outcomes.failures = {"yahoo": "refused"}
-        assert isinstance(outcomes.error(), Unavailable)
+        assert isinstance(outcomes.error(), ServiceUnavailable)
         outcomes.timed_out = ["brave"]
-        assert isinstance(outcomes.error(), DeadlineExceeded)
+        assert isinstance(outcomes.error(), ProviderTimeout)
         outcomes.statuses = {"mojeek": 403}
         assert isinstance(outcomes.error(), RateLimited)
 

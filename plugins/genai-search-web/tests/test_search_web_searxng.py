@@ -22,13 +22,13 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     Cancelled,
-    DeadlineExceeded,
     GenaiError,
     MalformedReply,
+    ProviderTimeout,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.fake_service import (
     CUT,
@@ -119,7 +119,7 @@ class TestApart(_Asking):
 
     def test_an_error_is_the_same_as_here(self) -> None:
         self.service.replies = [reply(b"", 403)]
-        with pytest.raises(RequestRefused) as caught:
+        with pytest.raises(BadRequest) as caught:
             search_apart("searxng", self.asked(), Cancellation())
         expected = self.failed()
         assert (str(caught.value), caught.value.hint) == (str(expected), expected.hint)
@@ -265,12 +265,12 @@ class TestOutages(_Asking):
     @pytest.mark.parametrize(
         ("answer", "expected", "said"),
         [
-            (reply(b"<html>", 403), RequestRefused, "refuses to answer in JSON"),
+            (reply(b"<html>", 403), BadRequest, "refuses to answer in JSON"),
             (json_reply({}, 429), RateLimited, "wants no more requests"),
             (json_reply({}, 401), AuthenticationFailed, "wants a key"),
-            (json_reply({}, 404), RequestRefused, "status 404"),
-            (json_reply({}, 500), Unavailable, "status 500"),
-            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), RequestRefused, "elsewhere"),
+            (json_reply({}, 404), BadRequest, "status 404"),
+            (json_reply({}, 500), ServiceUnavailable, "status 500"),
+            (reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), BadRequest, "elsewhere"),
             (reply(b"<html>hello</html>"), MalformedReply, "no JSON"),
             (reply(b"[" * 100_000), MalformedReply, "no JSON"),
             (reply(b"\xff\xfe"), MalformedReply, "no JSON"),
@@ -279,9 +279,9 @@ class TestOutages(_Asking):
             (json_reply({}), MalformedReply, "no list of results"),
             (reply(b" " * (MOST_BYTES + 1)), MalformedReply, "more than 8 MiB"),
             (stream_reply([b" " * 2**16] * 800), MalformedReply, "more than 8 MiB"),
-            (stream_reply([b"{", CUT]), Unavailable, "cannot be reached"),
-            (Reply([RESET]), Unavailable, "cannot be reached"),
-            (Reply([b"nonsense\r\n\r\n"]), Unavailable, "cannot be reached"),
+            (stream_reply([b"{", CUT]), ServiceUnavailable, "cannot be reached"),
+            (Reply([RESET]), ServiceUnavailable, "cannot be reached"),
+            (Reply([b"nonsense\r\n\r\n"]), ServiceUnavailable, "cannot be reached"),
         ],
         ids=lambda each: each if isinstance(each, str) else "",
     )
@@ -306,21 +306,21 @@ class TestOutages(_Asking):
     @pytest.mark.parametrize("begun", [[], [b"{"]])
     def test_one_that_does_not_answer_is_given_up(self, begun: list[bytes]) -> None:
         self.service.replies = [stream_reply([*begun, HANG]) if begun else Reply([HANG])]
-        assert isinstance(self.failed(seconds=0.3), DeadlineExceeded)
+        assert isinstance(self.failed(seconds=0.3), ProviderTimeout)
 
     def test_one_that_is_not_there_is_said_so(self) -> None:
         self.service.stop()
         with socket.create_server(("127.0.0.1", 0)) as gone:
             self.service.port = gone.getsockname()[1]
         error = self.failed()
-        assert isinstance(error, Unavailable)
+        assert isinstance(error, ServiceUnavailable)
         assert "127.0.0.1 cannot be reached: refused" in str(error)
 
     def test_engines_of_its_own_that_fail_are_no_empty_list(self) -> None:
         failing = [["google", "timeout"], ["bing", "<b>CAPTCHA</b>"], 5, []]
         self.service.replies = [page(unresponsive_engines=failing)]
         error = self.failed()
-        assert isinstance(error, Unavailable)
+        assert isinstance(error, ServiceUnavailable)
         assert "(google: timeout; bing: CAPTCHA)" in str(error)
 
     def test_they_are_no_matter_where_others_found_something(self) -> None:

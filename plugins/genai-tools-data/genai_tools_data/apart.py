@@ -20,8 +20,8 @@ import sys
 from contextlib import closing
 from typing import Any, BinaryIO
 
-from genai_host.api import Limits
-from genai_host.errors import InvalidData
+from genai_host.api import CancelToken
+from genai_host.errors import ValidationError
 from genai_tools_data.database import Reader, can_bound
 from genai_tools_data.result import Result
 
@@ -40,10 +40,10 @@ def can_run() -> bool:
     return can_bound() and hasattr(sqlite3.Connection, "serialize") and is_python
 
 
-def run_apart(reader: Reader, sql: str, limits: Limits, most: int) -> Result:
+def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Result:
     """The rows that a statement gives, at most `most` of them.
 
-    Raises `InvalidData` for what is no query, or takes too much memory, and what ended the
+    Raises `ValidationError` for what is no query, or takes too much memory, and what ended the
     call if it ended.
     """
     data = b"" if reader.address else reader.data()
@@ -69,9 +69,9 @@ def _read(written: bytes) -> Result:
     try:
         found: Any = json.loads(written)
     except ValueError:  # it was ended by the system
-        raise InvalidData("the query takes too much memory, or time") from None
+        raise ValidationError("the query takes too much memory, or time") from None
     if "error" in found:
-        raise InvalidData(found["error"])
+        raise ValidationError(found["error"])
     return Result(tuple(found["columns"]), tuple(map(tuple, found["rows"])), found["more"])
 
 
@@ -96,7 +96,7 @@ def _answer(stream: BinaryIO) -> dict[str, Any]:
         connection.execute("PRAGMA temp_store = MEMORY")  # which is bounded, as a disk is not
         try:
             result = Reader(connection).rows(asked["sql"], (), asked["most"])
-        except InvalidData as error:
+        except ValidationError as error:
             return {"error": error.message}
     return {"columns": result.columns, "rows": result.rows, "more": result.more}
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 MOST_CHARACTERS = 1000
 MOST_DEPTH = 200
@@ -35,28 +35,28 @@ _EXACT = 40  # digits up to which a fraction that ends is written out
 
 
 def calculate(expression: str) -> str:
-    """What an arithmetic expression comes to. Raises `InvalidData`, which says what is
+    """What an arithmetic expression comes to. Raises `ValidationError`, which says what is
     wrong with it."""
     text = expression.translate(_SIGNS).strip()
     if not text:
-        raise InvalidData("there is no expression")
+        raise ValidationError("there is no expression")
     if len(text) > MOST_CHARACTERS:
-        raise InvalidData(f"the expression is longer than {MOST_CHARACTERS} characters")
+        raise ValidationError(f"the expression is longer than {MOST_CHARACTERS} characters")
     try:
         tree = ast.parse(text, mode="eval")
     # a text that is nested too deeply, or that has NUL in it, ends otherwise in each Python
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = getattr(error, "msg", None) or str(error) or "nested too deeply"
-        raise InvalidData(f"it is no arithmetic expression: {why}; write as in 2 * (3 + 4)") from (
-            error
-        )
+        raise ValidationError(
+            f"it is no arithmetic expression: {why}; write as in 2 * (3 + 4)"
+        ) from (error)
     try:
         _make_exact(tree, text)
         return _written(_value(tree.body, 0))
     except ZeroDivisionError as error:
-        raise InvalidData("it divides by zero") from error
+        raise ValidationError("it divides by zero") from error
     except OverflowError as error:
-        raise InvalidData("a number becomes too large") from error
+        raise ValidationError("a number becomes too large") from error
 
 
 def _make_exact(tree: ast.Expression, text: str) -> None:
@@ -64,7 +64,7 @@ def _make_exact(tree: ast.Expression, text: str) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, float):
             if not math.isfinite(node.value):
-                raise InvalidData("a number is too large")
+                raise ValidationError("a number is too large")
             number: Any = _decimal(ast.get_source_segment(text, node) or "")
             node.value = number
 
@@ -73,19 +73,19 @@ def _decimal(written: str) -> Fraction:
     plain = written.replace("_", "").lower()  # which Python 3.10 does not read in fractions
     exponent = plain.partition("e")[2] or "0"
     if abs(int(exponent)) >= MOST_DIGITS:  # before it is done
-        raise InvalidData(f"a number has more than {MOST_DIGITS} digits")
+        raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
     return Fraction(plain)
 
 
 def _value(node: ast.expr, depth: int) -> Number:
     if depth > MOST_DEPTH:
-        raise InvalidData(f"it is nested deeper than {MOST_DEPTH} levels: take it in parts")
+        raise ValidationError(f"it is nested deeper than {MOST_DEPTH} levels: take it in parts")
     if isinstance(node, ast.Constant):
         return _constant(node.value)
     if isinstance(node, ast.Name):
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
-        raise InvalidData(f"there is no number {node.id}; there are: {', '.join(_CONSTANTS)}")
+        raise ValidationError(f"there is no number {node.id}; there are: {', '.join(_CONSTANTS)}")
     if isinstance(node, ast.UnaryOp) and type(node.op) in _SIGN:
         return _bounded(_SIGN[type(node.op)](_value(node.operand, depth + 1)))
     if isinstance(node, ast.BinOp):
@@ -93,13 +93,13 @@ def _value(node: ast.expr, depth: int) -> Number:
     if isinstance(node, ast.Call):
         return _call(node, depth)
     if isinstance(node, ast.Tuple):
-        raise InvalidData("write numbers without a comma: 1000.5, not 1,000.5")
-    raise InvalidData(f"{_NODES.get(type(node), type(node).__name__)} is no arithmetic")
+        raise ValidationError("write numbers without a comma: 1000.5, not 1,000.5")
+    raise ValidationError(f"{_NODES.get(type(node), type(node).__name__)} is no arithmetic")
 
 
 def _constant(value: object) -> Number:
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
-        raise InvalidData("it may hold numbers alone")
+        raise ValidationError("it may hold numbers alone")
     return _bounded(Fraction(value))
 
 
@@ -109,9 +109,9 @@ def _operation(node: ast.BinOp, depth: int) -> Number:
     if kind is ast.Pow:
         return _power(left, right)
     if kind is ast.BitXor:
-        raise InvalidData("^ is no operator: a power is written 2 ** 3")
+        raise ValidationError("^ is no operator: a power is written 2 ** 3")
     if kind not in _OPERATORS:
-        raise InvalidData(f"there are the operators {' '.join(_WRITTEN)} alone")
+        raise ValidationError(f"there are the operators {' '.join(_WRITTEN)} alone")
     return _bounded(_OPERATORS[kind](left, right))
 
 
@@ -120,40 +120,40 @@ def _power(base: Number, exponent: Number) -> Number:
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         digits = max(_digits(base.numerator), _digits(base.denominator))
         if base not in (-1, 0, 1) and digits * abs(exponent.numerator) > 2 * MOST_DIGITS:
-            raise InvalidData(f"a power has more than {MOST_DIGITS} digits")
+            raise ValidationError(f"a power has more than {MOST_DIGITS} digits")
         if base in (-1, 0, 1) and exponent >= 0:  # however large
             return base if exponent % 2 or (base == 0 and exponent) else Fraction(1)
         return _bounded(base**exponent.numerator)
     result = float(base) ** float(exponent)
     if isinstance(result, complex):
-        raise InvalidData("a root of a negative number is no real number")
+        raise ValidationError("a root of a negative number is no real number")
     return _bounded(result)
 
 
 def _call(node: ast.Call, depth: int) -> Number:
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name not in _FUNCTIONS:
-        raise InvalidData(f"there are the functions {', '.join(sorted(_FUNCTIONS))} alone")
+        raise ValidationError(f"there are the functions {', '.join(sorted(_FUNCTIONS))} alone")
     if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-        raise InvalidData(f"{name} takes numbers, one after the other")
+        raise ValidationError(f"{name} takes numbers, one after the other")
     least, most, function = _FUNCTIONS[name]
     if not least <= len(node.args) <= most:
-        raise InvalidData(f"{name} does not take {len(node.args)} numbers")
+        raise ValidationError(f"{name} does not take {len(node.args)} numbers")
     arguments = [_value(each, depth + 1) for each in node.args]
     try:
         result = function(*arguments)
     except ValueError as error:
-        raise InvalidData(f"{name} cannot be taken of that: {error}") from error
+        raise ValidationError(f"{name} cannot be taken of that: {error}") from error
     return _bounded(Fraction(result) if isinstance(result, int) else result)
 
 
 def _bounded(value: Number) -> Number:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidData("a number becomes too large")
+            raise ValidationError("a number becomes too large")
         return value
     if abs(value.numerator) >= _LARGEST or value.denominator >= _LARGEST:
-        raise InvalidData(f"a number has more than {MOST_DIGITS} digits")
+        raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
     return value
 
 
@@ -164,7 +164,7 @@ def _digits(number: int) -> int:
 
 def _whole(value: Number, name: str, most: int) -> int:
     if value != int(value) or not 0 <= value <= most:
-        raise InvalidData(f"{name} takes whole numbers from 0 to {most}")
+        raise ValidationError(f"{name} takes whole numbers from 0 to {most}")
     return int(value)
 
 
@@ -178,7 +178,7 @@ def _comb(of: Number, taken: Number) -> int:
 
 def _sqrt(value: Number) -> Number:
     if value < 0:
-        raise InvalidData("a root of a negative number is no real number")
+        raise ValidationError("a root of a negative number is no real number")
     if isinstance(value, Fraction):
         sides = math.isqrt(value.numerator), math.isqrt(value.denominator)
         if (sides[0] ** 2, sides[1] ** 2) == (value.numerator, value.denominator):
@@ -189,7 +189,7 @@ def _sqrt(value: Number) -> Number:
 def _rounded(value: Number, digits: Number = 0.0) -> Number:
     """Half away from zero, as people round."""
     if not -100 <= digits <= 100 or digits != int(digits):
-        raise InvalidData("round takes a whole number of digits, up to 100")
+        raise ValidationError("round takes a whole number of digits, up to 100")
     scale = Fraction(10) ** int(digits)
     scaled = abs(Fraction(value) * scale)
     whole = math.floor(scaled + Fraction(1, 2)) / scale

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from attrs import Factory, define, frozen
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError
 from genai_tools_data.database import quoted
 
@@ -52,7 +52,7 @@ class Form:
     delimiter: str
 
 
-def load(connection: sqlite3.Connection, path: Path, table: str, limits: Limits) -> None:
+def load(connection: sqlite3.Connection, path: Path, table: str, limits: CancelToken) -> None:
     """Make a table of the file. Raises `ConfigurationError` for what is no CSV file, or too
     large, and what ended the call if it ended."""
     try:
@@ -102,7 +102,7 @@ def _delimiter(path: Path, encoding: str) -> str:
     return found
 
 
-def _rows(path: Path, form: Form, limits: Limits) -> Iterator[Row]:
+def _rows(path: Path, form: Form, limits: CancelToken) -> Iterator[Row]:
     """Each line that is not empty. What has two of a quotation mark's ends, or none, would
     take in what follows: it is an error."""
     with path.open(encoding=form.encoding, newline="") as stream:
@@ -175,7 +175,7 @@ class Content:
     comma: bool
 
 
-def _looked_through(path: Path, form: Form, limits: Limits) -> Content:
+def _looked_through(path: Path, form: Form, limits: CancelToken) -> Content:
     comma = form.delimiter == ";"  # where a comma is in numbers, it is not between them
     rows = _rows(path, form, limits)
     first = next(rows, None)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from attrs import frozen
 
-from genai_host.api import Limits, Tool, ToolOutput, ToolRun, tool
-from genai_host.errors import InvalidData
+from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool
+from genai_host.errors import ValidationError
 from genai_tools_data.apart import can_run, run_apart
 from genai_tools_data.database import MOST_SQL, Column, Reader, Value, quoted
 from genai_tools_data.query import (
@@ -68,7 +68,7 @@ class DataTools:
             tool(self.chart, **given),
         )
 
-    def list_tables(self, run: ToolRun) -> str:
+    def list_tables(self, run: ToolContext) -> str:
         """List the tables of the user's data with their columns.
 
         Ask for it before all else that is about the data."""
@@ -79,7 +79,7 @@ class DataTools:
                 lines.append((name, kind, columns))
         return Result(("table", "kind", "columns"), tuple(lines)).text
 
-    def describe_table(self, table: Table, run: ToolRun) -> str:
+    def describe_table(self, table: Table, run: ToolContext) -> str:
         """Say what is in a table of the user's data.
 
         Its columns with their types, how many values they have, the smallest and the
@@ -112,7 +112,7 @@ class DataTools:
     def query_table(
         self,
         table: Table,
-        run: ToolRun,
+        run: ToolContext,
         columns: Annotated[list[str], "none for all, unless there are aggregates"] = [],  # noqa: B006 - read only
         filters: Filters = [],  # noqa: B006 - read only
         group_by: Annotated[list[str], "columns; one row for each of their values"] = [],  # noqa: B006 - read only
@@ -129,7 +129,7 @@ class DataTools:
             result = _asked(reader, query, run.limits)
         return ToolOutput(result.text, reactions=[table_of(result)])
 
-    def query_sql(self, sql: Sql, run: ToolRun, limit: Limit = 50) -> ToolOutput:
+    def query_sql(self, sql: Sql, run: ToolContext, limit: Limit = 50) -> ToolOutput:
         """Ask the user's data in SQL, where query_table cannot.
 
         As of several tables, with subqueries or HAVING. Reading alone is possible. The
@@ -141,7 +141,7 @@ class DataTools:
     def chart(
         self,
         display_type: Annotated[DisplayType, "a row is a bar that lies; a scalar is one number"],
-        run: ToolRun,
+        run: ToolContext,
         table: Annotated[str, "a table, as list_tables names it; or else give sql"] = "",
         label: Annotated[str, "the column that names the values; none for a scalar"] = "",
         values: Annotated[list[Series], "none to count the rows of each label"] = [],  # noqa: B006 - read only
@@ -153,11 +153,11 @@ class DataTools:
     ) -> ToolOutput:
         """Show the user a chart of their data. The output is what the chart shows."""
         if bool(table) == bool(sql):
-            raise InvalidData("give a table, or sql, and not both")
+            raise ValidationError("give a table, or sql, and not both")
         with self._source.opened(run.limits) as reader:
             if sql:
                 if not can_run():
-                    raise InvalidData("sql cannot be used here: give a table")
+                    raise ValidationError("sql cannot be used here: give a table")
                 result = _asked_in_sql(reader, sql, limit, run.limits)
             else:
                 query = _charted(table, label, values, filters, order_by, limit, display_type)
@@ -174,7 +174,7 @@ class DataTools:
         return self._source.is_named() and can_run()
 
 
-def _asked(reader: Reader, query: Query, limits: Limits) -> Result:
+def _asked(reader: Reader, query: Query, limits: CancelToken) -> Result:
     name, _ = found_in(query.table, reader.tables(limits), "table")
     columns = reader.columns(name, limits)
     query = Query(
@@ -185,26 +185,26 @@ def _asked(reader: Reader, query: Query, limits: Limits) -> Result:
 
 
 def _sql(
-    query: Query, columns: Sequence[Column], limits: Limits
-) -> tuple[str, Limits, list[Value]]:
+    query: Query, columns: Sequence[Column], limits: CancelToken
+) -> tuple[str, CancelToken, list[Value]]:
     sql, parameters = statement(query, columns)
     return sql, limits, parameters
 
 
-def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: Limits) -> Result:
+def _asked_in_sql(reader: Reader, sql: str, limit: int, limits: CancelToken) -> Result:
     if len(sql) > MOST_SQL:
-        raise InvalidData(f"the statement is longer than {MOST_SQL} characters")
+        raise ValidationError(f"the statement is longer than {MOST_SQL} characters")
     plain = sql.encode("utf-8", "replace").decode()
     try:
         return run_apart(reader, plain, limits, limit_of(Query("", limit=limit)))
-    except InvalidData as error:
+    except ValidationError as error:
         limits.check()
         tables = ", ".join(list(reader.tables(limits))[:20])
-        raise InvalidData(f"{error}; the tables are: {tables or 'none'}") from error
+        raise ValidationError(f"{error}; the tables are: {tables or 'none'}") from error
 
 
 def _about(
-    reader: Reader, part: str, column: Column, limits: Limits
+    reader: Reader, part: str, column: Column, limits: CancelToken
 ) -> tuple[str | int | float | None, ...]:
     """A line on a column: what is there of the first rows."""
     name = quoted(column.name)
@@ -221,7 +221,7 @@ def _about(
     return column.name, kind, values, distinct, smallest, largest
 
 
-def _keys(reader: Reader, table: str, limits: Limits) -> str:
+def _keys(reader: Reader, table: str, limits: CancelToken) -> str:
     """Which columns name rows of other tables."""
     return "\n".join(
         f"{own} names rows of {other} ({of or 'its key'})"
@@ -247,7 +247,9 @@ def _charted(
         columns = [*labels, *(each.column for each in values)]
         return Query(table, columns, filters, order_by=order_by or _by(labels), limit=limit)
     if len(made) < len(values):
-        raise InvalidData("values are of rows, or of groups: give a function to each, or to none")
+        raise ValidationError(
+            "values are of rows, or of groups: give a function to each, or to none"
+        )
     usual = _by(labels)
     if labels and display_type not in ("line", "area"):
         usual = [Order(aggregate_name(made[0]), descending=True), *usual]
@@ -270,24 +272,24 @@ def _parts(
 def _check(
     result: Result, display_type: DisplayType, label: str | None, values: Sequence[str]
 ) -> None:
-    """Raises `InvalidData` for what cannot be shown so."""
+    """Raises `ValidationError` for what cannot be shown so."""
     if not result.rows:
-        raise InvalidData("there is nothing to show: no row is as the filters want it")
+        raise ValidationError("there is nothing to show: no row is as the filters want it")
     if display_type == "scalar" and (len(result.rows), len(values)) != (1, 1):
-        raise InvalidData(
+        raise ValidationError(
             f"a scalar is one number, and these are {len(result.rows)} rows of {len(values)} "
             "values: leave the label away, or choose another type"
         )
     if display_type != "scalar" and label is None:
-        raise InvalidData("it needs a label: the column that names the values")
+        raise ValidationError("it needs a label: the column that names the values")
     if display_type == "pie" and len(values) > 1:
-        raise InvalidData("a pie shows one value of each label: choose another type")
+        raise ValidationError("a pie shows one value of each label: choose another type")
     for place, name in enumerate(result.columns):
         if name == label:
             continue
         for row in result.rows:
             cell = row[place]
             if isinstance(cell, str):
-                raise InvalidData(f"{name} has values that are no numbers, as {cell[:40]!r}")
+                raise ValidationError(f"{name} has values that are no numbers, as {cell[:40]!r}")
             if display_type == "pie" and (cell or 0) < 0:
-                raise InvalidData(f"{name} has values below 0, which a pie cannot show")
+                raise ValidationError(f"{name} has values below 0, which a pie cannot show")

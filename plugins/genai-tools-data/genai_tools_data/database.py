@@ -18,8 +18,8 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import Limits
-from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.api import CancelToken
+from genai_host.errors import ConfigurationError, ValidationError
 from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS, Result, kept
 
 Value = str | int | float | bytes | None
@@ -127,7 +127,7 @@ class Reader:
             set_limit(getattr(sqlite3, name), value)
         connection.set_authorizer(_authorize)
 
-    def tables(self, limits: Limits) -> dict[str, str]:
+    def tables(self, limits: CancelToken) -> dict[str, str]:
         """`table` or `view` for each by name."""
         found = self.run(
             "SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"
@@ -137,7 +137,7 @@ class Reader:
         )
         return {str(name): str(kind) for name, kind in found.rows}
 
-    def columns(self, table: str, limits: Limits) -> tuple[Column, ...]:
+    def columns(self, table: str, limits: CancelToken) -> tuple[Column, ...]:
         """Of a table that there is."""
         # cid, name, type, notnull, default, place in the key, hidden
         found = self._about("table_xinfo", table, limits)
@@ -147,33 +147,33 @@ class Reader:
             if hidden != 1  # which no `*` gives either
         )
 
-    def keys(self, table: str, limits: Limits) -> list[tuple[str, str, str]]:
+    def keys(self, table: str, limits: CancelToken) -> list[tuple[str, str, str]]:
         """The columns of a table that name rows of another, with that table and its column,
         which is empty for its key."""
         found = self._about("foreign_key_list", table, limits)
         return [(str(row[3]), str(row[2]), str(row[4] or "")) for row in found.rows]
 
-    def _about(self, pragma: str, table: str, limits: Limits) -> Result:
+    def _about(self, pragma: str, table: str, limits: CancelToken) -> Result:
         """Not by SELECT: what gives these as tables is taken for a change of the schema."""
         return self.run(f"PRAGMA {pragma}({quoted(table)})", limits)
 
     def run(
         self,
         sql: str,
-        limits: Limits,
+        limits: CancelToken,
         parameters: Sequence[Value] = (),
         most: int = MOST_ROWS,
     ) -> Result:
         """The rows that a statement gives, at most `most` of them.
 
-        Raises `InvalidData` for what is no query, and what ended the call if it ended.
+        Raises `ValidationError` for what is no query, and what ended the call if it ended.
         """
         over = threading.Event()
         self._connection.set_progress_handler(over.is_set, _STEPS)
         try:
             with limits.on_cancel(over.set):
                 return self.rows(sql, parameters, most)
-        except InvalidData:
+        except ValidationError:
             limits.check()
             raise
         finally:
@@ -185,9 +185,9 @@ class Reader:
             with closing(self._connection.execute(sql, parameters)) as cursor:
                 return _of(cursor, most)
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
-            raise InvalidData(_explained(error)) from error
+            raise ValidationError(_explained(error)) from error
         except MemoryError as error:
-            raise InvalidData("the query takes too much memory") from error
+            raise ValidationError("the query takes too much memory") from error
 
     def data(self) -> bytes:
         """All of a database in memory, as a file would have it."""
@@ -198,10 +198,10 @@ class Reader:
 
 def _of(cursor: sqlite3.Cursor, most: int) -> Result:
     if cursor.description is None:
-        raise InvalidData("that is no query: write one SELECT")
+        raise ValidationError("that is no query: write one SELECT")
     columns = [each[0] for each in cursor.description]
     if len(columns) > MOST_COLUMNS:
-        raise InvalidData(
+        raise ValidationError(
             f"it gives {len(columns)} columns: name those you need, at most {MOST_COLUMNS}"
         )
     return kept(columns, cursor, most)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
-from genai_host.api import Limits, Tool, ToolRun, tool
-from genai_host.errors import InvalidData
+from genai_host.api import CancelToken, Tool, ToolContext, tool
+from genai_host.errors import ValidationError
 from genai_tools_data.folder import Folder, Place, is_hidden, opened
 
 MOST_TEXT = 20_000
@@ -49,20 +49,20 @@ class FileTools:
     def read_file(
         self,
         path: Annotated[str, "as list_files names it"],
-        run: ToolRun,
+        run: ToolContext,
         first_line: Annotated[int, "where to begin, from 1"] = 1,
         lines: Annotated[int, f"how many, at most {MOST_LINES}"] = 200,
     ) -> str:
         """Read a text file of the user's, or some lines of it."""
         if first_line < 1 or lines < 1:
-            raise InvalidData("first_line and lines are numbers from 1")
+            raise ValidationError("first_line and lines are numbers from 1")
         place = self._folder.place_of(path)
         with opened(place) as descriptor:
             found = os.fstat(descriptor)
             if stat.S_ISDIR(found.st_mode):
-                raise InvalidData(f"{path[:200]!r} is a folder: list_files lists it")
+                raise ValidationError(f"{path[:200]!r} is a folder: list_files lists it")
             if not stat.S_ISREG(found.st_mode):
-                raise InvalidData(f"{path[:200]!r} is no file")
+                raise ValidationError(f"{path[:200]!r} is no file")
             with open(descriptor, "rb", closefd=False) as stream:
                 head = stream.read(_HEAD)
                 stream.seek(0)
@@ -74,7 +74,7 @@ class FileTools:
 
     def list_files(
         self,
-        run: ToolRun,
+        run: ToolContext,
         folder: Annotated[str, "as an earlier list names it; empty for the outermost"] = "",
         pattern: Annotated[str, "for names, as *.md"] = "*",
         deep: Annotated[bool, "whether to look into the folders in it"] = False,
@@ -84,7 +84,7 @@ class FileTools:
         A name with a slash at its end is a folder."""
         place = self._folder.place_of(folder)
         if len(pattern) > 200 or pattern.count("*") > 10:
-            raise InvalidData("the pattern is too long: write as *.md")
+            raise ValidationError("the pattern is too long: write as *.md")
         matches = re.compile(fnmatch.translate(pattern), re.IGNORECASE).match
         lines: list[str] = []
         room = MOST_TEXT
@@ -110,7 +110,7 @@ class _Walk:
     is_cut   whether there were
     """
 
-    def __init__(self, folder: Folder, limits: Limits) -> None:
+    def __init__(self, folder: Folder, limits: CancelToken) -> None:
         self._folder = folder
         self._limits = limits
         self._left = MOST_LOOKED_AT
@@ -129,7 +129,7 @@ class _Walk:
             try:
                 target = self._folder.place_of(inner)
                 found = os.stat(target.path)
-            except (InvalidData, OSError):  # a link that leads out, or nowhere
+            except (ValidationError, OSError):  # a link that leads out, or nowhere
                 continue
             if stat.S_ISDIR(found.st_mode):
                 yield inner, f"{_plain(inner)}/"
@@ -147,7 +147,7 @@ class _Walk:
         self._limits.check()
         with opened(place) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                raise InvalidData(f"{place.inner[:200]!r} is no folder: read_file reads it")
+                raise ValidationError(f"{place.inner[:200]!r} is no folder: read_file reads it")
             within = descriptor if os.scandir in os.supports_fd else place.path
             with os.scandir(within) as entries:
                 return sorted(entry.name for entry in islice(entries, self._left + 1))
@@ -174,7 +174,7 @@ def _binary(place: Place, size: int) -> str:
 class _Lines:
     """The lines of a text, as many as there is room for."""
 
-    def __init__(self, stream: io.BufferedReader, head: bytes, limits: Limits) -> None:
+    def __init__(self, stream: io.BufferedReader, head: bytes, limits: CancelToken) -> None:
         self._stream = stream
         self._limits = limits
         self._encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
@@ -196,7 +196,7 @@ class _Lines:
         if not taken:
             if number == 0:
                 return f"{_plain(name)} is empty"
-            raise InvalidData(f"{_plain(name)} has {number} lines: there is no line {first}")
+            raise ValidationError(f"{_plain(name)} has {number} lines: there is no line {first}")
         last = first + len(taken) - 1
         of = "there are more" if cut else "the last one is its last"
         return f"{_plain(name)}, lines {first} to {last} ({of}):\n" + "\n".join(taken)
@@ -209,7 +209,7 @@ class _Lines:
                 self._limits.check()
                 room -= len(line)
                 if room < 0:
-                    raise InvalidData(f"that is beyond its first {MOST_BYTES >> 20} MiB")
+                    raise ValidationError(f"that is beyond its first {MOST_BYTES >> 20} MiB")
                 yield line
         finally:
             text.detach()

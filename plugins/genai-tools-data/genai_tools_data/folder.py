@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from attrs import frozen
 
-from genai_host.errors import ConfigurationError, InvalidData
+from genai_host.errors import ConfigurationError, ValidationError
 
 SETTING = "folder"
 
@@ -54,25 +54,25 @@ class Folder:
         return bool(self._named)
 
     def place_of(self, path: str) -> Place:
-        """Where a path leads to. Raises `InvalidData` if it leads out of the folder, to nothing,
-        or to what is hidden, and `ConfigurationError` if there is no folder."""
+        """Where a path leads to. Raises `ValidationError` if it leads out of the folder, to
+        nothing, or to what is hidden, and `ConfigurationError` if there is no folder."""
         root = self._root()
         given = path.strip().lstrip("/") if path.strip().startswith("/") else path.strip()
         if "\0" in given:
-            raise InvalidData("a path cannot have NUL in it")
+            raise ValidationError("a path cannot have NUL in it")
         try:
             found = os.path.realpath(os.path.join(root, given), strict=True)
         except (OSError, ValueError, RuntimeError) as error:
-            raise InvalidData(
+            raise ValidationError(
                 f"there is no {_shown(path)}: list_files says what there is"
             ) from error
         if found == root:
             return Place(root, "")
         if not found.startswith(root.rstrip(os.sep) + os.sep):
-            raise InvalidData(f"{_shown(path)} is outside of the folder that may be read")
+            raise ValidationError(f"{_shown(path)} is outside of the folder that may be read")
         inner = os.path.relpath(found, root)
         if is_hidden(inner):
-            raise InvalidData(f"{_shown(path)} is hidden, and may not be read")
+            raise ValidationError(f"{_shown(path)} is hidden, and may not be read")
         return Place(root, inner)
 
     def _root(self) -> str:
@@ -97,12 +97,12 @@ def is_hidden(inner: str) -> bool:
 
 @contextmanager
 def opened(place: Place) -> Iterator[int]:
-    """Its file descriptor, for as long. Raises `InvalidData` if it cannot be opened: where a
+    """Its file descriptor, for as long. Raises `ValidationError` if it cannot be opened: where a
     folder on the way has become a link, too."""
     try:
         descriptor = _walked(place) if _BY_STEPS else os.open(place.path, _FLAGS)
     except OSError as error:
-        raise InvalidData(f"{_shown(place.inner)} cannot be read: {error.strerror}") from error
+        raise ValidationError(f"{_shown(place.inner)} cannot be read: {error.strerror}") from error
     try:
         yield descriptor
     finally:

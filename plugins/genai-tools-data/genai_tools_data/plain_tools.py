@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from genai_host.api import ToolRun, tool
+from genai_host.api import ToolContext, tool
 from genai_tools_data import calculator, present
 
 _USAGE = "as 2 * (3 + 4) or round(sqrt(2), 3); ** is a power, % the rest of a division"
@@ -18,7 +18,7 @@ def calculate(expression: Annotated[str, _USAGE]) -> str:
 
 @tool(repeatable=True, seconds=10.0)
 def current_time(
-    run: ToolRun,
+    run: ToolContext,
     zone: Annotated[str, "an IANA name, as Europe/Oslo; empty for the user's zone"] = "",
 ) -> str:
     """Say what day and what time it is now, for the user or elsewhere."""

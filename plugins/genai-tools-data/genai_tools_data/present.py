@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 # of RFC 9557, as `2025-01-02T03:04:05+01:00[Europe/Oslo]`
 _ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[[^\[\]]{1,60}\])*")
@@ -20,7 +20,7 @@ def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) ->
     zone      an IANA name; empty for the user's zone, or this machine's
     clock     this machine's time, in its zone
 
-    Raises `InvalidData` for a zone that is not known.
+    Raises `ValidationError` for a zone that is not known.
     """
     sent = _sent(context.get("current_time_with_timezone"))
     time = sent or clock()
@@ -51,7 +51,7 @@ def _sent(value: object) -> datetime | None:
         return None
     try:
         return time.astimezone(_zone(found["zone"])) if found["zone"] else time
-    except (InvalidData, OverflowError):
+    except (ValidationError, OverflowError):
         return time
 
 
@@ -69,7 +69,7 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     # a name that leads out of the folder of zones, to a folder, or is no name of a file
     except (KeyError, ValueError, OSError) as error:
-        raise InvalidData(_unknown(name)) from error
+        raise ValidationError(_unknown(name)) from error
 
 
 def _unknown(name: str) -> str:

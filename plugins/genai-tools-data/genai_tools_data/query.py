@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from attrs import frozen
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_tools_data.database import Column, Value, quoted
 from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS
 
@@ -79,7 +79,7 @@ def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]
 
     columns   those of the table
 
-    Raises `InvalidData` for what does not fit together, or to the table.
+    Raises `ValidationError` for what does not fit together, or to the table.
     """
     table = _Table(query.table, {each.name: each for each in columns})
     _check_lengths(query)
@@ -103,26 +103,26 @@ def statement(query: Query, columns: Sequence[Column]) -> tuple[str, list[Value]
 def _check_lengths(query: Query) -> None:
     parts = (query.columns, query.filters, query.group_by, query.aggregates, query.order_by)
     if max(map(len, parts)) > MOST_PARTS:
-        raise InvalidData(f"it has more than {MOST_PARTS} columns, filters or the like")
+        raise ValidationError(f"it has more than {MOST_PARTS} columns, filters or the like")
 
 
 def limit_of(query: Query) -> int:
-    """Raises `InvalidData` if it is no number of rows; a larger one than there can be is
+    """Raises `ValidationError` if it is no number of rows; a larger one than there can be is
     the largest."""
     if query.limit < 1:
-        raise InvalidData("limit is a number of rows from 1")
+        raise ValidationError("limit is a number of rows from 1")
     return min(query.limit, MOST_ROWS)
 
 
 def _offset(query: Query) -> int:
     if not 0 <= query.offset < _LARGEST:
-        raise InvalidData("offset is a number of rows from 0")
+        raise ValidationError("offset is a number of rows from 0")
     return query.offset
 
 
 def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
     """What is known by that name, in capitals or not, with the name that it has. Raises
-    `InvalidData` with the names that there are."""
+    `ValidationError` with the names that there are."""
     if name in known:
         return name, known[name]
     for each, value in known.items():
@@ -133,7 +133,7 @@ def found_in(name: str, known: Mapping[str, T], what: str) -> tuple[str, T]:
     near = difflib.get_close_matches(name, known, 1)
     listed = ", ".join(list(known)[:50]) or "none"
     hint = f"did you mean {near[0]}? " if near else ""
-    raise InvalidData(f"there is no {what} {name[:80]!r}: {hint}there are: {listed}")
+    raise ValidationError(f"there is no {what} {name[:80]!r}: {hint}there are: {listed}")
 
 
 @frozen
@@ -154,7 +154,9 @@ def _selected(query: Query, table: _Table) -> Iterable[tuple[str, str]]:
         grouped = list(dict.fromkeys(table.find(name).name for name in query.group_by))
         for name in query.columns:
             if table.find(name).name not in grouped:
-                raise InvalidData(f"{name} is not grouped by: add it to group_by, or aggregate it")
+                raise ValidationError(
+                    f"{name} is not grouped by: add it to group_by, or aggregate it"
+                )
         for name in grouped:
             yield name, quoted(name)
         for each in query.aggregates:
@@ -174,7 +176,7 @@ def aggregate_name(given: Aggregate) -> str:
 def _aggregated(given: Aggregate, table: _Table) -> str:
     if not given.column:
         if given.function != "count":
-            raise InvalidData(f"{given.function} needs a column")
+            raise ValidationError(f"{given.function} needs a column")
         return "count(*)"
     column = table.find(given.column)
     name = quoted(column.name)
@@ -209,12 +211,12 @@ def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
         beside = f" OR {column} IS NULL" if operator == "not in" else ""
         return f"({column} {operator.upper()} ({places}){beside})", values
     if isinstance(value, list):
-        raise InvalidData(f"the filter of {given.column} takes one value for {operator!r}")
+        raise ValidationError(f"the filter of {given.column} takes one value for {operator!r}")
     if value is None and operator not in ("=", "!="):
-        raise InvalidData(f"the filter of {given.column} has no value for {operator!r}")
+        raise ValidationError(f"the filter of {given.column} has no value for {operator!r}")
     if operator in ("contains", "starts with"):
         if len(_text(value)) > MOST_SOUGHT:
-            raise InvalidData(
+            raise ValidationError(
                 f"the filter of {given.column} looks for more than {MOST_SOUGHT} characters"
             )
         place = "> 0" if operator == "contains" else "= 1"
@@ -224,11 +226,11 @@ def _condition(given: Filter, column: str) -> tuple[str, list[Value]]:
 
 def _list(given: Filter) -> list[Value]:
     if not isinstance(given.value, list):
-        raise InvalidData(f"the filter of {given.column} takes a list for {given.operator!r}")
+        raise ValidationError(f"the filter of {given.column} takes a list for {given.operator!r}")
     if given.operator == "between" and len(given.value) != 2:
-        raise InvalidData(f"the filter of {given.column} takes two values for 'between'")
+        raise ValidationError(f"the filter of {given.column} takes two values for 'between'")
     if len(given.value) > MOST_VALUES:
-        raise InvalidData(f"the filter of {given.column} has more than {MOST_VALUES} values")
+        raise ValidationError(f"the filter of {given.column} has more than {MOST_VALUES} values")
     return [_value(each) for each in given.value]
 
 
@@ -236,7 +238,7 @@ def _value(value: Scalar | None) -> Value:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
-        raise InvalidData(f"the number {str(value)[:40]} is too large")
+        raise ValidationError(f"the number {str(value)[:40]} is too large")
     return _text(value) if isinstance(value, str) else value
 
 

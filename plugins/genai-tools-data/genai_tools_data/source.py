@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError
 from genai_tools_data.csv_file import MOST_BYTES, load, too_large
 from genai_tools_data.database import HEAD, Reader, opened_file
@@ -48,7 +48,7 @@ class DataSource:
         return bool(self._named)
 
     @contextmanager
-    def opened(self, limits: Limits) -> Iterator[Reader]:
+    def opened(self, limits: CancelToken) -> Iterator[Reader]:
         """What the user names, as it is now.
 
         Raises `ConfigurationError` if it is not there, or cannot be read.
@@ -67,7 +67,7 @@ class DataSource:
         finally:
             self._lock.release()
 
-    def _read(self, paths: Sequence[Path], limits: Limits) -> Reader:
+    def _read(self, paths: Sequence[Path], limits: CancelToken) -> Reader:
         """The CSV files, read anew if one has changed."""
         stamp = tuple(map(_stamp, paths))
         if self._loaded is not None and stamp == self._stamp:

@@ -10,7 +10,7 @@ from genai_tools_data.calculator import MOST_CHARACTERS, MOST_DIGITS, calculate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_results(expression: str, result: str) -> None:
     ],
 )
 def test_what_it_refuses_and_why(expression: str, told: str) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         calculate(expression)
     assert told in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -135,7 +135,7 @@ def test_it_is_what_fractions_give(expression: str) -> None:
     try:
         expected = eval(exact, {"Fraction": Fraction})
     except ZeroDivisionError:
-        with pytest.raises(InvalidData, match="zero"):
+        with pytest.raises(ValidationError, match="zero"):
             calculate(expression)
         return
     result = calculate(expression)
@@ -152,7 +152,7 @@ SIGNS = st.sampled_from([*"0123456789.+-*/%()^,e ", "**", "sqrt(", "factorial(",
 def test_whatever_it_is_given_it_ends_and_says_why(expression: str) -> None:
     try:
         result = calculate(expression)
-    except InvalidData as error:
+    except ValidationError as error:
         assert str(error)
     else:
         assert len(result) <= 2 * MOST_DIGITS
@@ -173,5 +173,5 @@ def test_a_decimal_number_has_all_its_digits(expression: str, result: str) -> No
 
 @pytest.mark.parametrize("number", ["1e-999999999", "1e-99999999999999999999", "1e-1001"])
 def test_a_number_that_would_fill_the_memory_is_refused(number: str) -> None:
-    with pytest.raises(InvalidData, match="more than 1000 digits"):
+    with pytest.raises(ValidationError, match="more than 1000 digits"):
         calculate(number)

@@ -17,7 +17,7 @@ from genai_tools_data.reactions import SCHEMAS
 from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import view
 
-from genai_host.api import Checker, ToolOutput
+from genai_host.api import SchemaValidator, ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
 
@@ -55,7 +55,7 @@ def draw(make_host: MakeHost, sales: Path, monkeypatch: pytest.MonkeyPatch) -> D
 def drawn(output: ToolOutput) -> tuple[Any, list[str], list[list[Any]]]:
     assert not output.error, output.text
     [reaction] = output.reactions
-    Checker(SCHEMAS["chart"]).check(reaction)
+    SchemaValidator(SCHEMAS["chart"]).check(reaction)
     assert view(reaction)
     return reaction["label"], reaction["values"], reaction["rows"]
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genai_host.api import ToolOutput
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made otherwise")
 
@@ -146,7 +146,7 @@ class TestLinks:
         place = folder.Folder(str(root)).place_of("inner/b.txt")
         (root / "inner").rename(root / "moved")
         (root / "inner").symlink_to(tmp_path / "root-beside")
-        with pytest.raises(InvalidData, match="cannot be read"), folder.opened(place):
+        with pytest.raises(ValidationError, match="cannot be read"), folder.opened(place):
             pass
 
     def test_a_pipe_is_not_waited_for(self, call: Call, root: Path) -> None:

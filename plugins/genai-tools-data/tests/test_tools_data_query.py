@@ -13,7 +13,7 @@ from genai_tools_data.query import Aggregate, Filter, Order, Query, statement
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 NUMBER, TEXT = 'num"ber', "te;xt' --"
 COLUMNS = (Column(NUMBER, "INTEGER"), Column(TEXT, "TEXT"))
@@ -157,7 +157,7 @@ FUNCTIONS = ["count", "count distinct", "sum", "avg", "min", "max"]
 def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
     try:
         asked([(1, "a")], query)
-    except InvalidData as error:
+    except ValidationError as error:
         assert str(error)
 
 
@@ -183,7 +183,7 @@ def test_whatever_is_asked_is_a_query_or_refused(query: Query) -> None:
     ],
 )
 def test_what_is_refused_says_what_would_do(query: Query, told: str) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         statement(query, (Column("number", "INTEGER"), Column("text", "TEXT")))
     assert told in str(caught.value)
 

@@ -19,7 +19,7 @@ from genai_tools_data.result import MOST_ROWS, MOST_TEXT
 from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, InvalidData
+from genai_host.errors import Cancelled, ValidationError
 
 needs_bounds = pytest.mark.skipif(not can_bound(), reason="query_sql needs Python 3.11")
 
@@ -110,7 +110,7 @@ def test_no_statement_is_run_that_does_more_than_look(file: Path) -> None:
     before = file.read_bytes()
     with opened_file(file) as reader:
         for sql in WRITES:
-            with pytest.raises((InvalidData, UnicodeEncodeError)):
+            with pytest.raises((ValidationError, UnicodeEncodeError)):
                 reader.run(sql, Cancellation())
     assert file.read_bytes() == before
 

@@ -13,9 +13,9 @@ from genai_tools_data.terminal_view import _width, view
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genai_host.api import Checker, Tool, ToolOutput
+from genai_host.api import SchemaValidator, Tool, ToolOutput
 from genai_host.api.json_text import write_json
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.tools.reactions import ReactionViews
 
 NAMES = ["region", "price"]
@@ -81,7 +81,7 @@ def test_a_scalar() -> None:
 )
 def test_the_host_knows_them_and_shows_them(make_host: MakeHost, reaction: dict[str, Any]) -> None:
     given = [reaction]
-    made = MadePlugin(tools=[Tool("give", "gives", lambda *_: ToolOutput(reactions=given))])
+    made = InlinePlugin(tools=[Tool("give", "gives", lambda *_: ToolOutput(reactions=given))])
     host = make_host(tools=genai_tools_data, made=made)
     [kept_there] = host.call_tool("give").reactions
     kinds = host.registry.reactions
@@ -130,7 +130,7 @@ def test_nothing_drives_a_terminal_and_nothing_is_wider(
         chart_of(result, kind, clean, result.columns[0], result.columns[1:]),
         table_of(result),
     ):
-        Checker(SCHEMAS[reaction["type"]]).check(reaction)
+        SchemaValidator(SCHEMAS[reaction["type"]]).check(reaction)
         for line in view(reaction, width):
             assert not [each for each in line if not each.isprintable()]
             assert _width(line) <= max(52, width), f"{line!r}"
@@ -143,7 +143,7 @@ def _is_infinite(cell: object) -> bool:
 @given(rows=st.lists(st.tuples(NASTY | NUMBERS | st.binary(), st.text(max_size=2000)), max_size=20))
 def test_what_is_kept_is_json(rows: Any) -> None:
     reaction = table_of(kept(["a", "a"], rows, 500))
-    Checker(SCHEMAS["table"]).check(reaction)
+    SchemaValidator(SCHEMAS["table"]).check(reaction)
     write_json(reaction)
 
 
@@ -157,5 +157,5 @@ def test_what_is_kept_is_bounded() -> None:
 @pytest.mark.parametrize("kind", ["bar", "row", "line", "area", "pie"])
 def test_nothing_but_nothing_can_be_drawn(kind: Any) -> None:
     reaction = chart(kind, [["a", None], ["b", 0]])
-    Checker(SCHEMAS["chart"]).check(reaction)
+    SchemaValidator(SCHEMAS["chart"]).check(reaction)
     assert view(reaction)

@@ -10,7 +10,7 @@ from genai_tools_data.present import local_time, now
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 CLOCK = datetime(2025, 7, 1, 12, 0, 0, 5, timezone(timedelta(hours=2), "CEST"))
 
@@ -81,7 +81,7 @@ def test_whatever_a_front_end_sends_there_is_a_time(sent: str) -> None:
     ],
 )
 def test_a_zone_that_is_not_known(zone: str, hint: str) -> None:
-    with pytest.raises(InvalidData) as caught:
+    with pytest.raises(ValidationError) as caught:
         told(zone=zone)
     assert str(caught.value).startswith("there is no time zone")
     assert hint in str(caught.value)

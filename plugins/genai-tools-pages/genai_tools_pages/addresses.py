@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from genai_host.errors import Forbidden, Unavailable
+from genai_host.errors import PermissionDenied, ServiceUnavailable
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
@@ -90,24 +90,26 @@ class Addresses:
     def of(self, host: str, port: int) -> Sequence[str]:
         """All of a host, each of them checked.
 
-        Raises `Unavailable` where there are none, and `Forbidden` where any of them may not
-        be read from: a name that leads to both is no public one.
+        Raises `ServiceUnavailable` where there are none, and `PermissionDenied` where any of
+        them may not be read from: a name that leads to both is no public one.
         """
         try:
             found = list(dict.fromkeys(self.resolve(host, port)))
         except (OSError, UnicodeError):
             found = []
         if not found:
-            raise Unavailable(f"{host} cannot be found: no such name is known", retryable=False)
+            raise ServiceUnavailable(
+                f"{host} cannot be found: no such name is known", retryable=False
+            )
         for address in found:
             if not self.allows(ip_address(address)):
                 raise self._refused(host, address)
         return found
 
-    def _refused(self, host: str, address: str) -> Forbidden:
+    def _refused(self, host: str, address: str) -> PermissionDenied:
         if self.allows is not is_public:
-            return Forbidden(f"{host} is at {address}, which no page is read from")
-        return Forbidden(
+            return PermissionDenied(f"{host} is at {address}, which no page is read from")
+        return PermissionDenied(
             f"{host} is at {address}, which is no public address",
             hint="set tools.pages.private=true if pages of your own network may be read",
         )

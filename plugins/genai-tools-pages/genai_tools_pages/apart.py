@@ -18,14 +18,14 @@ import sys
 import threading
 from typing import Any
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import (
-    DeadlineExceeded,
-    Forbidden,
+    BadRequest,
     GenaiError,
-    InvalidData,
-    RequestRefused,
-    Unavailable,
+    PermissionDenied,
+    ProviderTimeout,
+    ServiceUnavailable,
+    ValidationError,
 )
 from genai_tools_pages.page import Page
 from genai_tools_pages.settings import PagesSettings
@@ -52,14 +52,14 @@ _ENVIRONMENT = (
 
 _ERRORS: dict[str, type[GenaiError]] = {
     kind.code: kind
-    for kind in (DeadlineExceeded, Forbidden, InvalidData, RequestRefused, Unavailable)
+    for kind in (ProviderTimeout, PermissionDenied, ValidationError, BadRequest, ServiceUnavailable)
 }
 
 
-def read_apart(link: str, settings: PagesSettings, limits: Limits) -> Page:
+def read_apart(link: str, settings: PagesSettings, limits: CancelToken) -> Page:
     """The page at a link.
 
-    Raises what reading it raises, `DeadlineExceeded` when its time is over, `InvalidData`
+    Raises what reading it raises, `ProviderTimeout` when its time is over, `ValidationError`
     where it takes too much memory, and what ended the call if it ended.
     """
     asked = {
@@ -81,7 +81,7 @@ def read_apart(link: str, settings: PagesSettings, limits: Limits) -> Page:
         written = _told(process, json.dumps(asked).encode())
     limits.check()
     if not written and deadline.is_over:
-        raise DeadlineExceeded(
+        raise ProviderTimeout(
             f"the page took more than {settings.seconds:g} seconds",
             deadline="total",
             hint="tools.pages.seconds says how long one may take",
@@ -134,4 +134,4 @@ def _read(written: bytes) -> Page:
             raise _ERRORS[found.pop("error")](str(found.pop("message")), **found)
         return Page(**found)
     except (ValueError, LookupError, TypeError, RecursionError):  # it was ended by the system
-        raise InvalidData("the page takes too much memory, or time, to be read") from None
+        raise ValidationError("the page takes too much memory, or time, to be read") from None

@@ -25,11 +25,11 @@ from urllib3.exceptions import (
 )
 
 from genai_host.errors import (
-    DeadlineExceeded,
+    BadRequest,
     GenaiError,
-    InvalidData,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
+    ValidationError,
 )
 from genai_tools_pages.addresses import Addresses
 from genai_tools_pages.link import Link
@@ -79,15 +79,15 @@ class Downloader:
         takes   looks at the `Content-Type` before anything is downloaded; it raises for what
                 is not wanted
 
-        Raises `InvalidData`, `Forbidden`, `Unavailable`, `RequestRefused` and
-        `DeadlineExceeded`.
+        Raises `ValidationError`, `PermissionDenied`, `ServiceUnavailable`, `BadRequest` and
+        `ProviderTimeout`.
         """
         for _ in range(MOST_REDIRECTS + 1):
             found = self._requested(link, takes)
             if isinstance(found, Body):
                 return found
             link = found
-        raise InvalidData(f"{link.named} redirects more than {MOST_REDIRECTS} times")
+        raise ValidationError(f"{link.named} redirects more than {MOST_REDIRECTS} times")
 
     def _requested(self, link: Link, takes: Callable[[str], object]) -> Body | Link:
         addresses = self.addresses.of(link.host, link.port)
@@ -135,13 +135,13 @@ class Downloader:
             try:
                 return link.joined(_as_written(location))
             except GenaiError as error:
-                raise InvalidData(f"{link.named} redirects: {error.message}") from error
+                raise ValidationError(f"{link.named} redirects: {error.message}") from error
         if not 200 <= response.status < 300:
             raise _refused(link, response.status)
         encodings = response.headers.get("Content-Encoding", "").lower().split(",")
         for encoding in encodings:
             if encoding.strip() not in _ENCODINGS:
-                raise InvalidData(f"{link.named} sends it in an encoding that nobody asked for")
+                raise ValidationError(f"{link.named} sends it in an encoding that nobody asked for")
         kind = response.headers.get("Content-Type", "")[:200]
         takes(kind)
         return Body(link, kind, self._data(link, response))
@@ -152,7 +152,7 @@ class Downloader:
         while piece := response.read(_PIECE, decode_content=True):
             data += piece
             if len(data) > self.most:
-                raise InvalidData(
+                raise ValidationError(
                     f"the page at {link.named} is larger than {self.most / 2**20:g} MiB",
                     hint="tools.pages.megabytes says how much is read",
                 )
@@ -177,27 +177,27 @@ def _as_written(location: str) -> str:
 def _refused(link: Link, status: int) -> GenaiError:
     said = f"{link.named} answers with the status {status}"
     if status in (404, 410):
-        return RequestRefused(f"{said}: there is no such page", status=status)
+        return BadRequest(f"{said}: there is no such page", status=status)
     if status in (401, 402, 403, 407, 451):
-        return RequestRefused(f"{said}: it does not let everybody read it", status=status)
+        return BadRequest(f"{said}: it does not let everybody read it", status=status)
     if status == 429 or status >= 500:
-        return Unavailable(said, status=status)
-    return RequestRefused(said, status=status)
+        return ServiceUnavailable(said, status=status)
+    return BadRequest(said, status=status)
 
 
 def _told(link: Link, error: HTTPError) -> GenaiError:
     """What urllib3 raises, without its objects and without the query of the link."""
     if isinstance(error, NewConnectionError):
-        return Unavailable(f"{link.named} cannot be reached")
+        return ServiceUnavailable(f"{link.named} cannot be reached")
     if isinstance(error, TimeoutError):
-        return DeadlineExceeded(f"{link.named} does not answer", deadline="idle")
+        return ProviderTimeout(f"{link.named} does not answer", deadline="idle")
     if isinstance(error, SSLError):
         reason = getattr(error.args[0], "verify_message", "") if error.args else ""
-        return Unavailable(
+        return ServiceUnavailable(
             f"{link.named} has no safe connection: {reason or 'TLS fails'}", retryable=False
         )
     if isinstance(error, DecodeError):
-        return InvalidData(f"what {link.named} sends cannot be decompressed")
+        return ValidationError(f"what {link.named} sends cannot be decompressed")
     if isinstance(error, ProtocolError):
-        return Unavailable(f"{link.named} ends the connection, or does not speak HTTP")
-    return Unavailable(f"{link.named} cannot be read from")
+        return ServiceUnavailable(f"{link.named} ends the connection, or does not speak HTTP")
+    return ServiceUnavailable(f"{link.named} cannot be read from")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_tools_pages.charset import MARKS, name_in
 from genai_tools_pages.download import Body
 from genai_tools_pages.page import Kind
@@ -20,22 +20,22 @@ _LOOKS_LIKE_HTML = re.compile(
 
 
 def check_type(given: str) -> None:
-    """Raises `InvalidData` for a `Content-Type` of what cannot be read as text."""
+    """Raises `ValidationError` for a `Content-Type` of what cannot be read as text."""
     kind = _bare(given)
     known = (*_HTML, *_TEXT, *_ANY, *_PDF)
     if not (kind in known or kind.startswith("text/") or kind.endswith(("+json", "+xml"))):
-        raise InvalidData(f"it is {_said(kind)}: pages, PDFs and plain text can be read")
+        raise ValidationError(f"it is {_said(kind)}: pages, PDFs and plain text can be read")
 
 
 def kind_of(body: Body) -> Kind:
-    """Raises `InvalidData` for what is neither a page, nor a PDF, nor text."""
+    """Raises `ValidationError` for what is neither a page, nor a PDF, nor text."""
     head, kind = body.data[:_HEAD], _bare(body.type)
     if b"%PDF-" in head:
         return "pdf"
     if kind in _PDF:
-        raise InvalidData("it is said to be a PDF, and is none")
+        raise ValidationError("it is said to be a PDF, and is none")
     if _is_binary(head, body.type):
-        raise InvalidData("it is no text: pages, PDFs and plain text can be read")
+        raise ValidationError("it is no text: pages, PDFs and plain text can be read")
     if kind in _HTML or (kind in _ANY and _LOOKS_LIKE_HTML.match(head)):
         return "html"
     return "text"

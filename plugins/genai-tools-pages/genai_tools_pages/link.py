@@ -9,7 +9,7 @@ from attrs import frozen
 from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 MOST_LINK = 4000
 """Characters."""
@@ -49,36 +49,36 @@ class Link:
         return self.target.partition("?")[0].rstrip("/").rpartition("/")[2] or self.named
 
     def joined(self, location: str) -> Link:
-        """Where a redirect from here leads. Raises `InvalidData`."""
+        """Where a redirect from here leads. Raises `ValidationError`."""
         try:
             return link_of(urljoin(self.address, location.strip()))
         except ValueError as error:
-            raise InvalidData("it redirects to what is no link") from error
+            raise ValidationError("it redirects to what is no link") from error
 
 
 def link_of(given: str) -> Link:
     """A link from outside.
 
-    Raises `InvalidData` for what is none to a page: another scheme, a user or a password in
+    Raises `ValidationError` for what is none to a page: another scheme, a user or a password in
     it, no host.
     """
     given = given.strip()
     if len(given) > MOST_LINK:
-        raise InvalidData(f"the link has {len(given)} characters: at most {MOST_LINK} are read")
+        raise ValidationError(f"the link has {len(given)} characters: at most {MOST_LINK} are read")
     if _ODD.search(given):
-        raise InvalidData("the link has backslashes or control characters in it")
+        raise ValidationError("the link has backslashes or control characters in it")
     try:
         url = parse_url(given)
     except LocationParseError:
-        raise InvalidData("that is no link") from None
+        raise ValidationError("that is no link") from None
     if url.scheme not in _PORTS:
-        raise InvalidData("the link begins with neither http:// nor https://")
+        raise ValidationError("the link begins with neither http:// nor https://")
     if url.auth is not None:
-        raise InvalidData("the link has a user or a password in it")
+        raise ValidationError("the link has a user or a password in it")
     host = (url.host or "").lower()
     if not _HOST.fullmatch(host):
-        raise InvalidData("the link has no host that can be asked")
+        raise ValidationError("the link has no host that can be asked")
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
-        raise InvalidData("the link has no port that can be asked")
+        raise ValidationError("the link has no port that can be asked")
     return Link(url.scheme, host.strip("[]"), port, url.request_uri)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from genai_host.api import Tool, ToolRun, tool
+from genai_host.api import Tool, ToolContext, tool
 from genai_tools_pages.apart import read_apart
 from genai_tools_pages.page import Page
 from genai_tools_pages.settings import PagesSettings
@@ -34,7 +34,9 @@ class PageTools:
         }
         return (tool(self.read, **given),)
 
-    def read(self, link: Annotated[str, "its address: http:// or https://"], run: ToolRun) -> str:
+    def read(
+        self, link: Annotated[str, "its address: http:// or https://"], run: ToolContext
+    ) -> str:
         """Read a web page or a PDF as text.
 
         The result is JSON: title, link (where it was found in the end), text, and kind (html,

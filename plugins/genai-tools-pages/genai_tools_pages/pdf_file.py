@@ -11,7 +11,7 @@ import io
 import time
 from typing import TYPE_CHECKING
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_tools_pages.page import MOST_TEXT
 from genai_tools_pages.tidy import tidy
 
@@ -24,7 +24,7 @@ def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
 
     seconds   how long pages may be read; those that are not are told of
 
-    Raises `InvalidData` for a file that is broken, needs a password or has no text.
+    Raises `ValidationError` for a file that is broken, needs a password or has no text.
     """
     from pypdf import PdfReader
     from pypdf.errors import DependencyError
@@ -32,14 +32,14 @@ def read_pdf(data: bytes, seconds: float) -> tuple[str, str]:
     try:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            raise InvalidData("the PDF needs a password")
+            raise ValidationError("the PDF needs a password")
         return _title(reader), _text(reader, time.monotonic() + seconds)
-    except (InvalidData, MemoryError):
+    except (ValidationError, MemoryError):
         raise
     except DependencyError:
-        raise InvalidData("the PDF is encrypted in a way that cannot be read here") from None
+        raise ValidationError("the PDF is encrypted in a way that cannot be read here") from None
     except Exception as error:  # a broken file raises whatever it leads to
-        raise InvalidData("the PDF is broken: it cannot be read") from error
+        raise ValidationError("the PDF is broken: it cannot be read") from error
 
 
 def _title(reader: PdfReader) -> str:
@@ -68,7 +68,7 @@ def _text(reader: PdfReader, until: float) -> str:
         if length > MOST_TEXT or time.monotonic() > until:
             break
     if not length:
-        raise InvalidData("the PDF has no text: it may be a scan, which has pictures alone")
+        raise ValidationError("the PDF has no text: it may be a scan, which has pictures alone")
     if broken:
         texts.append(f"({broken} pages are broken and could not be read)")
     if number < pages:

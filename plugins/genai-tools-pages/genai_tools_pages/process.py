@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.errors import GenaiError, ValidationError
 from genai_tools_pages.addresses import Addresses, is_public, is_usable
 from genai_tools_pages.charset import decoded
 from genai_tools_pages.download import Body, Downloader
@@ -29,7 +29,7 @@ def main() -> None:
     try:
         answer = _answer(asked)
     except MemoryError:
-        answer = {"error": InvalidData.code, "message": _TOO_MUCH}
+        answer = {"error": ValidationError.code, "message": _TOO_MUCH}
     sys.stdout.buffer.write(json.dumps(answer).encode())
 
 
@@ -48,7 +48,7 @@ def read(given: str, downloader: Downloader, seconds: float) -> Page:
 
     seconds   how long the pages of a PDF may be read
 
-    Raises `InvalidData` for a link that is none and for what is no page, and what downloading
+    Raises `ValidationError` for a link that is none and for what is no page, and what downloading
     it raises.
     """
     link = link_of(given)
@@ -56,9 +56,9 @@ def read(given: str, downloader: Downloader, seconds: float) -> Page:
         body = downloader.body(link, check_type)
         kind = kind_of(body)
         title, text = _extracted(body, kind, seconds)
-    except InvalidData as error:
+    except ValidationError as error:
         named = "" if link.host in error.message else f"{link.named}: "
-        raise InvalidData(f"{named}{error.message}", hint=error.hint) from error
+        raise ValidationError(f"{named}{error.message}", hint=error.hint) from error
     title = one_line(title, MOST_TITLE) or body.link.last[:MOST_TITLE]
     return Page(title, body.link.address, text[:MOST_TEXT], kind)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lxml import etree, html
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_tools_pages.tidy import tidy
 
 _LARGE = 20_000
@@ -34,7 +34,7 @@ _BLOCK = re.compile(
 
 
 def read_html(text: str) -> tuple[str, str]:
-    """The title and the text. Raises `InvalidData` where there is no text.
+    """The title and the text. Raises `ValidationError` where there is no text.
 
     Nothing is fetched, and nothing is run: a page that scripts make is empty.
     """
@@ -43,7 +43,7 @@ def read_html(text: str) -> tuple[str, str]:
     _drop_unseen(tree)
     said = _main_text(tree) or tidy(_all_text(tree))
     if not said:
-        raise InvalidData("there is no text on the page; scripts may make it, and none are run")
+        raise ValidationError("there is no text on the page; scripts may make it, and none are run")
     return title, said
 
 
@@ -53,7 +53,7 @@ def _tree(text: str) -> Any:
     try:
         return html.document_fromstring(text.encode(errors="replace"), parser=parser)
     except etree.ParserError:  # there is nothing in it
-        raise InvalidData("there is no text on the page") from None
+        raise ValidationError("there is no text on the page") from None
 
 
 def _title(tree: Any) -> str:

@@ -13,7 +13,7 @@ from genai_tools_pages.download import Downloader
 from genai_tools_pages.process import read
 from page_site import PageSite, redirect, reply
 
-from genai_host.errors import Forbidden, GenaiError, InvalidData, Unavailable
+from genai_host.errors import GenaiError, PermissionDenied, ServiceUnavailable, ValidationError
 
 SPELLINGS = [
     "127.0.0.1",
@@ -80,7 +80,7 @@ def site() -> Iterator[PageSite]:
 
 @pytest.mark.parametrize("host", SPELLINGS)
 def test_no_spelling_of_a_private_address_is_read_from(site: PageSite, host: str) -> None:
-    with pytest.raises((Forbidden, InvalidData, Unavailable)) as caught:
+    with pytest.raises((PermissionDenied, ValidationError, ServiceUnavailable)) as caught:
         read(site.link("/", host), reader(), 20)
     assert "secret" not in caught.value.message
     assert not site.heads
@@ -97,13 +97,15 @@ def test_each_would_lead_there(site: PageSite, host: str) -> None:
 )
 def test_a_name_that_leads_to_one_is_not(address: str) -> None:
     addresses = Addresses(resolve=lambda host, port: [address])
-    with pytest.raises(Forbidden, match=r"^pages\.example is at .*, which is no public address$"):
+    with pytest.raises(
+        PermissionDenied, match=r"^pages\.example is at .*, which is no public address$"
+    ):
         read("http://pages.example/?key=secret", reader(addresses), 20)
 
 
 def test_a_name_that_leads_to_both_is_not() -> None:
     addresses = Addresses(resolve=lambda host, port: ["93.184.215.14", "127.0.0.1"])
-    with pytest.raises(Forbidden, match=r"127\.0\.0\.1"):
+    with pytest.raises(PermissionDenied, match=r"127\.0\.0\.1"):
         addresses.of("both.example", 80)
 
 
@@ -111,7 +113,7 @@ def test_a_name_that_nobody_knows_is_told() -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    with pytest.raises(Unavailable, match=r"nowhere\.example cannot be found"):
+    with pytest.raises(ServiceUnavailable, match=r"nowhere\.example cannot be found"):
         read("http://nowhere.example/a?b=c", reader(Addresses(resolve=unknown)), 20)
 
 
@@ -168,7 +170,7 @@ class TestBetweenTwoAnswers:
     def test_each_redirect_is_looked_at_again(self, site: PageSite) -> None:
         site.answers["/there"] = redirect("/")
         addresses = self.addresses("127.0.0.1", "127.0.0.2")
-        with pytest.raises(Forbidden, match=r"turns\.example is at 127\.0\.0\.2"):
+        with pytest.raises(PermissionDenied, match=r"turns\.example is at 127\.0\.0\.2"):
             read(site.link("/there", "turns.example"), reader(addresses), 20)
         assert len(site.heads) == 1
 
@@ -179,7 +181,7 @@ class TestBetweenTwoAnswers:
     def test_a_redirect_to_a_private_one_is_refused(self, site: PageSite, to: str) -> None:
         site.answers["/there"] = redirect(to.format(site.port))
         addresses = Addresses(lambda address: str(address) == "127.0.0.1")
-        with pytest.raises(Forbidden):
+        with pytest.raises(PermissionDenied):
             read(site.link("/there"), reader(addresses), 20)
         assert len(site.heads) == 1
 

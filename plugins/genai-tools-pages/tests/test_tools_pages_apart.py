@@ -28,12 +28,12 @@ from genai_host import Config, Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import SetConfig
 from genai_host.errors import (
+    BadRequest,
     Cancelled,
-    DeadlineExceeded,
-    Forbidden,
     GenaiError,
-    InvalidData,
-    RequestRefused,
+    PermissionDenied,
+    ProviderTimeout,
+    ValidationError,
 )
 
 PRIVATE = PagesSettings(private=True, megabytes=1)
@@ -74,7 +74,7 @@ def test_a_page_is_read(site: PageSite, begun: list[Begun]) -> None:
 
 
 def test_private_ones_are_only_if_the_user_says_so(site: PageSite) -> None:
-    with pytest.raises(Forbidden, match="no public address") as caught:
+    with pytest.raises(PermissionDenied, match="no public address") as caught:
         read_apart(site.link("/?key=secret"), PagesSettings(), Cancellation())
     assert caught.value.hint.startswith("set tools.pages.private=true")
     assert "secret" not in str(caught.value)
@@ -82,7 +82,7 @@ def test_private_ones_are_only_if_the_user_says_so(site: PageSite) -> None:
 
 
 def test_what_is_wrong_comes_with_its_fields(site: PageSite) -> None:
-    with pytest.raises(RequestRefused, match="status 404") as caught:
+    with pytest.raises(BadRequest, match="status 404") as caught:
         read_apart(site.link("/none"), PRIVATE, Cancellation())
     assert caught.value.status == 404
 
@@ -109,7 +109,7 @@ def test_a_body_of_a_gigabyte_is_left_at_the_bound(site: PageSite) -> None:
             gone.set()
 
     site.answers["/"] = send
-    with pytest.raises(InvalidData, match="is larger than 1 MiB"):
+    with pytest.raises(ValidationError, match="is larger than 1 MiB"):
         read_apart(site.link(), PRIVATE, Cancellation())
     assert gone.wait(30)
 
@@ -127,7 +127,7 @@ def test_a_trickle_ends_with_the_time(site: PageSite, begun: list[Begun]) -> Non
                 gone.set()
 
     site.answers["/"] = trickle
-    with pytest.raises(DeadlineExceeded, match="more than 2 seconds"):
+    with pytest.raises(ProviderTimeout, match="more than 2 seconds"):
         read_apart(site.link(), PagesSettings(private=True, seconds=2), Cancellation())
     assert gone.wait(30)
     assert begun[0].process.returncode is not None
@@ -177,7 +177,7 @@ def test_what_takes_too_much_memory_is_told(
         "html": reply("<p><b>x</b>" * 90_000),
         "pdf": reply(pdf([zlib.compress(content)], filter="/FlateDecode"), "application/pdf"),
     }[kind]
-    with pytest.raises(InvalidData, match=r"too much memory|is broken|has no text"):
+    with pytest.raises(ValidationError, match=r"too much memory|is broken|has no text"):
         read_apart(site.link(), PRIVATE, Cancellation())
 
 
@@ -198,7 +198,7 @@ def test_what_takes_too_much_memory_is_told(
 )
 def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, main: str) -> None:
     monkeypatch.setattr(apart, "_MAIN", main)
-    with pytest.raises(InvalidData, match="takes too much memory, or time"):
+    with pytest.raises(ValidationError, match="takes too much memory, or time"):
         read_apart("http://127.0.0.1/", PRIVATE, Cancellation())
 
 

@@ -17,7 +17,7 @@ from genai_tools_pages.kind import check_type
 from genai_tools_pages.link import MOST_LINK, link_of
 from page_site import PageSite, redirect, reply, wait_for_end
 
-from genai_host.errors import DeadlineExceeded, InvalidData, RequestRefused, Unavailable
+from genai_host.errors import BadRequest, ProviderTimeout, ServiceUnavailable, ValidationError
 
 MOST = 100_000
 
@@ -62,7 +62,7 @@ class TestLinks:
         ],
     )
     def test_one_that_leads_to_no_page_is_refused(self, link: str) -> None:
-        with pytest.raises(InvalidData) as caught:
+        with pytest.raises(ValidationError) as caught:
             link_of(link)
         assert "\n" not in caught.value.message
         assert "word" not in caught.value.message.replace("password", "")
@@ -97,7 +97,7 @@ class TestWhatIsSent:
 
     def test_no_line_can_be_added(self, site: PageSite) -> None:
         site.answers["/there"] = redirect("/%0d%0aX-Header:%201")
-        with pytest.raises(RequestRefused):
+        with pytest.raises(BadRequest):
             data(site.link("/there"))
         assert all("\r\nX-Header" not in head for head in site.heads)
 
@@ -115,7 +115,7 @@ class TestRedirects:
 
     def test_and_not_for_ever(self, site: PageSite) -> None:
         site.answers["/there"] = redirect("/there")
-        with pytest.raises(InvalidData, match="redirects more than 5 times"):
+        with pytest.raises(ValidationError, match="redirects more than 5 times"):
             data(site.link("/there"))
         assert len(site.heads) == MOST_REDIRECTS + 1
 
@@ -134,7 +134,7 @@ class TestRedirects:
     )
     def test_nor_to_what_is_no_page(self, site: PageSite, to: str) -> None:
         site.answers["/there"] = redirect(to)
-        with pytest.raises(InvalidData, match="redirects"):
+        with pytest.raises(ValidationError, match="redirects"):
             data(site.link("/there"))
 
     def test_their_letters_may_be_of_any_language(self, site: PageSite) -> None:
@@ -144,7 +144,7 @@ class TestRedirects:
 
     def test_a_status_of_one_without_a_place_is_told(self, site: PageSite) -> None:
         site.answers["/there"] = reply(status=302)
-        with pytest.raises(RequestRefused, match="status 302"):
+        with pytest.raises(BadRequest, match="status 302"):
             data(site.link("/there"))
 
 
@@ -152,12 +152,12 @@ class TestStatus:
     @pytest.mark.parametrize(
         ("status", "kind", "told"),
         [
-            (404, RequestRefused, "there is no such page"),
-            (403, RequestRefused, "does not let everybody"),
-            (401, RequestRefused, "does not let everybody"),
-            (418, RequestRefused, "status 418"),
-            (429, Unavailable, "status 429"),
-            (503, Unavailable, "status 503"),
+            (404, BadRequest, "there is no such page"),
+            (403, BadRequest, "does not let everybody"),
+            (401, BadRequest, "does not let everybody"),
+            (418, BadRequest, "status 418"),
+            (429, ServiceUnavailable, "status 429"),
+            (503, ServiceUnavailable, "status 503"),
         ],
     )
     def test_it_is_named(
@@ -185,7 +185,7 @@ class TestBounds:
                 gone.set()
 
         site.answers["/"] = send
-        with pytest.raises(InvalidData, match="is larger than"):
+        with pytest.raises(ValidationError, match="is larger than"):
             data(site.link())
         assert gone.wait(30)
         assert sent[0] < 2**26
@@ -199,7 +199,7 @@ class TestBounds:
             bomb = gzip.compress(bomb)
         encoding = ", ".join(["gzip"] * rounds)
         site.answers["/"] = reply(bomb, headers={"Content-Encoding": encoding})
-        with pytest.raises(InvalidData, match="is larger than"):
+        with pytest.raises(ValidationError, match="is larger than"):
             data(site.link())
 
     def test_what_is_compressed_is_read(self, site: PageSite) -> None:
@@ -210,12 +210,12 @@ class TestBounds:
     @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", ", ".join(["gzip"] * 50)])
     def test_what_was_not_asked_for_is_refused(self, site: PageSite, encoding: str) -> None:
         site.answers["/"] = reply(b"x", headers={"Content-Encoding": encoding})
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             data(site.link())
 
     def test_what_is_not_compressed_as_it_says_is_told(self, site: PageSite) -> None:
         site.answers["/"] = reply(b"no gzip", headers={"Content-Encoding": "gzip"})
-        with pytest.raises(InvalidData, match="cannot be decompressed"):
+        with pytest.raises(ValidationError, match="cannot be decompressed"):
             data(site.link())
 
     @pytest.mark.parametrize(
@@ -230,18 +230,18 @@ class TestBounds:
     )
     def test_headers_have_bounds_and_a_body_its_end(self, site: PageSite, head: bytes) -> None:
         site.answers["/"] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + head + b"\r\n\r\n"
-        with pytest.raises(Unavailable):
+        with pytest.raises(ServiceUnavailable):
             data(site.link())
 
     @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n", b"\0" * 100, b"<p>0.9</p>"])
     def test_what_speaks_no_http_is_told(self, site: PageSite, said: bytes) -> None:
         site.answers["/"] = said
-        with pytest.raises(Unavailable, match="does not speak HTTP"):
+        with pytest.raises(ServiceUnavailable, match="does not speak HTTP"):
             data(site.link())
 
     def test_one_that_does_not_answer_is_given_up(self, site: PageSite) -> None:
         site.answers["/"] = wait_for_end
-        with pytest.raises(DeadlineExceeded, match="does not answer"):
+        with pytest.raises(ProviderTimeout, match="does not answer"):
             data(site.link(), seconds=0.05)
 
 
@@ -282,7 +282,7 @@ class TestHttps:
     ) -> None:
         with (
             self.site(authority, name) as site,
-            pytest.raises(Unavailable, match=r"pages\.example:\d+ has no safe connection"),
+            pytest.raises(ServiceUnavailable, match=r"pages\.example:\d+ has no safe connection"),
         ):
             data(site.link("/", self.NAME), addresses)
         assert not site.heads
@@ -291,7 +291,7 @@ class TestHttps:
     def test_one_of_an_authority_that_nobody_knows_is_refused(self, addresses: Addresses) -> None:
         with (
             self.site(trustme.CA(), self.NAME) as site,
-            pytest.raises(Unavailable, match="has no safe connection"),
+            pytest.raises(ServiceUnavailable, match="has no safe connection"),
         ):
             data(site.link("/", self.NAME), addresses)
         assert not site.heads

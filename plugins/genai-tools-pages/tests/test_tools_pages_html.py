@@ -15,7 +15,7 @@ from genai_tools_pages.process import read
 from genai_tools_pages.web_page import read_html
 from page_site import PageSite, redirect, reply
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 LONG = "The river is 120 km long, and it rises in the hills behind the old town. " * 5
 PAGE = f"""<!DOCTYPE html><html><head><title> The
@@ -115,7 +115,7 @@ class TestText:
         "given", ["", "   ", "<html></html>", "<!-- -->", "<script>x()</script>", "<p> </p>", "\0"]
     )
     def test_where_there_is_none_it_is_told(self, given: str) -> None:
-        with pytest.raises(InvalidData, match="there is no text"):
+        with pytest.raises(ValidationError, match="there is no text"):
             read_html(given)
 
     @pytest.mark.parametrize(
@@ -265,18 +265,20 @@ class TestKind:
                 connection.sendall(b"a" * 2**16)
 
         site.answers["/"] = endless
-        with pytest.raises(InvalidData, match=r"127\.0\.0\.1:\d+: it is .*can be read") as caught:
+        with pytest.raises(
+            ValidationError, match=r"127\.0\.0\.1:\d+: it is .*can be read"
+        ) as caught:
             read(site.link(), Downloader(Addresses(is_usable), 2**40, 20), 20)
         assert "\x1b" not in caught.value.message
 
     @pytest.mark.parametrize("type", ["text/html", "text/plain", "application/octet-stream", ""])
     @pytest.mark.parametrize("body", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"PK\x03\x04\0\0"])
     def test_nor_what_is_not_what_it_says(self, site: PageSite, body: bytes, type: str) -> None:
-        with pytest.raises(InvalidData, match="it is no text"):
+        with pytest.raises(ValidationError, match="it is no text"):
             page(site, body, type)
 
     def test_nor_a_pdf_that_is_none(self, site: PageSite) -> None:
-        with pytest.raises(InvalidData, match="said to be a PDF, and is none"):
+        with pytest.raises(ValidationError, match="said to be a PDF, and is none"):
             page(site, "<p>Log in", "application/pdf")
 
     def test_plain_text_is_as_it_stands(self, site: PageSite) -> None:

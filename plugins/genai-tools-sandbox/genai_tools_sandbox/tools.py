@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from attrs import frozen
 
-from genai_host.api import Image, Limits, Text, Tool, ToolOutput, ToolRun, ToolSource, tool
-from genai_host.errors import InvalidData
+from genai_host.api import CancelToken, Image, Text, Tool, ToolContext, ToolOutput, ToolSource, tool
+from genai_host.errors import ValidationError
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 from genai_tools_sandbox.pyodide import KNOWN, folder_of
 from genai_tools_sandbox.sessions import Sessions
@@ -56,7 +56,7 @@ class SandboxTools(ToolSource):
         self._sessions: Sessions[Process] = Sessions(settings.sessions, settings.idle_seconds)
         self._tool = tool(self.run, seconds=settings.seconds + 2 * _STARTING)
 
-    def tools(self, limits: Limits) -> Iterable[Tool]:
+    def tools(self, limits: CancelToken) -> Iterable[Tool]:
         """None before `genai-host sandbox pull`."""
         return [self._tool] if can_run() and KNOWN.is_in(self._folder) else []
 
@@ -66,7 +66,7 @@ class SandboxTools(ToolSource):
     def run(
         self,
         code: Annotated[str, "Python; what it prints, and its last expression, are the output"],
-        run: ToolRun,
+        run: ToolContext,
         session: Annotated[str, "calls of one session share variables and files"] = "",
         files: Annotated[list[GivenFile], "files to put into /mnt/data first"] = [],  # noqa: B006
     ) -> ToolOutput:
@@ -75,7 +75,7 @@ class SandboxTools(ToolSource):
         that the code writes there are handed to the user."""
         asked = {"code": _code(code), "files": _files(files, self._settings.file_bytes)}
         if len(session) > _LONGEST_SESSION:
-            raise InvalidData(f"a session has at most {_LONGEST_SESSION} characters")
+            raise ValidationError(f"a session has at most {_LONGEST_SESSION} characters")
         start = partial(Process, self._folder, _bounds(self._settings), run.limits)
         try:
             with self._sessions.use(session, start, run.limits) as process:
@@ -101,27 +101,27 @@ def _bounds(settings: Settings) -> Bounds:
 
 def _code(code: str) -> str:
     if len(code) > _LONGEST_CODE:
-        raise InvalidData(f"code has at most {_LONGEST_CODE:,} characters")
+        raise ValidationError(f"code has at most {_LONGEST_CODE:,} characters")
     return code
 
 
 def _files(files: Sequence[GivenFile], most: int) -> list[dict[str, str]]:
-    """Files as the runner takes them. Raises `InvalidData` for names that lead elsewhere,
+    """Files as the runner takes them. Raises `ValidationError` for names that lead elsewhere,
     for what is no base64, and for too much."""
     if len(files) > _MOST_GIVEN:
-        raise InvalidData(f"there may be {_MOST_GIVEN} files at once")
+        raise ValidationError(f"there may be {_MOST_GIVEN} files at once")
     size = 0
     for each in files:
         if len(each.name) > _LONGEST_NAME or not each.name.isprintable():
-            raise InvalidData(f"a file's name has at most {_LONGEST_NAME} printable characters")
+            raise ValidationError(f"a file's name has at most {_LONGEST_NAME} printable characters")
         if each.name.count("/") > 7 or not _is_below(each.name):
-            raise InvalidData("a file's name is that of a file below /mnt/data")
+            raise ValidationError("a file's name is that of a file below /mnt/data")
         try:
             size += len(base64.b64decode(each.data, validate=True))
         except (ValueError, binascii.Error):
-            raise InvalidData(f"the data of {each.name} is no base64") from None
+            raise ValidationError(f"the data of {each.name} is no base64") from None
     if size > most:
-        raise InvalidData(f"the files have more than {most:,} bytes")
+        raise ValidationError(f"the files have more than {most:,} bytes")
     return [{"name": each.name, "data": each.data} for each in files]
 
 

@@ -15,7 +15,7 @@ from genai_tools_sandbox import cli
 from genai_tools_sandbox.pyodide import KNOWN, Release, folder_of, pull, registry
 
 from genai_host.cli.main import run
-from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 from genai_host.testing import FakeService
 from genai_host.testing.fake_service import CUT, Reply
 
@@ -92,13 +92,13 @@ def test_what_has_another_sum_is_refused(service: FakeService, tmp_path: Path) -
 def test_what_is_cut_is_refused(service: FakeService, tmp_path: Path) -> None:
     data = _tarball(FILES)
     error = _refused(service, tmp_path, _release(data), _reply(data[:-20], length=len(data)))
-    assert isinstance(error, (Unavailable, ConfigurationError))
+    assert isinstance(error, (ServiceUnavailable, ConfigurationError))
 
 
 def test_what_is_not_there_is_told(service: FakeService, tmp_path: Path) -> None:
     data = _tarball(FILES)
     error = _refused(service, tmp_path, _release(data), _reply(b"no", "404 Not Found"))
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, ServiceUnavailable)
     assert "404" in str(error)
 
 

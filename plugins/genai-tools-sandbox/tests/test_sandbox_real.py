@@ -18,7 +18,7 @@ from genai_tools_sandbox.tools import GivenFile, SandboxTools
 
 from genai_host.api import Image, ToolOutput
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, Unavailable
+from genai_host.errors import Cancelled, ServiceUnavailable
 from genai_host.testing.suites.tool import Run
 
 pytestmark = [
@@ -308,6 +308,6 @@ def test_closing_ends_what_is_under_way(
     running = background(_run, tools, "while True: pass", "busy")
     tools.close()
     error = running.exception(30)
-    assert isinstance(error, Unavailable) or running.result().error
-    with pytest.raises(Unavailable):
+    assert isinstance(error, ServiceUnavailable) or running.result().error
+    with pytest.raises(ServiceUnavailable):
         _run(tools, "1")

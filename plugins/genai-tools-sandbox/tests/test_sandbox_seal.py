@@ -26,7 +26,7 @@ from genai_tools_sandbox import supervisor
 from genai_tools_sandbox.process import Bounds, Ended, Process, can_run
 
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, Unavailable
+from genai_host.errors import Cancelled, ServiceUnavailable
 
 pytestmark = pytest.mark.skipif(not can_run(), reason="the sandbox is one of Linux")
 
@@ -86,7 +86,7 @@ def test_nothing_can_be_written(process: Process, tmp_path: Path, folder: Path) 
 
 
 def test_a_folder_that_has_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="cannot be started") as caught:
+    with pytest.raises(ServiceUnavailable, match="cannot be started") as caught:
         Process(tmp_path / "gone", BOUNDS, Cancellation())
     assert "sandbox pull" in str(caught.value.hint)
 
@@ -263,7 +263,7 @@ def test_nothing_is_run_without_a_filter(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _supervisor_of(tmp_path, monkeypatch, "_FILTER = 2", "_FILTER = 99")
-    with pytest.raises(Unavailable, match="cannot shut a process off") as caught:
+    with pytest.raises(ServiceUnavailable, match="cannot shut a process off") as caught:
         Process(folder, BOUNDS, Cancellation())
     assert "seccomp" in str(caught.value.hint)
 

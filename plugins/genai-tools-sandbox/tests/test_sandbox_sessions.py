@@ -10,7 +10,7 @@ import pytest
 from genai_tools_sandbox.sessions import Sessions
 
 from genai_host.api.cancellation import Cancellation
-from genai_host.errors import Cancelled, Unavailable
+from genai_host.errors import Cancelled, ServiceUnavailable
 
 
 class _Made:
@@ -184,7 +184,7 @@ def test_closing_ends_all_and_those_in_use(
         assert idle.closed == 1
         assert busy.closed == 0  # who uses it does that
     assert busy.closed == 1
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         _used(sessions, "one")
     sessions.close()
 
@@ -196,6 +196,6 @@ def test_one_that_was_starting_while_all_was_closed_ends(sessions: Sessions[_Mad
         sessions.close()
         return made
 
-    with pytest.raises(Unavailable), sessions.use("one", start, Cancellation()):
+    with pytest.raises(ServiceUnavailable), sessions.use("one", start, Cancellation()):
         pass
     assert made.closed == 1

@@ -18,7 +18,7 @@ from genai_host import Host
 from genai_host.api import Image, Text
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config, SetConfig
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_host.testing.suites.tool import Run
 
 ANSWER: dict[str, Any] = {
@@ -95,23 +95,23 @@ def test_settings_have_bounds(settings: dict[str, Any]) -> None:
     ["", "/x", "../x", "a/../x", "a//x", ".", "x/", "x\n", "x\x00", "x" * 201, "\ud800", "/" * 9],
 )
 def test_names_of_files_lead_nowhere_else(made: SandboxTools, name: str) -> None:
-    with pytest.raises(InvalidData):
+    with pytest.raises(ValidationError):
         made.run("1", Run({}, Cancellation()), files=[GivenFile(name, "")])
 
 
 def test_what_is_given_has_bounds(made: SandboxTools) -> None:
     run = Run({}, Cancellation())
-    with pytest.raises(InvalidData, match="no base64"):
+    with pytest.raises(ValidationError, match="no base64"):
         made.run("1", run, files=[GivenFile("x", "?")])
-    with pytest.raises(InvalidData, match="no base64"):
+    with pytest.raises(ValidationError, match="no base64"):
         made.run("1", run, files=[GivenFile("x", "é")])
-    with pytest.raises(InvalidData, match="100 files"):
+    with pytest.raises(ValidationError, match="100 files"):
         made.run("1", run, files=[GivenFile("x", "")] * 101)
-    with pytest.raises(InvalidData, match="bytes"):
+    with pytest.raises(ValidationError, match="bytes"):
         made.run("1", run, files=[GivenFile("x", _b64(bytes(10_500_000)))] * 2)
-    with pytest.raises(InvalidData, match="characters"):
+    with pytest.raises(ValidationError, match="characters"):
         made.run("x" * 1_000_001, run)
-    with pytest.raises(InvalidData, match="session"):
+    with pytest.raises(ValidationError, match="session"):
         made.run("1", run, session="x" * 201)
 
 

@@ -12,7 +12,15 @@ from urllib.parse import urlencode, urlsplit
 
 from attrs import field, frozen
 
-from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    HttpProvider,
+    ListedModel,
+    Secret,
+    Services,
+    about,
+)
 from genai_host.errors import MalformedReply
 
 _ADDRESS = "https://api.anthropic.com"
@@ -90,7 +98,7 @@ class AnthropicProvider(HttpProvider):
         )
         refused = _GUIDES if settings.version >= _WITHOUT_GUIDES else ()
         self.serves = {
-            "anthropic-messages": Serve(
+            "anthropic-messages": DialectEndpoint(
                 lacks=settings.lacks,
                 parameters=dict.fromkeys(refused, False),
                 variant={
@@ -98,7 +106,7 @@ class AnthropicProvider(HttpProvider):
                     **({"stale_thinking": "drop_block"} if drops else {}),
                 },
             ),
-            "anthropic-count": Serve(),
+            "anthropic-count": DialectEndpoint(),
         }
 
     def missing(self) -> str | None:
@@ -107,7 +115,7 @@ class AnthropicProvider(HttpProvider):
             self.services.no_key("ANTHROPIC_API_KEY") if lacks_key else None
         )
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         query = {"limit": "1000"}
         for _ in range(_MOST_PAGES):
             page = self.get(f"/v1/models?{urlencode(query)}", limits)
@@ -123,10 +131,10 @@ def _is_own(base_url: str) -> bool:
     return host == "anthropic.com" or host.endswith(".anthropic.com")
 
 
-def _listed(page: Any) -> Iterator[Listed]:
+def _listed(page: Any) -> Iterator[ListedModel]:
     try:
         for model in page["data"]:
-            yield Listed(
+            yield ListedModel(
                 model["id"],
                 capabilities=_capabilities(model.get("capabilities")),
                 window=_window(model.get("max_input_tokens")),

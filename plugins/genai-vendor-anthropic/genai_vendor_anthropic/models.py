@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, standard
+from genai_host.api import Model, standard_parameters
 
 _DIALECT = "anthropic-messages"
 _ABLE = {"tools", "schema", "images", "files", "reasoning"}
@@ -82,7 +82,7 @@ def _by_budget(name: str, date: str, *, efforts: str = "", retired: bool = False
 
 
 def _max_tokens(most: int) -> Mapping[str, Any]:
-    return {**standard("max_tokens")["max_tokens"], "maximum": most}
+    return {**standard_parameters("max_tokens")["max_tokens"], "maximum": most}
 
 
 def _effort(efforts: str, without: Sequence[str] = ()) -> Mapping[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import genai_vendor_anthropic
 
-from genai_host.testing.suites import HttpProviderSuite, ModelSuite, SpeaksAnthropicMessages
+from genai_host.testing.suites import AnthropicMessagesReplies, HttpProviderSuite, ModelSuite
 
 
-class TestAnthropic(SpeaksAnthropicMessages, HttpProviderSuite):
+class TestAnthropic(AnthropicMessagesReplies, HttpProviderSuite):
     plugin = genai_vendor_anthropic
     provider = "anthropic"
     settings = {"base_url": "{url}"}

@@ -11,7 +11,7 @@ import pytest
 from fixtures import MakeHost
 from genai_vendor_anthropic import CHAT
 
-from genai_host.api import Checker, Model
+from genai_host.api import Model, SchemaValidator
 from genai_host.dialects.anthropic_messages import AnthropicMessages
 
 NAMED = {model.name: model for model in CHAT}
@@ -28,7 +28,7 @@ def test_its_data_is_sane(model: Model) -> None:
     assert model.max_output is not None
     usual = {**AnthropicMessages.variant, **model.variant.get("anthropic-messages", {})}
     assert usual["max_tokens"] < model.max_output < model.window
-    most = Checker(model.parameters["max_tokens"])
+    most = SchemaValidator(model.parameters["max_tokens"])
     most.check(model.max_output)
     assert model.capabilities == {"tools", "schema", "images", "files", "reasoning"}
 

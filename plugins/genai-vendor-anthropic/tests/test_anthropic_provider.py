@@ -12,22 +12,31 @@ from fixtures import MakeHost
 from openai_service import LOOKING
 
 from genai_host import Config, Host
-from genai_host.api import File, Image, Listed, Message, Offering, Serve, Usage, http_provider
+from genai_host.api import (
+    DialectEndpoint,
+    File,
+    Image,
+    ListedModel,
+    Message,
+    Offering,
+    Usage,
+    http_provider,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     InvalidParameter,
     MalformedReply,
     NoRoute,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
 VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
@@ -290,7 +299,7 @@ def test_a_cloud_is_served_by_what_it_says_of_itself(
         "cloud",
         service.url,
         {
-            "anthropic-messages": Serve(
+            "anthropic-messages": DialectEndpoint(
                 "/model/{model}/invoke",
                 stream_path="/model/{model}/invoke-with-response-stream",
                 add={"anthropic_version": "bedrock-2023-05-31"},
@@ -301,7 +310,7 @@ def test_a_cloud_is_served_by_what_it_says_of_itself(
     )
     offered = Offering("claude-opus-5-5", "cloud", "anthropic.claude-opus-5-5")
     host = make_host(
-        anthropic=genai_vendor_anthropic, cloud=MadePlugin(providers=[cloud], offerings=[offered])
+        anthropic=genai_vendor_anthropic, cloud=InlinePlugin(providers=[cloud], offerings=[offered])
     )
     for streamed, path in ((False, "invoke"), (True, "invoke-with-response-stream")):
         service.replies = [claude("hello", streamed=streamed)]
@@ -329,8 +338,8 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
         json_reply({"data": [{"id": "claude-b"}], "has_more": False, "last_id": "claude-b"}),
     ]  # fmt: skip
     assert list(host.instances["anthropic"].provider.list_models(Cancellation())) == [
-        Listed("claude-a", capabilities={"tools", "images", "reasoning"}, window=1_000_000),
-        Listed("claude-b"),
+        ListedModel("claude-a", capabilities={"tools", "images", "reasoning"}, window=1_000_000),
+        ListedModel("claude-b"),
     ]
     first, second = service.requests
     assert (first.method, first.path) == ("GET", "/v1/models?limit=1000")
@@ -357,16 +366,16 @@ def test_a_list_without_end_is_left(host: Host, service: FakeService) -> None:
 # failures
 
 FAILURES: list[tuple[Reply, type[GenaiError], bool]] = [
-    (failure(400, kind="invalid_request_error"), RequestRefused, False),
+    (failure(400, kind="invalid_request_error"), BadRequest, False),
     (failure(400, kind="invalid_request_error", message="prompt is too long: 9 > 8"),
      ContextOverflow, False),
     (failure(401, kind="authentication_error"), AuthenticationFailed, False),
     (failure(403, kind="permission_error"), AuthenticationFailed, False),
-    (failure(404, kind="not_found_error"), RequestRefused, False),
-    (failure(413, kind="request_too_large"), RequestRefused, False),
+    (failure(404, kind="not_found_error"), BadRequest, False),
+    (failure(413, kind="request_too_large"), BadRequest, False),
     (failure(429, kind="rate_limit_error"), RateLimited, True),
-    (failure(500), Unavailable, True),
-    (failure(529, kind="overloaded_error"), Unavailable, True),
+    (failure(500), ServiceUnavailable, True),
+    (failure(529, kind="overloaded_error"), ServiceUnavailable, True),
 ]  # fmt: skip
 
 

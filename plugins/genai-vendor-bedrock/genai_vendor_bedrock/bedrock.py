@@ -14,15 +14,15 @@ from urllib.parse import urlencode
 from attrs import evolve, field, frozen
 
 from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
     HttpRequest,
-    Limits,
-    Listed,
+    ListedModel,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
     Secret,
-    Serve,
     Services,
     about,
 )
@@ -103,10 +103,10 @@ class _Signed(HttpProvider):
         super().__init__(services, base_url, key=key)
         self._aws = aws
 
-    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         return request if self.has_key else self._aws.sign(request)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -151,14 +151,14 @@ class BedrockProvider(_Signed):
             self.base_url = self._url("bedrock-runtime")
         return super().address(request)
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         return self._shown(super().send(request, limits))
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         reply = super().stream(request, limits)
         return self._shown(reply) if isinstance(reply, ProviderReply) else reply
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         url = self._control_url or self._url("bedrock")
         control = _Signed(self.services, url, self._key, self._aws)
         yield from _models(control.get("/foundation-models?byOutputModality=TEXT", limits))
@@ -175,10 +175,10 @@ class BedrockProvider(_Signed):
         return f"https://{service}.{region}.{domain}"
 
 
-def _serves(betas: Sequence[str]) -> Mapping[str, Serve]:
+def _serves(betas: Sequence[str]) -> Mapping[str, DialectEndpoint]:
     version = {"anthropic_version": "bedrock-2023-05-31"}
     return {
-        "anthropic-messages": Serve(
+        "anthropic-messages": DialectEndpoint(
             "/model/{model}/invoke",
             stream_path="/model/{model}/invoke-with-response-stream",
             drop=["model", "stream"],
@@ -186,8 +186,8 @@ def _serves(betas: Sequence[str]) -> Mapping[str, Serve]:
             variant={"cache": "blocks"},
             ids="*anthropic.claude-*",
         ),
-        "bedrock-converse": Serve(),
-        "bedrock-count": Serve(),
+        "bedrock-converse": DialectEndpoint(),
+        "bedrock-count": DialectEndpoint(),
     }
 
 
@@ -197,24 +197,24 @@ def _geography_of(region: str) -> str:
     return _NEAR_OF_REGION.get(before, before)
 
 
-def _models(page: Any) -> Iterator[Listed]:
+def _models(page: Any) -> Iterator[ListedModel]:
     """Those that run without an inference profile."""
     try:
         for model in page["modelSummaries"]:
             if "ON_DEMAND" in model["inferenceTypesSupported"]:
-                yield Listed(model["modelId"])
+                yield ListedModel(model["modelId"])
     except (LookupError, TypeError, AttributeError) as error:
         raise MalformedReply(f"the reply is no list of models: {error!r}") from error
 
 
-def _profiles(control: HttpProvider, limits: Limits) -> Iterator[Listed]:
+def _profiles(control: HttpProvider, limits: CancelToken) -> Iterator[ListedModel]:
     """Inference profiles go by ids of their own."""
     query = {"maxResults": "1000"}
     for _ in range(_MOST_PAGES):
         page = control.get(f"/inference-profiles?{urlencode(query)}", limits)
         try:
             for profile in page["inferenceProfileSummaries"]:
-                yield Listed(profile["inferenceProfileId"])
+                yield ListedModel(profile["inferenceProfileId"])
             after = page.get("nextToken")
         except (LookupError, TypeError, AttributeError) as error:
             raise MalformedReply(f"the reply is no list of profiles: {error!r}") from error

@@ -16,13 +16,13 @@ from typing import Any
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     ProviderReply,
     ProviderRequest,
-    Serve,
+    StreamDecoder,
     ToolSchema,
-    standard,
+    standard_parameters,
 )
 from genai_host.api.closed_schema import asked_in_words, held_form
 from genai_host.api.dialects import read_object
@@ -62,11 +62,13 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     """
 
     name = NAME
-    endpoint = Serve(path="/model/{model}/converse", stream_path="/model/{model}/converse-stream")
+    endpoint = DialectEndpoint(
+        path="/model/{model}/converse", stream_path="/model/{model}/converse-stream"
+    )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard("temperature", "top_p", "max_tokens", "stop"),
-        "temperature": {**standard("temperature")["temperature"], "maximum": 1},
+        **standard_parameters("temperature", "top_p", "max_tokens", "stop"),
+        "temperature": {**standard_parameters("temperature")["temperature"], "maximum": 1},
         "reasoning_effort": {
             "type": "string",
             "enum": ["low", "medium", "high", "xhigh", "max"],
@@ -150,10 +152,10 @@ class BedrockConverse(Dialect[ChatCall, Completion]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_reply(read_object(reply.body), self._answer_tool(call))
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return ConverseDecoder(self._answer_tool(call))
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
     def _answer_tool(self, call: ChatCall) -> str:

@@ -9,7 +9,7 @@ import re
 
 from attrs import evolve
 
-from genai_host.api import ChatCall, CountDialect, Encoded, ProviderRequest, Serve
+from genai_host.api import ChatCall, CountDialect, DialectEndpoint, EncodedJson, ProviderRequest
 from genai_vendor_bedrock.converse import BedrockConverse
 
 _PROFILE = re.compile(r"(global|us-gov|us|eu|apac|jp|au|ca|in)\.(?=[^.]+\.)", re.ASCII)
@@ -21,7 +21,7 @@ class BedrockCount(CountDialect):
 
     name = "bedrock-count"
     of = BedrockConverse
-    endpoint = Serve(path="/model/{model}/count-tokens")
+    endpoint = DialectEndpoint(path="/model/{model}/count-tokens")
     parameters = {
         name: BedrockConverse.parameters[name] for name in ("additional_fields", "prompt_cache")
     }
@@ -31,5 +31,5 @@ class BedrockCount(CountDialect):
 
     def prepare_request(self, call: ChatCall) -> ProviderRequest:
         request = super().prepare_request(call)
-        asked = Encoded(b'{"converse":' + request.data() + b"}")
+        asked = EncodedJson(b'{"converse":' + request.data() + b"}")
         return evolve(request, model_id=_PROFILE.sub("", call.model_id), body={"input": asked})

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from zlib import crc32
 
-from genai_host.api import Framing, StreamEvent
+from genai_host.api import StreamEvent, StreamParser
 from genai_host.api.dialects import malformed, object_in, read_object, string_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import MalformedReply
@@ -47,7 +47,7 @@ def read_events(blocks: Iterable[bytes]) -> Iterator[StreamEvent]:
             yield event
 
 
-FRAMINGS: Mapping[str, Framing] = {CONTENT_TYPE: read_events}
+FRAMINGS: Mapping[str, StreamParser] = {CONTENT_TYPE: read_events}
 
 
 def _messages(blocks: Iterable[bytes]) -> Iterator[tuple[Mapping[str, str], bytes]]:

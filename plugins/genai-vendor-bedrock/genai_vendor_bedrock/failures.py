@@ -13,11 +13,11 @@ from genai_host.api.dialects import one_line
 from genai_host.api.json_text import read_json
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     error_of_status,
 )
 
@@ -92,12 +92,12 @@ def error_of_kind(kind: str, message: str, status: int | None = None) -> GenaiEr
     if name == "throttling":
         return RateLimited(told, status=status)
     if name in _OF_THE_MODEL:
-        return Unavailable(told, status=status)
+        return ServiceUnavailable(told, status=status)
     if name in _OF_CREDENTIALS:
         return AuthenticationFailed(told, status=status, hint=_OF_CREDENTIALS[name])
     if status == 400 and any(each in told.lower() for each in _OVERFLOWS):
         return ContextOverflow(told, status=status)
     if status == 400 and _NEEDS_A_PROFILE in told.lower():
         hint = "put an inference profile before the id: us., eu., apac., global."
-        return RequestRefused(told, status=status, hint=hint)
+        return BadRequest(told, status=status, hint=hint)
     return error_of_status(status, told)

@@ -20,15 +20,15 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
-from genai_host.api.calls import Encoded
+from genai_host.api.calls import EncodedJson
 from genai_host.api.dialects import fitting_id, system_texts, unsupported
 from genai_host.api.json_text import write_json
 from genai_vendor_bedrock.documents import NAME, document_names, wire_document, wire_image
@@ -40,7 +40,7 @@ _ID = re.compile(r"[a-zA-Z0-9_.:-]{1,64}", re.ASCII)
 _MESSAGE = b'{"role":"%b","content":[%b]}'
 
 
-def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[Encoded]:
+def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> list[EncodedJson]:
     """What the user and the model said.
 
     mark   a block for the end of it
@@ -49,7 +49,7 @@ def wire_messages(messages: Sequence[Message], mark: Block | None = None) -> lis
     turns = [(role, [each for _, each in turn]) for role, turn in groupby(said, lambda it: it[0])]
     if mark is not None and turns:
         turns[-1][1].append(write_json(mark))
-    return [Encoded(_MESSAGE % (role.encode(), b",".join(blocks))) for role, blocks in turns]
+    return [EncodedJson(_MESSAGE % (role.encode(), b",".join(blocks))) for role, blocks in turns]
 
 
 def _said(messages: Sequence[Message]) -> Iterator[_Said]:
@@ -78,9 +78,13 @@ def _said_in(message: Message, names: Iterator[str]) -> _Said:
 def _blocks(message: Message, names: Iterator[str]) -> Iterator[Block]:
     citations: Sequence[Any] = ()
     for part in message.content:
-        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
-        if isinstance(part, Opaque) and isinstance(part.data, Mapping) and "citations" in part.data:
+        if (
+            isinstance(part, VendorPart)
+            and isinstance(part.data, Mapping)
+            and "citations" in part.data
+        ):
             citations = part.data["citations"]  # of the text that follows
         elif isinstance(part, Text) and message.role != "tool":
             if citations:
@@ -102,7 +106,7 @@ def _block(part: Part, message: Message, names: Iterator[str]) -> Block:
     if role == "assistant" and isinstance(part, ToolCall):
         given = {"INVALID_JSON": part.malformed} if part.malformed else part.arguments
         return {"toolUse": {"toolUseId": wire_id(part.id), "name": part.name, "input": given}}
-    if role != "tool" and isinstance(part, Opaque) and isinstance(part.data, Mapping):
+    if role != "tool" and isinstance(part, VendorPart) and isinstance(part.data, Mapping):
         return part.data
     if role == "tool" and isinstance(part, ToolResult):
         return _tool_result(part)

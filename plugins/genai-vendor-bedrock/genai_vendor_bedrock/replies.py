@@ -17,15 +17,15 @@ from typing import Any
 from genai_host.api import (
     Completion,
     Delta,
-    Finish,
+    FinishReason,
     Message,
-    Opaque,
     Part,
     Reasoning,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.api.dialects import (
     count_in,
@@ -40,7 +40,7 @@ from genai_host.api.json_text import write_json
 from genai_host.errors import IncompleteReply
 from genai_vendor_bedrock.documents import NAME
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
@@ -68,7 +68,7 @@ def read_reply(data: Mapping[str, Any], answer_tool: str = "") -> Completion:
             raise malformed("a block is no object")
         content += _read_block(block, at, answer_tool)
     reason = string_in(data, "stopReason")
-    finish: Finish = _FINISHES.get(reason, "other")
+    finish: FinishReason = _FINISHES.get(reason, "other")
     calls = any(isinstance(part, ToolCall) for part in content)
     if answer_tool and finish == "tool_calls" and not calls:
         finish = "stop"
@@ -245,7 +245,7 @@ def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator
         if text:
             yield Reasoning(text)
         if string_in(thought, "signature") or not text:  # without one it need not be sent back
-            yield Opaque(NAME, dict(block))
+            yield VendorPart(NAME, dict(block))
     elif "citationsContent" in block:
         cited = object_in(block, "citationsContent")
         text = "".join(
@@ -253,11 +253,11 @@ def _read_block(block: Mapping[str, Any], at: int, answer_tool: str) -> Iterator
             for part in list_in(cited, "content")
         )
         if text and list_in(cited, "citations"):
-            yield Opaque(NAME, {"citations": cited["citations"]})
+            yield VendorPart(NAME, {"citations": cited["citations"]})
         if text:
             yield Text(text)
     elif block:
-        yield Opaque(NAME, dict(block))
+        yield VendorPart(NAME, dict(block))
     else:
         raise malformed("a block is empty")
 
@@ -266,7 +266,7 @@ def _read_tool_use(use: Mapping[str, Any], at: int, answer_tool: str) -> Iterato
     name, given = string_in(use, "name"), use.get("input")
     if "type" in use:  # a tool of the service, which has run it
         whole = given if not isinstance(given, str) else read_tool_call("", "", given).arguments
-        yield Opaque(NAME, {"toolUse": {**use, "input": whole}})
+        yield VendorPart(NAME, {"toolUse": {**use, "input": whole}})
         return
     if answer_tool and name == answer_tool:
         text = given if isinstance(given, str) else write_json(given).decode()

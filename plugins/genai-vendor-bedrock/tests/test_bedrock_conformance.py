@@ -13,14 +13,14 @@ from bedrock_service import CALLED, STREAM_TYPE, body, chunk, encoded, events, e
 from genai_vendor_bedrock import BedrockConverse, BedrockCount
 
 from genai_host.api import Usage
-from genai_host.errors import AuthenticationFailed, ContextOverflow, RateLimited, RequestRefused
+from genai_host.errors import AuthenticationFailed, BadRequest, ContextOverflow, RateLimited
 from genai_host.testing.fake_service import Received, Reply
 from genai_host.testing.suites import (
+    AnthropicMessagesReplies,
     CountDialectSuite,
     DialectSuite,
     HttpProviderSuite,
     ModelSuite,
-    SpeaksAnthropicMessages,
 )
 
 LATE = {"throttlingException": {"message": "Too many requests"}}
@@ -72,7 +72,7 @@ class TestBySignature(SpeaksConverse):
         return request.headers["authorization"].startswith("AWS4-HMAC-SHA256 ")
 
 
-class TestClaude(SpeaksAnthropicMessages, AtBedrock):
+class TestClaude(AnthropicMessagesReplies, AtBedrock):
     model_id = "anthropic.claude-x"
     overflow = SpeaksConverse.overflow
 
@@ -101,7 +101,7 @@ class TestConverse(DialectSuite):
     )
     refusals = [
         (400, b'{"message": "prompt is too long: 9 tokens > 8 maximum"}', ContextOverflow),
-        (400, b'{"message": "messages: blank"}', RequestRefused),
+        (400, b'{"message": "messages: blank"}', BadRequest),
         (403, b'{"message": "You don\'t have access to the model."}', AuthenticationFailed),
         (429, b'{"message": "Too many tokens, please wait."}', RateLimited),
     ]

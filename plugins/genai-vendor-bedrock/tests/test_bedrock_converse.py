@@ -14,13 +14,13 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.errors import InvalidParameter, UnsupportedPart
 
@@ -250,8 +250,8 @@ def test_signed_thoughts_go_back_and_words_do_not() -> None:
     block = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "c2ln"}}}
     parts: list[Part] = [
         Reasoning("hm"),
-        Opaque("bedrock-converse", block),
-        Opaque("other", {"a": 1}),
+        VendorPart("bedrock-converse", block),
+        VendorPart("other", {"a": 1}),
         Text("so"),
     ]
     body = written("a", Message("assistant", parts), "b")
@@ -259,7 +259,7 @@ def test_signed_thoughts_go_back_and_words_do_not() -> None:
 
 
 def test_citations_go_back_with_their_text() -> None:
-    cited = [Opaque("bedrock-converse", {"citations": [{"title": "t"}]}), Text("so")]
+    cited = [VendorPart("bedrock-converse", {"citations": [{"title": "t"}]}), Text("so")]
     body = written("a", Message("assistant", cited), "b")
     assert body["messages"][1]["content"] == [
         {"citationsContent": {"content": [{"text": "so"}], "citations": [{"title": "t"}]}}

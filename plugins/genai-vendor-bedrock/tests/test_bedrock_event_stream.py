@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from genai_host.api import StreamEvent
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 
 EVENTS = [
@@ -169,13 +169,13 @@ def test_the_first_message_of_other_services_is_passed_over() -> None:
     ("kind", "error"),
     [
         ("throttlingException", RateLimited),
-        ("serviceUnavailableException", Unavailable),
-        ("internalServerException", Unavailable),
-        ("modelStreamErrorException", Unavailable),
-        ("modelTimeoutException", Unavailable),
-        ("validationException", RequestRefused),
+        ("serviceUnavailableException", ServiceUnavailable),
+        ("internalServerException", ServiceUnavailable),
+        ("modelStreamErrorException", ServiceUnavailable),
+        ("modelTimeoutException", ServiceUnavailable),
+        ("validationException", BadRequest),
         ("accessDeniedException", AuthenticationFailed),
-        ("newException", Unavailable),
+        ("newException", ServiceUnavailable),
     ],
 )
 def test_an_exception_is_raised_once_the_events_before_it_are_given(
@@ -195,7 +195,7 @@ def test_an_exception_may_tell_of_a_prompt_that_is_too_long() -> None:
 
 def test_an_error_is_told_in_headers() -> None:
     told = {":message-type": "error", ":error-code": "InternalServer", ":error-message": "it broke"}
-    with pytest.raises(Unavailable, match="it broke"):
+    with pytest.raises(ServiceUnavailable, match="it broke"):
         read(message(told, b""))
 
 

@@ -24,8 +24,8 @@ from botocore.credentials import Credentials
 from fixtures import MakeHost
 from openai_service import LOOKING
 
-from genai_host import Config, Host, Patience
-from genai_host.api import Listed, ProviderRequest, Usage
+from genai_host import Config, Host, RetryPolicy
+from genai_host.api import ListedModel, ProviderRequest, Usage
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
@@ -85,7 +85,7 @@ class Hosts:
             claude=genai_vendor_anthropic,
             open=genai_models_open,
             look=LOOKING,
-            patience=Patience(jitter=lambda _: 0.0),
+            patience=RetryPolicy(jitter=lambda _: 0.0),
         )
         assert made.plugins.broken == []
         return made
@@ -507,14 +507,14 @@ def test_the_library_of_amazon_waits_for_a_signature() -> None:
 import sys
 from pathlib import Path
 import genai_vendor_bedrock, genai_feature_chat, genai_host.dialects
-from genai_host import Config, Host, Patience
+from genai_host import Config, Host, RetryPolicy as Patience
 from genai_host.config import InstanceConfig
-from genai_host.plugins.discovery import Given
+from genai_host.plugins.discovery import StaticPlugins
 
 given = {"d": genai_host.dialects, "chat": genai_feature_chat, "bedrock": genai_vendor_bedrock}
 settings = {"endpoint": sys.argv[1], "region": "us-east-1"}
 config = Config(providers={"bedrock": InstanceConfig("bedrock", settings=settings)})
-with Host(config=config, discovery=Given(given)) as host:
+with Host(config=config, discovery=StaticPlugins(given)) as host:
     print(host.instances["bedrock"].provider.missing())
     print(host.open("chat", "nova-pro").say("hi").text)
 print("botocore" in sys.modules)
@@ -541,7 +541,7 @@ def test_its_models_and_profiles_are_listed(host: Host, service: FakeService) ->
         json_reply({"inferenceProfileSummaries": [{"inferenceProfileId": "eu.b"}]}),
     ]  # fmt: skip
     listed = host.instances["bedrock"].provider.list_models(Cancellation())
-    assert list(listed) == [Listed("a"), Listed("us.b"), Listed("eu.b")]
+    assert list(listed) == [ListedModel("a"), ListedModel("us.b"), ListedModel("eu.b")]
     assert [(each.method, each.path) for each in service.requests] == [
         ("GET", "/foundation-models?byOutputModality=TEXT"),
         ("GET", "/inference-profiles?maxResults=1000"),

@@ -17,23 +17,23 @@ from genai_host.api import (
     Completion,
     Delta,
     Message,
-    Opaque,
     ProviderReply,
     Reasoning,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 
 DIALECT = BedrockConverse()
@@ -67,7 +67,7 @@ def both(content: list[Any], reason: str = "end_turn", **more: Any) -> Completio
 def test_all_that_a_model_says_is_read() -> None:
     found = both([THOUGHT, {"text": "so: "}, CALLED], "tool_use")
     assert found.message.content == (
-        Reasoning("hm"), Opaque(NAME, THOUGHT), Text("so: "),
+        Reasoning("hm"), VendorPart(NAME, THOUGHT), Text("so: "),
         ToolCall("tooluse_1", "look", {"at": "é"}),
     )  # fmt: skip
     assert (found.finish, found.vendor_finish) == ("tool_calls", "tool_use")
@@ -78,7 +78,10 @@ def test_what_the_cache_took_or_gave_is_input() -> None:
 
 
 def test_thoughts_that_are_hidden_are_kept() -> None:
-    assert both([REDACTED, {"text": "a"}]).message.content == (Opaque(NAME, REDACTED), Text("a"))
+    assert both([REDACTED, {"text": "a"}]).message.content == (
+        VendorPart(NAME, REDACTED),
+        Text("a"),
+    )
 
 
 def test_thoughts_that_nobody_signed_need_not_go_back() -> None:
@@ -88,14 +91,16 @@ def test_thoughts_that_nobody_signed_need_not_go_back() -> None:
 
 def test_what_tools_of_the_service_did_is_kept() -> None:
     use = {"toolUse": {"toolUseId": "s", "name": "w", "type": "server_tool_use", "input": {"a": 1}}}
-    assert both([use, {"text": "a"}]).message.content == (Opaque(NAME, use), Text("a"))
+    assert both([use, {"text": "a"}]).message.content == (VendorPart(NAME, use), Text("a"))
     result = {"toolResult": {"toolUseId": "s", "content": [{"text": "x"}]}}
-    assert read(body([result])).message.content == (Opaque(NAME, result),)
+    assert read(body([result])).message.content == (VendorPart(NAME, result),)
     at = {"contentBlockIndex": 0}
     begun = {"contentBlockStart": {"start": {"toolResult": {"toolUseId": "s"}}, **at}}
     piece = {"contentBlockDelta": {"delta": {"toolResult": [{"text": "x"}]}, **at}}
     first, *_, stop, end = events([])
-    assert stream([first, begun, piece, stop, end])[1].message.content == (Opaque(NAME, result),)
+    assert stream([first, begun, piece, stop, end])[1].message.content == (
+        VendorPart(NAME, result),
+    )
 
 
 def test_a_picture_in_pieces_is_put_together() -> None:
@@ -105,12 +110,14 @@ def test_a_picture_in_pieces_is_put_together() -> None:
               for half in ("YQ==", "YmM=")]  # fmt: skip
     first, *_, stop, end = events([])
     image = {"image": {"format": "png", "source": {"bytes": "YWJj"}}}
-    assert stream([first, begun, *halves, stop, end])[1].message.content == (Opaque(NAME, image),)
+    assert stream([first, begun, *halves, stop, end])[1].message.content == (
+        VendorPart(NAME, image),
+    )
 
 
 def test_citations_are_kept_before_their_text() -> None:
     cited = {"citationsContent": {"content": [{"text": "so"}], "citations": [{"title": "t"}]}}
-    expected = (Opaque(NAME, {"citations": [{"title": "t"}]}), Text("so"))
+    expected = (VendorPart(NAME, {"citations": [{"title": "t"}]}), Text("so"))
     assert read(body([cited])).message.content == expected
     first, *_, stop, end = events([])
     pieces = [{"contentBlockDelta": {"delta": delta, "contentBlockIndex": 0}}
@@ -261,15 +268,15 @@ def test_what_is_no_reply_is_malformed(reply: Any) -> None:
 REFUSALS: list[tuple[int, str, str, type[GenaiError], bool]] = [
     (429, "ThrottlingException", "Too many requests", RateLimited, True),
     (400, "ThrottlingException", "Too many requests", RateLimited, True),
-    (429, "ModelNotReadyException", "not ready", Unavailable, True),
-    (408, "ModelTimeoutException", "too long", Unavailable, True),
-    (424, "ModelErrorException", "it failed", Unavailable, True),
-    (500, "InternalServerException", "it failed", Unavailable, True),
-    (503, "ServiceUnavailableException", "not now", Unavailable, True),
-    (400, "ValidationException", "blank", RequestRefused, False),
+    (429, "ModelNotReadyException", "not ready", ServiceUnavailable, True),
+    (408, "ModelTimeoutException", "too long", ServiceUnavailable, True),
+    (424, "ModelErrorException", "it failed", ServiceUnavailable, True),
+    (500, "InternalServerException", "it failed", ServiceUnavailable, True),
+    (503, "ServiceUnavailableException", "not now", ServiceUnavailable, True),
+    (400, "ValidationException", "blank", BadRequest, False),
     (400, "ValidationException", "Input is too long for requested model.", ContextOverflow, False),
-    (400, "ServiceQuotaExceededException", "no more", RequestRefused, False),
-    (404, "ResourceNotFoundException", "no such model", RequestRefused, False),
+    (400, "ServiceQuotaExceededException", "no more", BadRequest, False),
+    (404, "ResourceNotFoundException", "no such model", BadRequest, False),
     (403, "AccessDeniedException", "not you", AuthenticationFailed, False),
     (403, "ExpiredTokenException", "expired", AuthenticationFailed, False),
     (400, "ExpiredTokenException", "expired", AuthenticationFailed, False),
@@ -286,18 +293,18 @@ def test_refusals_are_told_by_their_kind(
 ) -> None:
     headers: Mapping[str, str] = {"x-amzn-errortype": kind} if place == "header" else {}
     told = {"message": text, **({"__type": kind} if place == "body" else {})}
-    found = DIALECT.explain_error(ProviderReply(json.dumps(told).encode(), status, headers))
+    found = DIALECT.map_error(ProviderReply(json.dumps(told).encode(), status, headers))
     assert type(found) is error
     assert (found.message, found.status, found.retryable) == (text, status, retryable)
 
 
 def test_an_id_that_needs_a_profile_says_so() -> None:
     text = "Invocation of model ID x with on-demand throughput isn't supported."
-    found = DIALECT.explain_error(ProviderReply(json.dumps({"message": text}).encode(), 400))
+    found = DIALECT.map_error(ProviderReply(json.dumps({"message": text}).encode(), 400))
     assert found is not None
     assert "inference profile" in found.hint
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>", b"[]", b"{}", b'{"message": 1}'])
 def test_what_is_none_of_amazons_errors_is_left_to_the_status(data: bytes) -> None:
-    assert DIALECT.explain_error(ProviderReply(data, 500)) is None
+    assert DIALECT.map_error(ProviderReply(data, 500)) is None

@@ -20,16 +20,16 @@ from attrs import evolve
 
 from genai_host.api import (
     ChatCall,
-    Encoded,
+    EncodedJson,
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
+    VendorPart,
 )
 from genai_host.api.dialects import system_texts, unsupported
 from genai_host.api.json_text import write_json
@@ -85,7 +85,7 @@ class Form(NamedTuple):
         return role, b",".join(map(write_json, parts))
 
 
-def wire_contents(call: ChatCall, form: Form) -> list[Encoded]:
+def wire_contents(call: ChatCall, form: Form) -> list[EncodedJson]:
     """What the user and the model said. Raises `UnsupportedPart`."""
     call = _with_names(call)
     said = [each for each in remember_each(call.messages, (NAME, form), form.said_in) if each[1]]
@@ -94,7 +94,8 @@ def wire_contents(call: ChatCall, form: Form) -> list[Encoded]:
         return call.written((NAME, "content", form), form.write)
     turns = groupby(said, key=lambda each: each[0])
     return [
-        Encoded(_CONTENT % (role, b",".join(parts for _, parts in turn))) for role, turn in turns
+        EncodedJson(_CONTENT % (role, b",".join(parts for _, parts in turn)))
+        for role, turn in turns
     ]
 
 
@@ -137,7 +138,7 @@ def _named(part: Part, names: Mapping[str, str]) -> Part:
 
 def _wire_parts(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.content:
-        if isinstance(part, Reasoning) or (isinstance(part, Opaque) and part.dialect != NAME):
+        if isinstance(part, Reasoning) or (isinstance(part, VendorPart) and part.dialect != NAME):
             continue
         yield _wire_part(part, message)
 
@@ -162,7 +163,7 @@ def _joined(parts: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _wire_part(part: Part, message: Message) -> dict[str, Any]:
     role = message.role
-    if isinstance(part, Opaque) and isinstance(part.data, Mapping) and part.data:
+    if isinstance(part, VendorPart) and isinstance(part.data, Mapping) and part.data:
         return dict(part.data)
     if role == "tool":
         if isinstance(part, ToolResult):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from genai_host.api import ChatCall, CountDialect, Encoded, ProviderRequest, Serve
+from genai_host.api import ChatCall, CountDialect, DialectEndpoint, EncodedJson, ProviderRequest
 from genai_vendor_gemini.generate_content import GenerateContent
 
 
@@ -21,7 +21,7 @@ class CountTokens(CountDialect):
 
     name = "gemini-count"
     of = GenerateContent
-    endpoint = Serve(path="/models/{model}:countTokens")
+    endpoint = DialectEndpoint(path="/models/{model}:countTokens")
     variant = {**GenerateContent.variant, "wrapped": True}
     fields = frozenset({"contents", "generationConfig", "systemInstruction", "tools"})
     tokens = "totalTokens"
@@ -32,4 +32,4 @@ class CountTokens(CountDialect):
             return request
         model = {"model": f"models/{call.model_id}"}
         whole = evolve(request, body={**model, **request.body})
-        return evolve(request, body={"generateContentRequest": Encoded(whole.data())})
+        return evolve(request, body={"generateContentRequest": EncodedJson(whole.data())})

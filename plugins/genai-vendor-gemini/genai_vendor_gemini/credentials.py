@@ -14,8 +14,13 @@ from typing import Any
 
 from attrs import frozen
 
-from genai_host.api import AccessToken, HttpRequest, Limits, Secret, Services
-from genai_host.errors import AuthenticationFailed, ConfigurationError, GenaiError, Unavailable
+from genai_host.api import AccessToken, CancelToken, HttpRequest, Secret, Services
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    GenaiError,
+    ServiceUnavailable,
+)
 
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _INSTALL = "genai-host install 'genai-vendor-gemini[vertex]'"
@@ -37,8 +42,8 @@ class Credentials:
         """Why there can be no token; a look at what is installed."""
         return None if _is_installed() else f"google-auth is not installed: {_INSTALL}"
 
-    def __call__(self, limits: Limits) -> AccessToken:
-        """A token, got now. Raises `AuthenticationFailed`, `Unavailable`, and what ends
+    def __call__(self, limits: CancelToken) -> AccessToken:
+        """A token, got now. Raises `AuthenticationFailed`, `ServiceUnavailable`, and what ends
         `limits`."""
         if not _is_installed():
             raise ConfigurationError("google-auth is not installed", hint=_INSTALL)
@@ -57,7 +62,7 @@ class Credentials:
             ) from error
         except exceptions.TransportError as error:
             limits.check()
-            raise Unavailable("no token could be got from Google Cloud") from error
+            raise ServiceUnavailable("no token could be got from Google Cloud") from error
         except exceptions.GoogleAuthError as error:  # what it says may hold a token
             raise AuthenticationFailed(
                 "the application default credentials of Google Cloud give no token",
@@ -85,7 +90,7 @@ class _Reply:
     data: bytes
 
 
-def _transport(services: Services, limits: Limits) -> Any:
+def _transport(services: Services, limits: CancelToken) -> Any:
     """As `google.auth.transport.Request` has it: the host's HTTP, under the limits of the
     call that needs a token."""
     from google.auth import exceptions

@@ -10,11 +10,11 @@ from typing import Any
 
 from genai_host.api import (
     Dialect,
+    DialectEndpoint,
     EmbedCall,
+    Embeddings,
     ProviderReply,
     ProviderRequest,
-    Serve,
-    Vectors,
 )
 from genai_host.api.dialects import must_be_vectors, read_vector
 from genai_host.errors import GenaiError
@@ -22,7 +22,7 @@ from genai_vendor_gemini.failures import explain_error, objects_in, read_object
 from genai_vendor_gemini.replies import read_usage
 
 
-class EmbedContent(Dialect[EmbedCall, Vectors]):
+class EmbedContent(Dialect[EmbedCall, Embeddings]):
     """variant:
 
     purpose   whether the model is told what the vectors are for
@@ -32,7 +32,7 @@ class EmbedContent(Dialect[EmbedCall, Vectors]):
 
     name = "gemini-embed"
     operation = "embed"
-    endpoint = Serve(path="/models/{model}:batchEmbedContents")
+    endpoint = DialectEndpoint(path="/models/{model}:batchEmbedContents")
     parameters = {
         "dimensions": {
             "type": "integer",
@@ -66,11 +66,11 @@ class EmbedContent(Dialect[EmbedCall, Vectors]):
         requests = [{"content": {"parts": [{"text": text}]}, **more} for text in call.texts]
         return ProviderRequest("embed", self.name, call.model_id, {"requests": requests})
 
-    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
         data = read_object(reply.body)
         vectors = [read_vector(each.get("values")) for each in objects_in(data, "embeddings")]
         must_be_vectors(vectors, len(call.texts))
-        return Vectors(vectors, usage=read_usage(data.get("usageMetadata")))
+        return Embeddings(vectors, usage=read_usage(data.get("usageMetadata")))
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)

@@ -12,7 +12,15 @@ from urllib.parse import urlencode
 
 from attrs import field, frozen
 
-from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    HttpProvider,
+    ListedModel,
+    Secret,
+    Services,
+    about,
+)
 from genai_host.api.dialects import malformed, string_in
 from genai_vendor_gemini.count_tokens import CountTokens
 from genai_vendor_gemini.embed_content import EmbedContent
@@ -59,7 +67,7 @@ class GeminiProvider(HttpProvider):
             None if self.has_key else self.services.no_key("GEMINI_API_KEY")
         )
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         query = {"pageSize": "1000"}
         for _ in range(_MOST_PAGES):
             page = self.get(f"{self._models}?{urlencode(query)}", limits)
@@ -72,7 +80,7 @@ class GeminiProvider(HttpProvider):
             query["pageToken"] = token
 
 
-def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, Serve]:
+def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, DialectEndpoint]:
     """Where the dialects of Gemini are served.
 
     models   path of the models
@@ -81,13 +89,13 @@ def serves(models: str, *, ids: str = "*", nested: bool = False) -> dict[str, Se
     """
     generate, embed = GenerateContent.endpoint, EmbedContent.endpoint
     return {
-        GenerateContent.name: Serve(
+        GenerateContent.name: DialectEndpoint(
             _below(models, generate.path), _below(models, generate.stream_path or ""), ids=ids
         ),
-        EmbedContent.name: Serve(
+        EmbedContent.name: DialectEndpoint(
             _below(models, embed.path), ids="*embedding*", variant={"nested": nested}
         ),
-        CountTokens.name: Serve(
+        CountTokens.name: DialectEndpoint(
             _below(models, CountTokens.endpoint.path), variant={"wrapped": not nested}
         ),
     }
@@ -97,13 +105,13 @@ def _below(models: str, path: str) -> str:
     return models + path.removeprefix("/models")
 
 
-def _listed(model: Mapping[str, Any]) -> Listed:
+def _listed(model: Mapping[str, Any]) -> ListedModel:
     """Of what else the service has, such as models for pictures, nothing can be used."""
     methods = model.get("supportedGenerationMethods")
     if not isinstance(methods, list):
         raise malformed("a model has no methods")
     window = model.get("inputTokenLimit")
-    return Listed(
+    return ListedModel(
         string_in(model, "name").removeprefix("models/"),
         dialects=[dialect for method, dialect in _METHODS.items() if method in methods],
         window=window if type(window) is int and window > 0 else None,

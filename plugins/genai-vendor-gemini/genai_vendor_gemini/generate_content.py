@@ -14,13 +14,13 @@ from typing import Any
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     ProviderReply,
     ProviderRequest,
-    Serve,
+    StreamDecoder,
     ToolSchema,
-    standard,
+    standard_parameters,
 )
 from genai_host.errors import GenaiError
 from genai_vendor_gemini.contents import Form, wire_contents, wire_system
@@ -49,14 +49,14 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     """
 
     name = NAME
-    endpoint = Serve(
+    endpoint = DialectEndpoint(
         path="/models/{model}:generateContent",
         stream_path="/models/{model}:streamGenerateContent?alt=sse",
     )
     capabilities = frozenset({"stream", "tools", "schema", "images", "files", "reasoning"})
     parameters = {
-        **standard(*_CONFIGURED),
-        "stop": {**standard("stop")["stop"], "maxItems": _MOST_STOPS},
+        **standard_parameters(*_CONFIGURED),
+        "stop": {**standard_parameters("stop")["stop"], "maxItems": _MOST_STOPS},
         "reasoning_effort": {
             "type": "string",
             "enum": ["minimal", "low", "medium", "high", "xhigh"],
@@ -109,10 +109,10 @@ class GenerateContent(Dialect[ChatCall, Completion]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_completion(call, reply.body)
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return ReplyDecoder(call)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, Offering, standard
+from genai_host.api import Model, Offering, standard_parameters
 
 _WINDOW = 1_048_576
 _MAX_OUTPUT = 65_536
@@ -40,7 +40,10 @@ def _thinking(name: str, efforts: str = "", *, guides: bool = False, budget: boo
             **({} if guides else dict.fromkeys(_GUIDES, False)),
             **({} if budget else {"thinking_budget": False}),
             **({"reasoning_effort": _effort(efforts)} if efforts else {}),
-            "max_tokens": {**standard("max_tokens")["max_tokens"], "maximum": _MAX_OUTPUT},
+            "max_tokens": {
+                **standard_parameters("max_tokens")["max_tokens"],
+                "maximum": _MAX_OUTPUT,
+            },
         },
         variant={"gemini": {"unsigned_calls": _FROM_ELSEWHERE}},
         at=_at(name),

@@ -24,16 +24,16 @@ from genai_host.api import (
     Completion,
     Delta,
     File,
-    Finish,
+    FinishReason,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     StreamEvent,
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.api.dialects import count_in, malformed, object_in, string_in
 from genai_host.api.json_text import write_json
@@ -44,7 +44,7 @@ NAME = "gemini"
 SIGNATURE = "thoughtSignature"
 
 _UNNAMED = "call_without_id_"
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "CONTINUATION": "length",  # of one request: more can be asked for, which nobody does
@@ -136,7 +136,7 @@ class _Reading:
 
     def completion(self) -> Completion:
         self._close()
-        finish: Finish = _FINISHES.get(self.finish, "other")
+        finish: FinishReason = _FINISHES.get(self.finish, "other")
         if finish == "stop" and any(isinstance(part, ToolCall) for part in self._parts):
             finish = "tool_calls"
         message = Message("assistant", self._parts)
@@ -149,7 +149,7 @@ class _Reading:
             if part.get("thought") is True:
                 self._add_text(Reasoning, text)
                 if signature:
-                    self._add(Opaque(NAME, dict(part)))
+                    self._add(VendorPart(NAME, dict(part)))
                 yield from [Delta(reasoning=text)] if text else []
                 return
             if signature:
@@ -163,11 +163,11 @@ class _Reading:
         elif part.get("inlineData") is not None:
             self._add(_read_data(object_in(part, "inlineData")))
         elif part.keys() - {SIGNATURE, "thought"}:
-            self._add(Opaque(NAME, dict(part)))
+            self._add(VendorPart(NAME, dict(part)))
             return
         if signature:
             shows = bool(part.keys() - {SIGNATURE, "thought"}) and part.get("text") != ""
-            self._add(Opaque(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
+            self._add(VendorPart(NAME, {**({} if shows else {"text": ""}), SIGNATURE: signature}))
 
     def _add_text(self, kind: type[Text] | type[Reasoning], text: str) -> None:
         if not text:

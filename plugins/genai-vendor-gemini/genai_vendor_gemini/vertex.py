@@ -12,11 +12,11 @@ from attrs import evolve, field, frozen
 
 from genai_host.api import (
     CachedToken,
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
     HttpRequest,
-    Limits,
     Secret,
-    Serve,
     Services,
     about,
 )
@@ -78,7 +78,7 @@ class VertexProvider(HttpProvider):
         claude = f"/v1/{place}/anthropic/models/{{model}}"
         self.serves = {
             **serves(f"/{version}/{place}/google/models", ids="gemini*", nested=True),
-            "anthropic-messages": Serve(
+            "anthropic-messages": DialectEndpoint(
                 f"{claude}:rawPredict",
                 f"{claude}:streamRawPredict",
                 add={"anthropic_version": _CLAUDE_VERSION},
@@ -87,7 +87,7 @@ class VertexProvider(HttpProvider):
                 variant={"cache": "blocks"},
                 ids="claude*",
             ),
-            "anthropic-count": Serve(
+            "anthropic-count": DialectEndpoint(
                 f"/v1/{place}/anthropic/models/count-tokens:rawPredict",
                 add={"anthropic_version": _CLAUDE_VERSION},
             ),
@@ -98,7 +98,7 @@ class VertexProvider(HttpProvider):
             return "no project: set GOOGLE_CLOUD_PROJECT"
         return super().missing() or (self._credentials.missing() if self._credentials else None)
 
-    def authorize(self, request: HttpRequest, limits: Limits) -> HttpRequest:
+    def authorize(self, request: HttpRequest, limits: CancelToken) -> HttpRequest:
         """Some credentials say which project is billed for the use of them."""
         project = self._credentials.quota_project if self._credentials else ""
         if not project:

@@ -16,19 +16,19 @@ from genai_vendor_gemini import CountTokens, EmbedContent, GenerateContent
 from genai_host.api import Usage
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.suites import (
+    AnthropicMessagesReplies,
     CountDialectSuite,
     DialectSuite,
     EmbedDialectSuite,
     HttpProviderSuite,
     ModelSuite,
-    SpeaksAnthropicMessages,
 )
 
 COUNTED = {
@@ -45,14 +45,14 @@ def refusal(message: str, status: str, *details: Any) -> bytes:
 
 
 REFUSALS: list[tuple[int, bytes, type[GenaiError]]] = [
-    (400, refusal("no", "INVALID_ARGUMENT"), RequestRefused),
+    (400, refusal("no", "INVALID_ARGUMENT"), BadRequest),
     (400, refusal("API key not valid", "INVALID_ARGUMENT", reason("API_KEY_INVALID")),
      AuthenticationFailed),
     (400, OVERFLOW, ContextOverflow),
     (403, refusal("no", "PERMISSION_DENIED"), AuthenticationFailed),
-    (404, refusal("no", "NOT_FOUND"), RequestRefused),
+    (404, refusal("no", "NOT_FOUND"), BadRequest),
     (429, refusal("no", "RESOURCE_EXHAUSTED", wait("37s")), RateLimited),
-    (503, b"[" + refusal("no", "UNAVAILABLE") + b"]", Unavailable),
+    (503, b"[" + refusal("no", "UNAVAILABLE") + b"]", ServiceUnavailable),
 ]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ class TestVertex(SpeaksGemini, HttpProviderSuite):
     keys = ["CLOUDSDK_AUTH_ACCESS_TOKEN"]
 
 
-class TestClaudeOnVertex(SpeaksAnthropicMessages, HttpProviderSuite):
+class TestClaudeOnVertex(AnthropicMessagesReplies, HttpProviderSuite):
     plugin = genai_vendor_gemini
     provider = "vertex"
     settings = {"base_url": "{url}", "project": "mine"}

@@ -18,18 +18,18 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.errors import UnsupportedPart
 
 CALL = ToolCall("fc_1", "look", {"at": "é"})
-SIGNED = Opaque("gemini", {"thoughtSignature": "c2ln"})
+SIGNED = VendorPart("gemini", {"thoughtSignature": "c2ln"})
 
 
 def written(*messages: Message, **more: Any) -> Any:
@@ -122,12 +122,12 @@ def test_a_signature_of_nothing_stands_by_itself() -> None:
     alone = {"text": "", "thoughtSignature": "c2ln"}
     assert model(SIGNED) == [alone]
     assert model(Text("a"), SIGNED, SIGNED) == [{"text": "a", "thoughtSignature": "c2ln"}, alone]
-    assert model(Text("a"), Opaque("gemini", alone)) == [{"text": "a"}, alone]
+    assert model(Text("a"), VendorPart("gemini", alone)) == [{"text": "a"}, alone]
 
 
 def test_parts_that_nobody_knows_are_sent_back_as_they_came() -> None:
     part = {"executableCode": {"code": "1"}, "thoughtSignature": "c2ln"}
-    assert model(Opaque("gemini", part), Opaque("another", {"x": 1})) == [part]
+    assert model(VendorPart("gemini", part), VendorPart("another", {"x": 1})) == [part]
 
 
 def test_calls_of_another_model_are_marked_as_such() -> None:
@@ -171,7 +171,7 @@ def test_what_is_attached_is_of_a_type(part: Part, wire: Any) -> None:
         Message("assistant", ToolResult("fc_1", "look", "x")),
         Message("tool", "x"),
         Message("system", Image(b"a")),
-        Message("assistant", Opaque("gemini", "no object")),
+        Message("assistant", VendorPart("gemini", "no object")),
     ],
     ids=str,
 )

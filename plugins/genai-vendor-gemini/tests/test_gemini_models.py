@@ -8,8 +8,8 @@ import genai_vendor_gemini
 import pytest
 from genai_vendor_gemini import CHAT, CLAUDE, EMBED
 
-from genai_host.api import Checker, Model
-from genai_host.errors import InvalidData
+from genai_host.api import Model, SchemaValidator
+from genai_host.errors import ValidationError
 
 MODELS = list(genai_vendor_gemini.genai_models())
 DIALECTS = {each.name: each for each in genai_vendor_gemini.genai_dialects()}
@@ -51,12 +51,12 @@ def test_its_variants_are_known(model: Model) -> None:
 @pytest.mark.parametrize("name", THINKING)
 def test_it_thinks_as_much_as_it_can(name: str) -> None:
     (model,) = (each for each in CHAT if each.name == name)
-    checker = Checker(model.parameters["reasoning_effort"])
+    checker = SchemaValidator(model.parameters["reasoning_effort"])
     for effort in ("minimal", "low", "medium", "high", "xhigh"):
         if effort in THINKING[name].split():
             checker.check(effort)
         else:
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValidationError):
                 checker.check(effort)
 
 

@@ -23,7 +23,16 @@ from gemini_service import (
 from openai_service import LOOKING
 
 from genai_host import Host
-from genai_host.api import Answer, Embed, Feature, Listed, NoSettings, Story, Turn, Usage
+from genai_host.api import (
+    Answer,
+    Embed,
+    Feature,
+    FeatureSteps,
+    ListedModel,
+    NoSettings,
+    Turn,
+    Usage,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
@@ -33,7 +42,7 @@ from genai_host.errors import (
     RateLimited,
     UnexpectedFinish,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 
 VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL")
@@ -163,7 +172,7 @@ def test_what_a_model_refuses_is_not_sent(
     assert not service.requests
 
 
-def _vectors(turn: Turn[NoSettings]) -> Story:
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a", "b"], purpose="query")
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -174,7 +183,7 @@ def test_texts_become_vectors(
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", service.url)
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    host = make_host(gemini=genai_vendor_gemini, mine=MadePlugin(features=[feature]), mock=None)
+    host = make_host(gemini=genai_vendor_gemini, mine=InlinePlugin(features=[feature]), mock=None)
     service.replies = [embeddings([1, 2], [3, 4])]
     answer = host.open("vectors").say("hi")
     assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
@@ -200,9 +209,9 @@ def test_its_models_are_listed_page_by_page(host: Host, service: FakeService) ->
     ]
     listed = list(host.instances["gemini"].provider.list_models(Cancellation()))
     assert listed == [
-        Listed("a", dialects=["gemini"], window=9),
-        Listed("b", dialects=["gemini-embed"]),
-        Listed("c", dialects=[]),
+        ListedModel("a", dialects=["gemini"], window=9),
+        ListedModel("b", dialects=["gemini-embed"]),
+        ListedModel("c", dialects=[]),
     ]
     assert [request.path for request in service.requests] == [
         f"{MODELS}?pageSize=1000",

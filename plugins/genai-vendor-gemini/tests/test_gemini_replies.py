@@ -20,7 +20,6 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     ProviderReply,
     Reasoning,
@@ -28,22 +27,23 @@ from genai_host.api import (
     Text,
     ToolCall,
     Usage,
+    VendorPart,
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
 )
 
 ASKED = ChatCall(model_id="m", messages=[Message("user", "hi")])
 LOOK = ToolCall("fc_1", "look", {"at": "é"})
-SIGNED = Opaque("gemini", {"thoughtSignature": SIGNATURE})
+SIGNED = VendorPart("gemini", {"thoughtSignature": SIGNATURE})
 
 
 def read(*parts: Any, finish: str | None = "STOP", call: ChatCall = ASKED) -> Completion:
@@ -77,10 +77,10 @@ def sent_back(completion: Completion) -> Any:
          [Text("a"), Text("b"), SIGNED, Text("c")]),
         ([{"functionCall": CALL, "thoughtSignature": SIGNATURE}], [LOOK, SIGNED]),
         ([{"text": "", "thoughtSignature": SIGNATURE}],
-         [Opaque("gemini", {"text": "", "thoughtSignature": SIGNATURE})]),
+         [VendorPart("gemini", {"text": "", "thoughtSignature": SIGNATURE})]),
         ([{"thoughtSignature": SIGNATURE}],
-         [Opaque("gemini", {"text": "", "thoughtSignature": SIGNATURE})]),
-        ([{"executableCode": {}}], [Opaque("gemini", {"executableCode": {}})]),
+         [VendorPart("gemini", {"text": "", "thoughtSignature": SIGNATURE})]),
+        ([{"executableCode": {}}], [VendorPart("gemini", {"executableCode": {}})]),
         ([{"inlineData": {"mimeType": "image/png", "data": "YQ=="}}], [Image(b"a", "image/png")]),
         ([{"inlineData": {"mimeType": "audio/wav", "data": "YQ=="}}], [File(b"a", "audio/wav")]),
         ([{"functionCall": {"id": "c", "name": "look", "args": None}}], [ToolCall("c", "look")]),
@@ -273,17 +273,17 @@ TOO_LONG = "The input token count (9) exceeds the maximum number of tokens allow
 FAILURES: Sequence[tuple[Any, type[GenaiError], float | None]] = [
     (problem(400, INVALID, reason("API_KEY_INVALID")), AuthenticationFailed, None),
     (problem(400, INVALID, message=TOO_LONG), ContextOverflow, None),
-    (problem(400, INVALID), RequestRefused, None),
-    (problem(400, "FAILED_PRECONDITION"), RequestRefused, None),
+    (problem(400, INVALID), BadRequest, None),
+    (problem(400, "FAILED_PRECONDITION"), BadRequest, None),
     (problem(403, "PERMISSION_DENIED", reason("SERVICE_DISABLED")), AuthenticationFailed, None),
-    (problem(404, "NOT_FOUND"), RequestRefused, None),
+    (problem(404, "NOT_FOUND"), BadRequest, None),
     (problem(429, "RESOURCE_EXHAUSTED", reason("x"), wait("37.5s")), RateLimited, 37.5),
     (problem(429, "RESOURCE_EXHAUSTED", wait("soon"), wait("1e999s"), wait("-1s")), RateLimited,
      None),
     (problem(429, "RESOURCE_EXHAUSTED", 1, None, {"reason": []}, {"retryDelay": 3}), RateLimited,
      None),
-    (problem(503, "UNAVAILABLE", wait("0s")), Unavailable, 0),
-    (problem(504, "DEADLINE_EXCEEDED"), Unavailable, None),
+    (problem(503, "UNAVAILABLE", wait("0s")), ServiceUnavailable, 0),
+    (problem(504, "DEADLINE_EXCEEDED"), ServiceUnavailable, None),
 ]  # fmt: skip
 
 
@@ -293,7 +293,7 @@ def test_a_failure_is_told_by_its_kind(
 ) -> None:
     status = body["error"]["code"]
     for text in (written(body), written([body])):
-        error = GenerateContent().explain_error(ProviderReply(text, status))
+        error = GenerateContent().map_error(ProviderReply(text, status))
         assert type(error) is kind
         assert (error.status, getattr(error, "retry_after", None)) == (status, retry_after)
 
@@ -301,11 +301,11 @@ def test_a_failure_is_told_by_its_kind(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"code": 503}, Unavailable),
+        ({"code": 503}, ServiceUnavailable),
         ({"status": "RESOURCE_EXHAUSTED"}, RateLimited),
         ({"status": "UNAUTHENTICATED", "code": 1}, AuthenticationFailed),
-        ({"status": "NEW", "message": "a\nb"}, Unavailable),
-        ("no", Unavailable),
+        ({"status": "NEW", "message": "a\nb"}, ServiceUnavailable),
+        ("no", ServiceUnavailable),
     ],
 )
 def test_a_failure_amid_a_stream_is_raised(error: Any, kind: type[GenaiError]) -> None:

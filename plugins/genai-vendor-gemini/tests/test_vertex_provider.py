@@ -24,16 +24,16 @@ from fixtures import MakeHost
 from gemini_service import embeddings, failure, gemini
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Embed, Feature, NoSettings, Story, Turn
+from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
     GenaiError,
     NoRoute,
-    Unavailable,
+    ServiceUnavailable,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.clock import ManualClock
 from genai_host.testing.fake_service import FakeService, Received, json_reply, reply
 
@@ -78,13 +78,13 @@ def vertex(
             clock=clock,
             anthropic=genai_vendor_anthropic,
             gemini=genai_vendor_gemini,
-            vectors=MadePlugin(features=[feature]),
+            vectors=InlinePlugin(features=[feature]),
         )
 
     return make
 
 
-def _vectors(turn: Turn[NoSettings]) -> Story:
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a", "b"], role="main")
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -332,19 +332,20 @@ def test_that_google_cannot_be_reached_is_told(
     file.write_text(json.dumps({**account, "token_uri": nowhere}), encoding="utf-8")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the tries of google-auth
-    with pytest.raises(Unavailable, match="no token could be got"):
+    with pytest.raises(ServiceUnavailable, match="no token could be got"):
         say(vertex(), "gemini-3.8-flash@vertex")
 
 
 def test_google_auth_is_not_imported_before_a_call() -> None:
     code = """
 import sys
-from genai_host import Config, Given, Host
+from genai_host import Config, StaticPlugins, Host
 from genai_host.config import InstanceConfig
 import genai_vendor_gemini
 vertex = InstanceConfig("vertex", settings={"project": "mine"})
 with Host(
-    config=Config(providers={"vertex": vertex}), discovery=Given({"gemini": genai_vendor_gemini})
+    config=Config(providers={"vertex": vertex}),
+    discovery=StaticPlugins({"gemini": genai_vendor_gemini}),
 ) as host:
     assert host.instances["vertex"].provider.missing() is None
 print(sorted(name for name in sys.modules if name.startswith("google.auth")))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import ProviderRemoved
 from genai_vendor_local.waiting import held
 
@@ -24,7 +24,7 @@ class Embedder:
         self._model: Any = None
         self._closing = threading.Event()
 
-    def embed(self, text: str, limits: Limits, *, query: bool) -> tuple[list[float], int]:
+    def embed(self, text: str, limits: CancelToken, *, query: bool) -> tuple[list[float], int]:
         """384 numbers, which have the length 1, and how many tokens the text has."""
         with held(self._lock, limits):
             model = self._loaded()

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from genai_host.api import Limits
-from genai_host.errors import ProviderRemoved, RequestRefused
+from genai_host.api import CancelToken
+from genai_host.errors import BadRequest, ProviderRemoved
 from genai_vendor_local.loadable import must_be_loadable, not_loadable
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.waiting import InThread, held
@@ -48,12 +48,12 @@ class Engine:
         self._closed = False
         self._running: set[threading.Thread] = set()
 
-    def chat(self, body: Mapping[str, Any], limits: Limits) -> Chunks:
+    def chat(self, body: Mapping[str, Any], limits: CancelToken) -> Chunks:
         """Generate: the chunks of a streamed reply, in OpenAI's form."""
         server = self._loaded(limits)
         return self._start(lambda tell: server.handle_chat_completions(_dumps(body), tell))
 
-    def embed(self, body: Mapping[str, Any], limits: Limits) -> bytes:
+    def embed(self, body: Mapping[str, Any], limits: CancelToken) -> bytes:
         """Embed: the whole reply, in OpenAI's form. A text that is begun is embedded to
         its end, even if nobody waits for it any more."""
         server = self._loaded(limits)
@@ -74,7 +74,7 @@ class Engine:
         if load is not None:
             load.join()
 
-    def _loaded(self, limits: Limits) -> Any:
+    def _loaded(self, limits: CancelToken) -> Any:
         """What can generate. The wait for it ends with the call; the load goes on, for
         whoever comes next."""
         self._must_be_open()
@@ -151,7 +151,7 @@ class Engine:
             generate(chunks.tell)
             chunks.end()
         except (ValueError, RuntimeError) as error:  # what llama.cpp refuses
-            chunks.end(RequestRefused(f"llama.cpp refuses the request: {error}"))
+            chunks.end(BadRequest(f"llama.cpp refuses the request: {error}"))
         except BaseException as error:  # noqa: BLE001 - it must reach whoever waits
             chunks.end(error)
         finally:

@@ -12,7 +12,7 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError
 from genai_vendor_local.processes import program
 
@@ -30,7 +30,7 @@ os._exit(0)  # it may hang when it is released this soon
 """
 
 
-def must_be_loadable(file: Path, checked: Path, limits: Limits) -> None:
+def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
     """Raises `ConfigurationError` for a file that cannot be read, that is no GGUF
     file, or that llama.cpp cannot load, and what ends the call.
 
@@ -63,7 +63,7 @@ def not_loadable(file: Path) -> ConfigurationError:
     )
 
 
-def _try_to_load(file: Path, limits: Limits) -> None:
+def _try_to_load(file: Path, limits: CancelToken) -> None:
     quiet = subprocess.DEVNULL
     command = program(_TRY, str(file.resolve()), secrets.token_hex(32))
     with (

@@ -11,13 +11,13 @@ from typing import Any
 
 from genai_host.api import (
     FREE,
-    Limits,
-    Listed,
+    CancelToken,
+    DialectEndpoint,
+    ListedModel,
     Provider,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
-    Serve,
     Services,
     StreamEvent,
 )
@@ -57,8 +57,10 @@ _OWN_PARAMETERS: Mapping[str, Any] = {
 
 class LocalProvider(Provider):
     serves = {
-        "openai-chat": Serve(lacks={"images", "files"}, parameters=_OWN_PARAMETERS),
-        "openai-embed": Serve(variant={"purpose": "input_type"}, parameters={"dimensions": False}),
+        "openai-chat": DialectEndpoint(lacks={"images", "files"}, parameters=_OWN_PARAMETERS),
+        "openai-embed": DialectEndpoint(
+            variant={"purpose": "input_type"}, parameters={"dimensions": False}
+        ),
     }
     default_models = {"chat": DEFAULT.model, "embed": "multilingual-e5-small"}
     # a processor may take minutes to read a long prompt
@@ -84,13 +86,13 @@ class LocalProvider(Provider):
     def priced_as(self, model_id: str) -> str:
         return FREE
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         for weights in KNOWN:
             if weights.file(self._folder).is_file():
-                yield Listed(weights.name, ("openai-chat",))
-        yield Listed(embedder.ID, ("openai-embed",))
+                yield ListedModel(weights.name, ("openai-chat",))
+        yield ListedModel(embedder.ID, ("openai-embed",))
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         body = json.loads(request.data())
         if request.operation == "embed":
             return self._embed(request.model_id, body, limits)
@@ -98,10 +100,10 @@ class LocalProvider(Provider):
         with limits.on_cancel(reply.close):
             return ProviderReply(_whole(reply))
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream:
         return self._chat(request.model_id, json.loads(request.data()), limits)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != _TOO_LONG:
             return None
         return ContextOverflow(json.loads(reply.body)["error"]["message"], status=reply.status)
@@ -115,7 +117,7 @@ class LocalProvider(Provider):
             engine.close()
         self._embedder.close()
 
-    def _chat(self, model_id: str, body: dict[str, Any], limits: Limits) -> _Reply:
+    def _chat(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> _Reply:
         engine = self._engine(model_id)
         body.setdefault("max_tokens", self._settings.max_tokens)
         body["return_progress"] = True  # so that a long prompt can be cancelled
@@ -130,7 +132,7 @@ class LocalProvider(Provider):
         body["messages"] = list(in_words(body["messages"]))
         return _Reply(engine.chat(body, limits))
 
-    def _embed(self, model_id: str, body: dict[str, Any], limits: Limits) -> ProviderReply:
+    def _embed(self, model_id: str, body: dict[str, Any], limits: CancelToken) -> ProviderReply:
         """One text after the other, which takes no longer, and can be ended in between."""
         query = body.pop("input_type", "document") == "query"
         engine = None if model_id == embedder.ID else self._engine(model_id, embedding=True)

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.errors import RequestRefused
+from genai_host.errors import BadRequest
 from genai_vendor_local.examples import Examples
 
 _LONGEST_ESCAPE = 13  # as of a pair of surrogates, and one more
@@ -32,7 +32,7 @@ class ToolChoice:
 
     body   a chat completion request in OpenAI's form
 
-    Raises `RequestRefused` if it chooses a tool that it does not have.
+    Raises `BadRequest` if it chooses a tool that it does not have.
     """
 
     def __init__(self, body: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ class ToolChoice:
             name = self._choice["function"]["name"]
             if name not in self._tools:
                 known = ", ".join(self._tools)
-                raise RequestRefused(f"there is no tool {name!r} to choose: there are {known}")
+                raise BadRequest(f"there is no tool {name!r} to choose: there are {known}")
             self._tools = {name: self._tools[name]}
 
     def request(self) -> dict[str, Any]:

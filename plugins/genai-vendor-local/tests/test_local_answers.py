@@ -18,7 +18,7 @@ from genai_host.api import ChatCall, ProviderReply
 from genai_host.api.cancellation import Cancellation
 from genai_host.conversations.conversation import Conversation
 from genai_host.dialects.openai_chat import OpenAIChat
-from genai_host.errors import ContextOverflow, DeserializationError, RequestRefused
+from genai_host.errors import BadRequest, ContextOverflow, OutputValidationError
 
 pytestmark = pytest.mark.weights
 
@@ -154,7 +154,7 @@ def test_an_answer_that_is_held_to_a_schema_satisfies_it(
 @BOTH
 def test_json_that_is_cut_is_no_answer(local_host: Host, model: str) -> None:
     conversation = open_chat(local_host, model, 3)
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", returns={"const": "a sentence of more than three tokens"})
     assert caught.value.reason == "length"
     assert "max_tokens" in caught.value.hint
@@ -165,7 +165,7 @@ def test_json_that_is_cut_is_no_answer(local_host: Host, model: str) -> None:
 def test_a_schema_that_it_cannot_hold_to_is_refused(local_host: Host) -> None:
     by_anchor = {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "type": "string"}}}
     conversation = open_chat(local_host)
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(BadRequest) as caught:
         conversation.say("hi", returns=by_anchor)
     assert "\n" not in caught.value.message
     assert (caught.value.provider, caught.value.model) == ("local", DEFAULT.model)
@@ -188,7 +188,7 @@ def test_a_prompt_longer_than_the_window_is_an_overflow(local_host: Host, model:
 def test_an_answer_that_fills_the_window_is_cut_there(make_local_host: MakeHost) -> None:
     conversation = open_chat(make_local_host(window=256), max_tokens=1000)
     endless = {"type": "array", "items": {"const": True}, "minItems": 500}
-    with pytest.raises(DeserializationError) as caught:
+    with pytest.raises(OutputValidationError) as caught:
         conversation.say("hi", returns=endless)
     assert caught.value.reason == "length"
     assert caught.value.detail.count("true") > 10

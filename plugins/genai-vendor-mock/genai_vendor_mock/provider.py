@@ -11,12 +11,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from genai_host.api import (
+    CancelToken,
     Clock,
     Codec,
     Completion,
-    Finish,
-    Limits,
-    Listed,
+    DialectEndpoint,
+    Embeddings,
+    FinishReason,
+    ListedModel,
     Message,
     Part,
     Provider,
@@ -24,15 +26,13 @@ from genai_host.api import (
     ProviderRequest,
     Reasoning,
     ReplyStream,
-    Serve,
     Services,
     StreamEvent,
     Text,
     TokenCount,
     Usage,
-    Vectors,
 )
-from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, Unavailable
+from genai_host.errors import ContextOverflow, GenaiError, IncompleteReply, ServiceUnavailable
 from genai_vendor_mock.script import Reply, Script, Settings
 
 _REMEMBERED = 100
@@ -51,7 +51,11 @@ class MockProvider(Provider):
     requests   what it was sent, the last hundred
     """
 
-    serves = {"plain": Serve(), "plain-embed": Serve(), "plain-count": Serve()}
+    serves = {
+        "plain": DialectEndpoint(),
+        "plain-embed": DialectEndpoint(),
+        "plain-count": DialectEndpoint(),
+    }
     default_models = {"chat": "mock", "embed": "mock-embed"}
 
     def __init__(self, settings: Settings, services: Services) -> None:
@@ -69,7 +73,7 @@ class MockProvider(Provider):
     def priced_as(self, model_id: str) -> str:
         return self._seller
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         body = self._hear(request)
         if request.operation == "embed":
             return ProviderReply(self._dump(_embed(body["texts"])))
@@ -86,17 +90,17 @@ class MockProvider(Provider):
             raise IncompleteReply("the reply was cut before its end")
         return ProviderReply(self._dump(_completion(reply, body)))
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         body = self._hear(request)
         reply = self._next(body)
         nap = _Nap(self._clock, limits)
         refused = self._begin(reply, nap)
         return _Stream(self._events(reply, body, nap), nap) if refused is None else refused
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
-        return [Listed("mock", ("plain",)), Listed("mock-embed", ("plain-embed",))]
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
+        return [ListedModel("mock", ("plain",)), ListedModel("mock-embed", ("plain-embed",))]
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.headers.get("fault") == "overflow":
             return ContextOverflow("the prompt is longer than the window", status=reply.status)
         return None
@@ -116,9 +120,9 @@ class MockProvider(Provider):
         """All that can happen before the first piece; a reply if there will be none."""
         nap.take(reply.delay)
         if reply.fault == "refused":
-            raise Unavailable("the connection was refused")
+            raise ServiceUnavailable("the connection was refused")
         if reply.fault == "reset":
-            raise Unavailable("the connection was reset")
+            raise ServiceUnavailable("the connection was reset")
         if reply.fault == "crash":
             raise RuntimeError("the mock was told to crash")
         if reply.fault == "hang":
@@ -148,7 +152,7 @@ class MockProvider(Provider):
 class _Nap:
     """Waits on the host's clock that end with their time, with the call, or by `end`."""
 
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    def __init__(self, clock: Clock, limits: CancelToken) -> None:
         self._clock = clock
         self._limits = limits
         self._woken = threading.Event()
@@ -234,17 +238,17 @@ def _tokens(body: dict[str, Any]) -> int:
     return len(json.dumps(body["messages"]).split())
 
 
-def _usual_finish(reply: Reply) -> Finish:
+def _usual_finish(reply: Reply) -> FinishReason:
     if reply.fault == "filtered":
         return "content_filter"
     return "tool_calls" if reply.tool_calls else "stop"
 
 
-def _embed(texts: list[str]) -> Vectors:
+def _embed(texts: list[str]) -> Embeddings:
     """Vectors that are the same for the same text, and say nothing else of it."""
     vectors = []
     for text in texts:
         numbers = [byte / 255 - 0.5 for byte in hashlib.sha256(text.encode()).digest()[:_SIZE]]
         length = sum(number * number for number in numbers) ** 0.5
         vectors.append([number / length for number in numbers])
-    return Vectors(vectors, "mock-embed", Usage(input=sum(len(text.split()) for text in texts)))
+    return Embeddings(vectors, "mock-embed", Usage(input=sum(len(text.split()) for text in texts)))

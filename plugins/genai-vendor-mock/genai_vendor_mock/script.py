@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_host.api import Codec, Finish, ToolCall, Usage, about
-from genai_host.errors import ConfigurationError, InvalidData, Unavailable
+from genai_host.api import Codec, FinishReason, ToolCall, Usage, about
+from genai_host.errors import ConfigurationError, ServiceUnavailable, ValidationError
 
 Fault = Literal[
     "refused", "reset", "hang", "cut", "garbage", "html", "empty", "crash", "overflow", "filtered"
@@ -49,7 +49,7 @@ class Reply:
     text: str = ""
     reasoning: str = ""
     tool_calls: Sequence[ToolCall] = ()
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     usage: Usage | None = None
     delay: float = 0.0
     pace: float = 0.0
@@ -90,11 +90,11 @@ class Script:
         return bool(self._replies)
 
     def next(self) -> Reply:
-        """Raises `Unavailable` if there are no more."""
+        """Raises `ServiceUnavailable` if there are no more."""
         with self._lock:
             number = self.index
             if number >= len(self._replies) and not (self._repeat and self._replies):
-                raise Unavailable(
+                raise ServiceUnavailable(
                     f"the script has {len(self._replies)} replies, and this is call {number + 1}",
                     retryable=False,
                 )
@@ -117,7 +117,7 @@ def _read(reply: Any, number: int) -> Reply:
             reply = {**reply, "tool_calls": [_with_tag(call) for call in reply["tool_calls"]]}
         read: Reply = Codec().from_json(reply, Reply)
         return read
-    except InvalidData as error:
+    except ValidationError as error:
         raise ConfigurationError(f"reply {number} of the script: {error}") from error
 
 

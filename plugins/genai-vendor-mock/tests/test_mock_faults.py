@@ -11,11 +11,12 @@ from fixtures import MakeHost
 from genai_vendor_mock import Reply
 from genai_vendor_mock.script import Fault
 
-from genai_host import Answer, Caps, Config, Record
+from genai_host import Answer, Config, InMemoryRecord, TurnLimits
 from genai_host.config import InstanceConfig
 from genai_host.conversations.record import TurnEnded
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     IncompleteReply,
@@ -23,8 +24,7 @@ from genai_host.errors import (
     MalformedReply,
     PluginError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
 )
 from genai_host.testing import ManualClock
@@ -33,8 +33,8 @@ MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
 AT_ONCE = [
-    (Reply(fault="refused"), Unavailable, {"retryable": True}, "the connection was refused"),
-    (Reply(fault="reset"), Unavailable, {"retryable": True}, "the connection was reset"),
+    (Reply(fault="refused"), ServiceUnavailable, {"retryable": True}, "the connection was refused"),
+    (Reply(fault="reset"), ServiceUnavailable, {"retryable": True}, "the connection was reset"),
     (Reply("text", fault="garbage"), MalformedReply, {}, "the reply is not JSON: "),
     (Reply("text", fault="html"), MalformedReply, {}, "the reply is not JSON: "),
     (Reply("text", fault="empty"), MalformedReply, {}, "the reply is not JSON: "),
@@ -82,17 +82,17 @@ def test_a_fault_of_the_service_is_an_error_of_its_own(
 @pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
-        (400, RequestRefused, False),
+        (400, BadRequest, False),
         (401, AuthenticationFailed, False),
         (403, AuthenticationFailed, False),
-        (404, RequestRefused, False),
-        (408, Unavailable, True),
-        (409, Unavailable, True),
-        (422, RequestRefused, False),
+        (404, BadRequest, False),
+        (408, ServiceUnavailable, True),
+        (409, ServiceUnavailable, True),
+        (422, BadRequest, False),
         (429, RateLimited, True),
-        (500, Unavailable, True),
-        (503, Unavailable, True),
-        (529, Unavailable, True),
+        (500, ServiceUnavailable, True),
+        (503, ServiceUnavailable, True),
+        (529, ServiceUnavailable, True),
     ],
 )
 def test_a_status_is_the_error_that_it_means(
@@ -116,7 +116,7 @@ def test_the_seconds_that_a_service_asks_to_wait_reach_the_user(
     scripted: MakeHost, model: str, status: int, seconds: float
 ) -> None:
     conversation = scripted(Reply(status=status, retry_after=seconds)).open(model=model)
-    with pytest.raises((RateLimited, Unavailable)) as caught:
+    with pytest.raises((RateLimited, ServiceUnavailable)) as caught:
         conversation.say("hi")
     assert caught.value.retry_after == seconds
 
@@ -193,7 +193,7 @@ def test_a_reply_that_hangs_ends_with_the_time_of_the_turn(
     scripted: MakeHost, clock: ManualClock, background: Callable[..., Future[Answer]], model: str
 ) -> None:
     host = scripted(Reply("unheard", fault="hang"), "fine again", clock=clock)
-    conversation = host.open(model=model, caps=Caps(seconds=5))
+    conversation = host.open(model=model, caps=TurnLimits(seconds=5))
     said = background(conversation.say, "hi")
     clock.wait_for_alarms(2)  # of the turn, and of the call: it is heard before the time is up
     clock.advance(5)
@@ -213,10 +213,10 @@ def test_every_kind_of_fault_is_tested_here() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_failed_turn_is_on_record_with_its_error(scripted: MakeHost, model: str) -> None:
     conversation = scripted(Reply(fault="reset")).open(model=model)
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         conversation.say("hi")
     record = conversation.record
-    assert isinstance(record, Record)
+    assert isinstance(record, InMemoryRecord)
     assert record.entries[-1] == TurnEnded(0, error=caught.value)
 
 

@@ -18,21 +18,21 @@ from genai_host.api import (
     Completion,
     Delta,
     Embed,
+    Embeddings,
     Feature,
-    Finish,
+    FeatureSteps,
+    FinishReason,
     Prompt,
     Reasoning,
-    Story,
     Text,
     ToolCall,
     ToolSchema,
     Turn,
     Usage,
-    Vectors,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import NoRoute, UnexpectedFinish
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
@@ -50,19 +50,19 @@ class Asking:
 
     def __init__(self) -> None:
         self.completions: list[Completion] = []
-        self.vectors: list[Vectors] = []
+        self.vectors: list[Embeddings] = []
 
-    def plugin(self) -> MadePlugin:
+    def plugin(self) -> InlinePlugin:
         ask = Feature("ask", NoSettings, self._ask)
         embed = Feature("embed", NoSettings, self._embed, roles={"main": "embed"})
-        return MadePlugin(features=[ask, embed])
+        return InlinePlugin(features=[ask, embed])
 
-    def _ask(self, turn: Turn[NoSettings]) -> Story:
+    def _ask(self, turn: Turn[NoSettings]) -> FeatureSteps:
         prompt = Prompt([turn.message], tools=[WEATHER], parameters={"seed": 3})
         self.completions.append((yield from prompt))
         return Answer(self.completions[-1].text)
 
-    def _embed(self, turn: Turn[NoSettings]) -> Story:
+    def _embed(self, turn: Turn[NoSettings]) -> FeatureSteps:
         self.vectors.append((yield from Embed(turn.message.text.split("|"), role="main")))
         return Answer("done")
 
@@ -151,7 +151,7 @@ def test_what_is_thought_is_no_part_of_the_answer(scripted: MakeHost, model: str
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("finish", ["length", "other", "content_filter", "tool_calls", "stop"])
 def test_a_reply_ends_for_the_reason_that_it_names(
-    scripted: MakeHost, model: str, finish: Finish
+    scripted: MakeHost, model: str, finish: FinishReason
 ) -> None:
     asking = Asking()
     host = scripted(Reply("text", finish=finish), plugins={"ask": asking.plugin()})
@@ -162,7 +162,7 @@ def test_a_reply_ends_for_the_reason_that_it_names(
 
 @pytest.mark.parametrize("finish", ["other", "content_filter", "tool_calls"])
 def test_the_reason_that_a_reply_names_is_what_the_user_is_told(
-    scripted: MakeHost, finish: Finish
+    scripted: MakeHost, finish: FinishReason
 ) -> None:
     with pytest.raises(UnexpectedFinish, match=f"because of {finish}$") as caught:
         scripted(Reply("text", finish=finish)).open(model="mock").say("hi")

@@ -17,7 +17,7 @@ from genai_vendor_mock import MockProvider, Reply, Script, Settings
 from genai_host import Config, Host
 from genai_host.api import ToolCall, Usage
 from genai_host.config import InstanceConfig, read_config
-from genai_host.errors import ConfigurationError, NoRoute, Unavailable
+from genai_host.errors import ConfigurationError, NoRoute, ServiceUnavailable
 
 
 def test_replies_come_in_sequence(scripted: MakeHost) -> None:
@@ -38,9 +38,9 @@ def test_an_exhausted_script_says_which_call_it_was(scripted: MakeHost) -> None:
     conversation.say("first")
     conversation.say("second")
     for _ in range(2):  # and so it stays
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(ServiceUnavailable) as caught:
             conversation.say("third")
-        assert caught.value == Unavailable(
+        assert caught.value == ServiceUnavailable(
             "the script has 2 replies, and this is call 3",
             retryable=False,
             provider="mock",
@@ -77,7 +77,7 @@ def test_a_reset_revives_an_exhausted_script(scripted: MakeHost) -> None:
 def test_a_script_without_replies_has_nothing_to_say(repeat: bool) -> None:
     assert Script(["one"], repeat)
     assert not Script([], repeat)
-    with pytest.raises(Unavailable, match="the script has 0 replies, and this is call 1"):
+    with pytest.raises(ServiceUnavailable, match="the script has 0 replies, and this is call 1"):
         Script([], repeat).next()
 
 

@@ -12,7 +12,7 @@ import pytest
 from fixtures import NO_HTTP, MakeHost
 from genai_vendor_mock import MockProvider, Reply, Settings
 
-from genai_host import Answer, Caps, Event
+from genai_host import Answer, Event, TurnLimits
 from genai_host.api import ProviderReply, ProviderRequest, Services
 from genai_host.api.cancellation import Cancellation, Registration
 from genai_host.errors import Cancelled, GenaiError, ProviderRemoved
@@ -23,7 +23,7 @@ Background = Callable[..., Future[Any]]
 MODELS = ["mock", "whole"]
 """Streamed, and in one piece."""
 
-UNTIMED = Caps(seconds=None)
+UNTIMED = TurnLimits(seconds=None)
 """No alarm but those of the mock, and those of the call's deadlines."""
 
 LONG = 12.5

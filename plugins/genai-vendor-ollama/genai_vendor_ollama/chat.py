@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     Image,
     Message,
-    Opaque,
     ProviderReply,
     ProviderRequest,
     Reasoning,
-    Serve,
+    StreamDecoder,
     Text,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.api.dialects import unsupported
 from genai_host.api.json_text import write_json
@@ -48,7 +48,7 @@ class OllamaChat(Dialect[ChatCall, Completion]):
     """variant: see `form.VARIANT`."""
 
     name = _NAME
-    endpoint = Serve(path="/api/chat")
+    endpoint = DialectEndpoint(path="/api/chat")
     capabilities = frozenset({"stream", "tools", "schema", "images", "reasoning"})
     parameters = PARAMETERS
     variant = VARIANT
@@ -71,10 +71,10 @@ class OllamaChat(Dialect[ChatCall, Completion]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_completion(call, reply, "content")
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return OllamaDecoder(call, "content")
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -145,7 +145,7 @@ def _wire_message(message: Message) -> dict[str, Any]:
             calls.append(_wire_tool_call(part))
         elif isinstance(part, Reasoning):
             thoughts.append(part.text)
-        elif not isinstance(part, Opaque):
+        elif not isinstance(part, VendorPart):
             raise unsupported(part, f"in a message of role {message.role}", _NAME)
     wire: dict[str, Any] = {"role": message.role, "content": "".join(texts)}
     if thoughts and message.role == "assistant":

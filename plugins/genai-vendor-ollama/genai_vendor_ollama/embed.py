@@ -9,12 +9,12 @@ from typing import Any
 
 from genai_host.api import (
     Dialect,
+    DialectEndpoint,
     EmbedCall,
+    Embeddings,
     ProviderReply,
     ProviderRequest,
-    Serve,
     Usage,
-    Vectors,
 )
 from genai_host.api.dialects import count_in, list_in, must_be_vectors, read_vector, string_in
 from genai_host.errors import GenaiError
@@ -31,7 +31,7 @@ from genai_vendor_ollama.form import (
 _LOADING = ("num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "use_mmap")
 
 
-class OllamaEmbed(Dialect[EmbedCall, Vectors]):
+class OllamaEmbed(Dialect[EmbedCall, Embeddings]):
     """variant: those of `form.VARIANT`, and
 
     query      what is put before the text of a search query, with models that want it
@@ -40,7 +40,7 @@ class OllamaEmbed(Dialect[EmbedCall, Vectors]):
 
     name = "ollama-embed"
     operation = "embed"
-    endpoint = Serve(path="/api/embed")
+    endpoint = DialectEndpoint(path="/api/embed")
     parameters = {
         "dimensions": {
             "type": "integer",
@@ -63,12 +63,12 @@ class OllamaEmbed(Dialect[EmbedCall, Vectors]):
         add_parameters(body, call, variant)
         return ProviderRequest("embed", self.name, call.model_id, body)
 
-    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Vectors:
+    def extract_result(self, call: EmbedCall, reply: ProviderReply) -> Embeddings:
         data = read_object(reply.body)
         vectors = [read_vector(each) for each in list_in(data, "embeddings")]
         must_be_vectors(vectors, len(call.texts))
         usage = Usage(input=count_in(data, "prompt_eval_count"))
-        return Vectors(vectors, string_in(data, "model"), usage)
+        return Embeddings(vectors, string_in(data, "model"), usage)
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Call, Image, ProviderReply, standard
+from genai_host.api import Call, Image, ProviderReply, standard_parameters
 from genai_host.api.dialects import explain_reply, one_line, read_reply, unsupported
 from genai_host.errors import (
     AuthenticationFailed,
@@ -26,8 +26,8 @@ def _option(type: str, description: str, **more: Any) -> Mapping[str, Any]:
 
 
 OPTIONS: Mapping[str, Any] = {
-    **standard("temperature", "top_p", "top_k", "max_tokens", "stop", "seed"),
-    **standard("presence_penalty", "frequency_penalty"),
+    **standard_parameters("temperature", "top_p", "top_k", "max_tokens", "stop", "seed"),
+    **standard_parameters("presence_penalty", "frequency_penalty"),
     "min_p": _option(
         "number",
         "choose among tokens that have at least this part of the likeliest one's probability",

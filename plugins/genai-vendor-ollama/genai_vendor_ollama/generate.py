@@ -24,16 +24,16 @@ from typing import Any
 from genai_host.api import (
     ChatCall,
     Completion,
-    Decoder,
     Dialect,
+    DialectEndpoint,
     Image,
     Message,
-    Opaque,
     ProviderReply,
     ProviderRequest,
     Reasoning,
-    Serve,
+    StreamDecoder,
     Text,
+    VendorPart,
 )
 from genai_host.api.dialects import unsupported
 from genai_host.errors import GenaiError
@@ -53,7 +53,7 @@ class OllamaGenerate(Dialect[ChatCall, Completion]):
     """variant: see `form.VARIANT`."""
 
     name = _NAME
-    endpoint = Serve(path="/api/generate")
+    endpoint = DialectEndpoint(path="/api/generate")
     capabilities = frozenset({"stream", "schema", "images", "reasoning"})
     parameters = PARAMETERS
     variant = VARIANT
@@ -81,10 +81,10 @@ class OllamaGenerate(Dialect[ChatCall, Completion]):
     def extract_result(self, call: ChatCall, reply: ProviderReply) -> Completion:
         return read_completion(call, reply, "response")
 
-    def decoder(self, call: ChatCall) -> Decoder[Completion]:
+    def decoder(self, call: ChatCall) -> StreamDecoder[Completion]:
         return OllamaDecoder(call, "response")
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         return explain_error(reply)
 
 
@@ -99,6 +99,6 @@ def _text(message: Message) -> str:
     for part in message.content:
         if isinstance(part, Image) and message.role != "system":
             continue
-        if not isinstance(part, (Text, Reasoning, Opaque)):
+        if not isinstance(part, (Text, Reasoning, VendorPart)):
             raise unsupported(part, f"in a message of role {message.role}", _NAME)
     return message.text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Listed
+from genai_host.api import ListedModel
 from genai_host.errors import MalformedReply
 
 _CAPABILITIES: Mapping[str, str] = {
@@ -23,7 +23,7 @@ _DIALECTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def read_list(data: Any) -> list[Listed]:
+def read_list(data: Any) -> list[ListedModel]:
     """The models of `/api/tags`. Raises `MalformedReply`."""
     try:
         return [
@@ -34,7 +34,7 @@ def read_list(data: Any) -> list[Listed]:
         raise MalformedReply(f"the reply is no list of models: {error!r}") from error
 
 
-def read_shown(id: str, data: Mapping[str, Any]) -> Listed:
+def read_shown(id: str, data: Mapping[str, Any]) -> ListedModel:
     """One model, from `/api/show`. Raises `MalformedReply`."""
     try:
         return _listed(id, data, _shown_window(data))
@@ -42,16 +42,16 @@ def read_shown(id: str, data: Mapping[str, Any]) -> Listed:
         raise MalformedReply(f"the reply shows no model: {error!r}") from error
 
 
-def _listed(id: str, data: Mapping[str, Any], window: Any) -> Listed:
+def _listed(id: str, data: Mapping[str, Any], window: Any) -> ListedModel:
     window = window if type(window) is int and window > 0 else None
     said = data.get("capabilities")
     if said is None:
-        return Listed(id, window=window)
+        return ListedModel(id, window=window)
     dialects = [name for can in said for name in _DIALECTS.get(can, ())]
     able = {_CAPABILITIES[can] for can in said if can in _CAPABILITIES}
     if "completion" in said:  # grammars hold any of them to a schema
         able |= {"schema"}
-    return Listed(id, dialects, able, window)
+    return ListedModel(id, dialects, able, window)
 
 
 def _details(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 from attrs import evolve, field, frozen
 
 from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
     HttpProvider,
-    Limits,
-    Listed,
+    ListedModel,
     Operation,
     ProviderReply,
     ProviderRequest,
     ReplyStream,
     Secret,
-    Serve,
     Services,
     about,
 )
-from genai_host.errors import GenaiError, Unavailable, error_of_status
+from genai_host.errors import GenaiError, ServiceUnavailable, error_of_status
 from genai_vendor_ollama.address import address_of, is_cloud
 from genai_vendor_ollama.form import explain_error, read_object
 from genai_vendor_ollama.listing import read_list, read_shown
@@ -89,32 +89,32 @@ class OllamaProvider(HttpProvider):
             return self.services.no_key("OLLAMA_API_KEY")
         return super().missing()
 
-    def send(self, request: ProviderRequest, limits: Limits) -> ProviderReply:
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         with self._saying_how_to_start():
             return super().send(request, limits)
 
-    def stream(self, request: ProviderRequest, limits: Limits) -> ReplyStream | ProviderReply:
+    def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         with self._saying_how_to_start():
             return super().stream(request, limits)
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         with self._saying_how_to_start():
             listed = read_list(self.get("/api/tags", limits))
         return [self._asked(each, limits) if self._ask_each else each for each in listed]
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         """What is not there cannot be pulled to ollama.com."""
         error = explain_error(reply)
         if error is not None and self._in_cloud and error.status == 404:
             error.hint = f"genai-host models --at {self.services.instance} lists what is there"
         return error
 
-    def _asked(self, listed: Listed, limits: Limits) -> Listed:
+    def _asked(self, listed: ListedModel, limits: CancelToken) -> ListedModel:
         """What Ollama shows of one model."""
         body = {"model": listed.id}
         reply = self.send(ProviderRequest("chat", "", listed.id, body, path=_SHOW), limits)
         if reply.status >= 300:
-            raise self.explain_error(reply) or error_of_status(
+            raise self.map_error(reply) or error_of_status(
                 reply.status, f"the service answered with status {reply.status}"
             )
         return read_shown(listed.id, read_object(reply.body))
@@ -123,13 +123,13 @@ class OllamaProvider(HttpProvider):
     def _saying_how_to_start(self) -> Iterator[None]:
         try:
             yield
-        except Unavailable as error:
+        except ServiceUnavailable as error:
             if not self._in_cloud:
                 error.hint = error.hint or "is Ollama running there? It is started by: ollama serve"
             raise
 
 
-def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, Serve]:
+def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEndpoint]:
     """What the user sets for all calls. At ollama.com nothing holds models to a schema
     (Ollama's documentation of structured outputs)."""
     options = dict(settings.options)
@@ -140,7 +140,7 @@ def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, Serve]:
         "keep_alive": _duration(settings.keep_alive),
         "truncate": settings.truncate,
     }
-    chat = Serve(variant=variant, lacks={"schema"} if in_cloud else ())
+    chat = DialectEndpoint(variant=variant, lacks={"schema"} if in_cloud else ())
     return {**dict.fromkeys(_CHAT, chat), "ollama-embed": evolve(chat, lacks=())}
 
 

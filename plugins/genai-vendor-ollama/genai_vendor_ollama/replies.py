@@ -17,7 +17,7 @@ from genai_host.api import (
     ChatCall,
     Completion,
     Delta,
-    Finish,
+    FinishReason,
     Image,
     Message,
     Part,
@@ -39,7 +39,7 @@ from genai_host.api.dialects import (
 from genai_host.errors import IncompleteReply
 from genai_vendor_ollama.form import read_object
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "": "stop",  # older servers do not say
     "stop": "stop",
     "length": "length",
@@ -100,7 +100,7 @@ class OllamaDecoder:
         if text:
             content.append(Text(text))
         content += [*self._images, *self._calls]
-        finish: Finish = _FINISHES.get(self._finish, "other")
+        finish: FinishReason = _FINISHES.get(self._finish, "other")
         if self._calls and finish == "stop":  # it has no word of its own for that
             finish = "tool_calls"
         return Completion(

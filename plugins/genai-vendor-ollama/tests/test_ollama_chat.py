@@ -14,12 +14,12 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Part,
     Reasoning,
     ToolCall,
     ToolResult,
     ToolSchema,
+    VendorPart,
 )
 from genai_host.errors import InvalidParameter, UnsupportedPart
 
@@ -132,7 +132,7 @@ def test_thinking_goes_back_and_opaque_parts_of_others_do_not() -> None:
     said: list[Part | str] = [
         Reasoning("hm, "),
         Reasoning("so"),
-        Opaque("another", {"id": 1}),
+        VendorPart("another", {"id": 1}),
         "hello",
     ]
     assert written(Message("assistant", said)) == [

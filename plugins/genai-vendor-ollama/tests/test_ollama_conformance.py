@@ -14,11 +14,11 @@ from ollama_service import CALL, END, chat_event, generate_event
 from genai_host.api import Usage
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     InvalidParameter,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.testing.suites import (
     DialectSuite,
@@ -28,13 +28,13 @@ from genai_host.testing.suites import (
 )
 
 REFUSALS = [
-    (404, b'{"error": "model \'llama9\' not found"}', RequestRefused),
+    (404, b'{"error": "model \'llama9\' not found"}', BadRequest),
     (400, b'{"error": "the input length exceeds the context length"}', ContextOverflow),
-    (400, b'{"error": "\\"m\\" does not support\\ntools"}', RequestRefused),
+    (400, b'{"error": "\\"m\\" does not support\\ntools"}', BadRequest),
     (401, b'{"error": "unauthorized", "signin_url": "https://x"}', AuthenticationFailed),
     (429, b'{"error": "slow down"}', RateLimited),
-    (500, b'{"error": {"message": "no memory"}}', Unavailable),
-    (503, b'{"error": "server busy, please try again"}', Unavailable),
+    (500, b'{"error": {"message": "no memory"}}', ServiceUnavailable),
+    (503, b'{"error": "server busy, please try again"}', ServiceUnavailable),
 ]
 
 

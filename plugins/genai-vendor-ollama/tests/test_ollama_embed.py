@@ -69,4 +69,4 @@ def test_what_is_not_one_vector_for_each_text_is_malformed(embeddings: list[Any]
 
 def test_a_text_that_is_too_long_is_told() -> None:
     body = b'{"error": "the input length exceeds the context length"}'
-    assert type(EMBED.explain_error(ProviderReply(body, 400))) is ContextOverflow
+    assert type(EMBED.map_error(ProviderReply(body, 400))) is ContextOverflow

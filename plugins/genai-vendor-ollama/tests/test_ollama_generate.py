@@ -13,10 +13,10 @@ from genai_host.api import (
     File,
     Image,
     Message,
-    Opaque,
     Reasoning,
     ToolCall,
     ToolResult,
+    VendorPart,
 )
 from genai_host.errors import UnsupportedPart
 
@@ -38,7 +38,7 @@ def test_a_conversation_is_put_into_it_turn_by_turn() -> None:
     body = body_of(
         Message("system", "Be brief."),
         Message("user", ["what is ", Image(b"\x89PNG"), "this?"]),
-        Message("assistant", [Reasoning("hm"), Opaque("another", 1), "a cat"]),
+        Message("assistant", [Reasoning("hm"), VendorPart("another", 1), "a cat"]),
         Message("system", "Be kind."),
         Message("user", ["and ", "this?", Image(b"\xff")]),
     )

@@ -11,17 +11,17 @@ from fixtures import MakeHost
 from ollama_service import KEY, chat, embeddings, failure, generate
 from openai_service import LOOKING
 
-from genai_host import Config, Host, Patience
+from genai_host import Config, Host, RetryPolicy
 from genai_host.api import (
     Answer,
     Embed,
     Feature,
+    FeatureSteps,
     Image,
-    Listed,
+    ListedModel,
     Message,
     NoSettings,
     ProviderReply,
-    Story,
     Turn,
     Usage,
 )
@@ -29,28 +29,28 @@ from genai_host.api.cancellation import Cancellation
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ConfigurationError,
     ContextOverflow,
     GenaiError,
     MalformedReply,
     NoRoute,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
     UnsupportedPart,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
-ONCE = Patience(tries=1)
+ONCE = RetryPolicy(tries=1)
 
 
-def _embed(turn: Turn[NoSettings]) -> Story:
+def _embed(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a", "b"], role="main", purpose="query")
     return Answer("", data=[list(each) for each in found.vectors])
 
 
-EMBED = MadePlugin(features=[Feature("embed", NoSettings, _embed, roles={"main": "embed"})])
+EMBED = InlinePlugin(features=[Feature("embed", NoSettings, _embed, roles={"main": "embed"})])
 
 
 @pytest.fixture(autouse=True)
@@ -285,7 +285,7 @@ def test_ollamas_own_service_holds_nothing_to_a_schema(cloud: MakeCloud) -> None
 
 def test_nothing_can_be_pulled_to_ollamas_own_service(cloud: MakeCloud) -> None:
     provider = cloud().instances["ollama"].provider
-    error = provider.explain_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
+    error = provider.map_error(ProviderReply(b'{"error": "model \'m\' not found"}', 404))
     assert error is not None
     assert error.hint == "genai-host models --at ollama lists what is there"
 
@@ -309,7 +309,7 @@ def test_a_model_that_is_not_there_is_to_be_pulled(
     host: Host, service: FakeService, streamed: bool
 ) -> None:
     service.replies = [failure(404, "model 'qwen3:8b' not found")]
-    with pytest.raises(RequestRefused, match="not found") as caught:
+    with pytest.raises(BadRequest, match="not found") as caught:
         ask(host, "qwen3-8b@ollama", streamed)
     assert caught.value.hint == "ollama pull qwen3:8b"
 
@@ -328,7 +328,7 @@ def test_an_ollama_that_does_not_run_is_to_be_started(
     host: Host, service: FakeService, streamed: bool
 ) -> None:
     service.stop()
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(ServiceUnavailable) as caught:
         ask(host, "ollama/m", streamed)
     assert caught.value.hint == "is Ollama running there? It is started by: ollama serve"
 
@@ -352,17 +352,17 @@ TAGS: Mapping[str, Any] = {
 CHAT = ("ollama-chat", "ollama-generate")
 
 
-def listed(host: Host) -> list[Listed]:
+def listed(host: Host) -> list[ListedModel]:
     return list(host.instances["ollama"].provider.list_models(Cancellation()))
 
 
 def test_the_models_that_are_there_are_listed(host: Host, service: FakeService) -> None:
     service.replies = [json_reply(TAGS)]
     assert listed(host) == [
-        Listed("qwen3:8b", CHAT, {"schema", "tools", "reasoning"}, 40960),
-        Listed("llava:7b", CHAT, {"schema", "images"}),
-        Listed("e5", ("ollama-embed",), ()),
-        Listed("older"),
+        ListedModel("qwen3:8b", CHAT, {"schema", "tools", "reasoning"}, 40960),
+        ListedModel("llava:7b", CHAT, {"schema", "images"}),
+        ListedModel("e5", ("ollama-embed",), ()),
+        ListedModel("older"),
     ]
     assert [(each.method, each.path) for each in service.requests] == [("GET", "/api/tags")]
 
@@ -378,8 +378,8 @@ def test_each_is_asked_where_that_is_wanted(hosts: Hosts, service: FakeService) 
         json_reply({"model_info": None}),
     ]
     assert listed(hosts(ask_each=True)) == [
-        Listed("a", CHAT, {"schema"}, 8192),
-        Listed("b"),
+        ListedModel("a", CHAT, {"schema"}, 8192),
+        ListedModel("b"),
     ]
     assert [(each.method, each.path) for each in service.requests[1:]] == [
         ("POST", "/api/show"),
@@ -420,7 +420,7 @@ def test_a_list_that_is_refused_says_why(hosts: Hosts, service: FakeService) -> 
     with pytest.raises(AuthenticationFailed):
         listed(hosts())
     service.replies = [json_reply({"models": [{"name": "a"}]}), failure(404, "model 'a' not found")]
-    with pytest.raises(RequestRefused) as caught:
+    with pytest.raises(BadRequest) as caught:
         listed(hosts(ask_each=True))
     assert caught.value.hint == "ollama pull a"
     service.stop()

@@ -27,14 +27,14 @@ from genai_host.api import (
 )
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     IncompleteReply,
     MalformedReply,
     ProviderError,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
 from genai_host.http.response import read_ndjson
 
@@ -166,7 +166,7 @@ def test_a_reply_that_does_not_say_that_it_is_done_is_none() -> None:
 def test_an_error_amid_a_stream_is_raised() -> None:
     decoder = CHAT.decoder(CALLED)
     decoder.feed(StreamEvent(chat_event("hel")))
-    with pytest.raises(Unavailable, match="the model failed"):
+    with pytest.raises(ServiceUnavailable, match="the model failed"):
         decoder.feed(StreamEvent(b'{"error": "the model failed"}'))
     with pytest.raises(RateLimited):
         decoder.feed(StreamEvent(b'{"error": "slow down", "status": 429}'))
@@ -248,7 +248,7 @@ def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
             pass
         else:
             assert isinstance(found.text, str)
-        error = dialect.explain_error(ProviderReply(body, 400))
+        error = dialect.map_error(ProviderReply(body, 400))
         assert error is None or "\n" not in error.message
 
 
@@ -258,41 +258,41 @@ def test_whatever_comes_is_read_or_is_a_typed_error(value: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "kind", "hint"),
     [
-        (404, {"error": "model 'llama9:7b' not found"}, RequestRefused, "ollama pull llama9:7b"),
-        (404, {"error": 'model "a/b" not found, try pulling it first'}, RequestRefused,
+        (404, {"error": "model 'llama9:7b' not found"}, BadRequest, "ollama pull llama9:7b"),
+        (404, {"error": 'model "a/b" not found, try pulling it first'}, BadRequest,
          "ollama pull a/b"),
-        (404, {"error": "no such model"}, RequestRefused,
+        (404, {"error": "no such model"}, BadRequest,
          "ollama list shows the models that are there"),
-        (404, {"error": "model '$(rm -rf)' not found"}, RequestRefused,
+        (404, {"error": "model '$(rm -rf)' not found"}, BadRequest,
          "ollama list shows the models that are there"),
         (401, {"error": "unauthorized", "signin_url": "https://x.invalid"}, AuthenticationFailed,
          "this model runs at ollama.com: ollama signin"),
         (401, {"error": "unauthorized"}, AuthenticationFailed, ""),
         (400, {"error": "the input length exceeds the context length"}, ContextOverflow, ""),
         (400, {"error": "the request exceeds the available context size"}, ContextOverflow, ""),
-        (400, {"error": '"m" does not support tools'}, RequestRefused, ""),
+        (400, {"error": '"m" does not support tools'}, BadRequest, ""),
         (429, {"error": "slow down"}, RateLimited, ""),
-        (500, {"error": "context length"}, Unavailable, ""),
-        (503, {"error": {"message": "busy", "code": 503}}, Unavailable, ""),
+        (500, {"error": "context length"}, ServiceUnavailable, ""),
+        (503, {"error": {"message": "busy", "code": 503}}, ServiceUnavailable, ""),
     ],
 )  # fmt: skip
 def test_an_error_says_what_to_do(
     status: int, body: Any, kind: type[ProviderError], hint: str
 ) -> None:
     for dialect in (CHAT, GENERATE):
-        error = dialect.explain_error(ProviderReply(json.dumps(body).encode(), status))
+        error = dialect.map_error(ProviderReply(json.dumps(body).encode(), status))
         assert type(error) is kind
         assert (error.status, error.hint) == (status, hint)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}'])
 def test_what_says_nothing_is_left_to_its_status(body: bytes) -> None:
-    assert CHAT.explain_error(ProviderReply(body, 404)) is None
+    assert CHAT.map_error(ProviderReply(body, 404)) is None
 
 
 def test_an_error_is_one_line_of_some_length() -> None:
     body = json.dumps({"error": "a\nb\t" + "c" * 10_000}).encode()
-    error = CHAT.explain_error(ProviderReply(body, 400))
+    error = CHAT.map_error(ProviderReply(body, 400))
     assert error is not None
     assert error.message.startswith("a b c")
     assert len(error.message) == 1000

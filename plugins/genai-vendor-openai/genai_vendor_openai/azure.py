@@ -13,15 +13,15 @@ from attrs import field, frozen
 
 from genai_host.api import (
     CachedToken,
+    DialectEndpoint,
     HttpProvider,
     ProviderReply,
     Secret,
-    Serve,
     Services,
     about,
 )
 from genai_host.api.json_text import read_json
-from genai_host.errors import GenaiError, RequestRefused
+from genai_host.errors import BadRequest, GenaiError
 from genai_vendor_openai.openai import HELD, PATIENT
 from genai_vendor_openai.token_command import TokenCommand
 
@@ -87,10 +87,10 @@ class AzureProvider(HttpProvider):
             return self._command.missing()
         return None if self.has_key else self.services.no_key("AZURE_OPENAI_API_KEY")
 
-    def explain_error(self, reply: ProviderReply) -> GenaiError | None:
+    def map_error(self, reply: ProviderReply) -> GenaiError | None:
         if reply.status != 404 or not _is_about_a_deployment(reply):
             return None
-        return RequestRefused(
+        return BadRequest(
             "the resource has no deployment of that name",
             hint='name yours in its table of the configuration: models = { gpt-5 = "mine" }',
             status=reply.status,
@@ -105,18 +105,18 @@ def _base_url(endpoint: str, version: str) -> str:
     return f"{resource}/openai/v1" if version in _V1 else f"{resource}/openai"
 
 
-def _serves(version: str) -> Mapping[str, Serve]:
+def _serves(version: str) -> Mapping[str, DialectEndpoint]:
     query = {"api-version": version} if version not in ("", "v1") else {}
     by_deployment = "" if version in _V1 else "/deployments/{model}"
-    responses = Serve(query=query, variant=HELD)
+    responses = DialectEndpoint(query=query, variant=HELD)
     others = {
-        "openai-chat": Serve(
+        "openai-chat": DialectEndpoint(
             f"{by_deployment}/chat/completions",
             query=query,
             lacks={"files"},
             variant={**HELD, "max_tokens": "max_completion_tokens"},
         ),
-        "openai-embed": Serve(
+        "openai-embed": DialectEndpoint(
             f"{by_deployment}/embeddings", query=query, variant={"encoding": "base64"}
         ),
     }

@@ -7,7 +7,16 @@ from typing import Any, Literal
 
 from attrs import asdict, field, frozen
 
-from genai_host.api import HttpProvider, Limits, Listed, Operation, Secret, Serve, Services, about
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    HttpProvider,
+    ListedModel,
+    Operation,
+    Secret,
+    Services,
+    about,
+)
 from genai_host.api.http_provider import listed_models
 from genai_host.errors import ConfigurationError
 from genai_vendor_openai.openai import PATIENT
@@ -79,18 +88,18 @@ class CompatibleProvider(HttpProvider):
             return f"no address: set base_url in [providers.{self.services.instance}]"
         return None
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         return listed_models(self.get("/models", limits))
 
 
-def _serves(settings: CompatibleSettings) -> Mapping[str, Serve]:
+def _serves(settings: CompatibleSettings) -> Mapping[str, DialectEndpoint]:
     if not settings.serves:
         raise ConfigurationError("serves: it has to serve a dialect")
     chosen = {
         name: value for name, value in asdict(settings, recurse=False).items() if value is not None
     }
     return {
-        dialect: Serve(
+        dialect: DialectEndpoint(
             lacks=settings.lacks,
             variant={name: chosen[name] for name in _VARIANTS[dialect] if name in chosen},
         )

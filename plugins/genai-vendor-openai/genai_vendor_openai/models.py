@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Model, standard
+from genai_host.api import Model, standard_parameters
 
 _WINDOW_OF_6 = 1_050_000
 _WINDOW_OF_5 = 400_000
@@ -107,7 +107,7 @@ def _at(name: str) -> Mapping[str, str]:
 
 
 def _max_tokens(most: int) -> Mapping[str, Any]:
-    return {**standard("max_tokens")["max_tokens"], "maximum": most}
+    return {**standard_parameters("max_tokens")["max_tokens"], "maximum": most}
 
 
 def _effort(efforts: str) -> Mapping[str, Any]:

@@ -8,7 +8,15 @@ from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
-from genai_host.api import HttpProvider, Limits, Listed, Secret, Serve, Services, about
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    HttpProvider,
+    ListedModel,
+    Secret,
+    Services,
+    about,
+)
 from genai_host.api.http_provider import listed_models
 
 _ADDRESS = "https://api.openai.com/v1"
@@ -57,7 +65,7 @@ class OpenAIProvider(HttpProvider):
             None if self.has_key else self.services.no_key("OPENAI_API_KEY")
         )
 
-    def list_models(self, limits: Limits) -> Iterable[Listed]:
+    def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
         return listed_models(self.get("/models", limits))
 
 
@@ -67,17 +75,17 @@ def _is_own(base_url: str) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-_OWN: Mapping[str, Serve] = {
-    "openai-responses": Serve(variant=HELD),
-    "openai-chat": Serve(variant={**HELD, "max_tokens": "max_completion_tokens"}),
-    "openai-count": Serve(),
-    "openai-embed": Serve(variant={"encoding": "base64"}),
-    "openai-moderate": Serve(ids="*moderation*"),
+_OWN: Mapping[str, DialectEndpoint] = {
+    "openai-responses": DialectEndpoint(variant=HELD),
+    "openai-chat": DialectEndpoint(variant={**HELD, "max_tokens": "max_completion_tokens"}),
+    "openai-count": DialectEndpoint(),
+    "openai-embed": DialectEndpoint(variant={"encoding": "base64"}),
+    "openai-moderate": DialectEndpoint(ids="*moderation*"),
 }
-_ELSEWHERE: Mapping[str, Serve] = {
-    "openai-chat": Serve(variant=HELD),
-    "openai-responses": Serve(variant=HELD),
-    "openai-count": Serve(),
-    "openai-embed": Serve(),
-    "openai-moderate": Serve(ids="*moderation*"),
+_ELSEWHERE: Mapping[str, DialectEndpoint] = {
+    "openai-chat": DialectEndpoint(variant=HELD),
+    "openai-responses": DialectEndpoint(variant=HELD),
+    "openai-count": DialectEndpoint(),
+    "openai-embed": DialectEndpoint(),
+    "openai-moderate": DialectEndpoint(ids="*moderation*"),
 }

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import AccessToken, Clock, Limits, Secret
+from genai_host.api import AccessToken, CancelToken, Clock, Secret
 from genai_host.api.json_text import read_json
 from genai_host.errors import AuthenticationFailed
 
@@ -37,7 +37,7 @@ class TokenCommand:
         program = self._command[0]
         return None if shutil.which(program) else f"token_command: there is no program {program}"
 
-    def __call__(self, limits: Limits) -> AccessToken:
+    def __call__(self, limits: CancelToken) -> AccessToken:
         """A token, got now. Raises `AuthenticationFailed`: without what the program
         prints, as that may be a token even where it fails."""
         output = self._run(limits).strip()
@@ -60,7 +60,7 @@ class TokenCommand:
             end = int(end[:20])  # longer ones are no time, nor quickly read
         return float(end) - self._clock.now().timestamp() if type(end) is int else None
 
-    def _run(self, limits: Limits) -> bytes:
+    def _run(self, limits: CancelToken) -> bytes:
         """What the program prints, within its time and that of the call."""
         program = shutil.which(self._command[0])
         if program is None:

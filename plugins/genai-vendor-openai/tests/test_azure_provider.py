@@ -14,18 +14,18 @@ from genai_vendor_openai import AzureProvider
 from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Embed, Feature, NoSettings, Story, Turn
+from genai_host.api import Answer, Embed, Feature, FeatureSteps, NoSettings, Turn
 from genai_host.config import InstanceConfig
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ConfigurationError,
     GenaiError,
     NoRoute,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, Reply, json_reply
 
 TOKEN = "eyJ-canary-8c2a"
@@ -64,13 +64,13 @@ def azure(make_host: MakeHost, service: FakeService, monkeypatch: pytest.MonkeyP
             ),
             openai=genai_vendor_openai,
             look=LOOKING,
-            vectors=MadePlugin(features=[feature]),
+            vectors=InlinePlugin(features=[feature]),
         )
 
     return make
 
 
-def _vectors(turn: Turn[NoSettings]) -> Story:
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a"])
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -207,21 +207,21 @@ def test_a_deployment_that_is_not_there_says_what_to_do(
     azure: MakeHost, service: FakeService, version: str, code: str
 ) -> None:
     service.replies = [failure(404, code=code)]
-    with pytest.raises(RequestRefused, match="no deployment of that name") as caught:
+    with pytest.raises(BadRequest, match="no deployment of that name") as caught:
         azure(api_version=version).open("chat", "gpt-4.1@mine").say("hi")
     assert "models = {" in caught.value.hint
     assert caught.value.status == 404
 
 
 FAILURES: list[tuple[Reply, type[GenaiError]]] = [
-    (failure(404, code="404"), RequestRefused),
-    (json_reply([], 404), RequestRefused),
-    (json_reply({"error": "x"}, 404), RequestRefused),
-    (json_reply({"error": {"code": []}}, 404), RequestRefused),
+    (failure(404, code="404"), BadRequest),
+    (json_reply([], 404), BadRequest),
+    (json_reply({"error": "x"}, 404), BadRequest),
+    (json_reply({"error": {"code": []}}, 404), BadRequest),
     (json_reply({"statusCode": 401, "message": "no"}, 401), AuthenticationFailed),
     (failure(429, {"retry-after-ms": "1500"}, code="429"), RateLimited),
-    (failure(400, code="content_filter"), RequestRefused),
-    (failure(500), Unavailable),
+    (failure(400, code="content_filter"), BadRequest),
+    (failure(500), ServiceUnavailable),
 ]
 
 

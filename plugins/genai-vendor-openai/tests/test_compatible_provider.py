@@ -11,11 +11,21 @@ from fixtures import MakeHost
 from openai_service import KEY, LOOKING, chat, embeddings, failure, responses
 
 from genai_host import Host
-from genai_host.api import Answer, Embed, Feature, Listed, Message, NoSettings, Secret, Story, Turn
+from genai_host.api import (
+    Answer,
+    Embed,
+    Feature,
+    FeatureSteps,
+    ListedModel,
+    Message,
+    NoSettings,
+    Secret,
+    Turn,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import read_config
 from genai_host.errors import AuthenticationFailed, ConfigurationError, NoRoute
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import FakeService, json_reply
 
 ROOT = Path(__file__).parent.parent
@@ -43,14 +53,14 @@ def configured(make_host: MakeHost, service: FakeService, tmp_path: Path) -> Mak
             config=read_config(file),
             openai=genai_vendor_openai,
             look=LOOKING,
-            vectors=MadePlugin(features=[feature]),
+            vectors=InlinePlugin(features=[feature]),
             mock=None,
         )
 
     return make
 
 
-def _vectors(turn: Turn[NoSettings]) -> Story:
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a"], purpose="query")
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -178,7 +188,7 @@ def test_defaults_may_be_named(configured: MakeHost, service: FakeService) -> No
 def test_its_models_are_listed(configured: MakeHost, service: FakeService) -> None:
     service.replies = [json_reply({"data": [{"id": "m", "max_model_len": 4096}]})]
     provider = configured().instances["gate"].provider
-    assert list(provider.list_models(Cancellation())) == [Listed("m", window=4096)]
+    assert list(provider.list_models(Cancellation())) == [ListedModel("m", window=4096)]
     assert service.requests[0].path == "/api/v1/models"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import genai_vendor_openai
 
-from genai_host.testing.suites import HttpProviderSuite, ModelSuite, SpeaksOpenAIChat
+from genai_host.testing.suites import HttpProviderSuite, ModelSuite, OpenAIChatReplies
 
 
 class SpeaksResponses:
@@ -16,7 +16,7 @@ class SpeaksResponses:
 
     dialect = "openai-responses"
     model_id = "model-1"
-    overflow: bytes | None = SpeaksOpenAIChat.overflow
+    overflow: bytes | None = OpenAIChatReplies.overflow
     filtered: bytes | None = json.dumps(
         {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}
     ).encode()
@@ -56,7 +56,7 @@ class AtOpenAI(HttpProviderSuite):
     keys = ["OPENAI_API_KEY"]
 
 
-class TestOpenAI(SpeaksOpenAIChat, AtOpenAI):
+class TestOpenAI(OpenAIChatReplies, AtOpenAI):
     pass
 
 
@@ -64,14 +64,14 @@ class TestOpenAIResponses(SpeaksResponses, AtOpenAI):
     pass
 
 
-class TestAzureOpenAI(SpeaksOpenAIChat, HttpProviderSuite):
+class TestAzureOpenAI(OpenAIChatReplies, HttpProviderSuite):
     plugin = genai_vendor_openai
     provider = "azure-openai"
     settings = {"endpoint": "{url}"}
     keys = ["AZURE_OPENAI_API_KEY"]
 
 
-class TestCompatible(SpeaksOpenAIChat, HttpProviderSuite):
+class TestCompatible(OpenAIChatReplies, HttpProviderSuite):
     plugin = genai_vendor_openai
     provider = "openai-compatible"
     settings = {"base_url": "{url}/v1", "api_key": {"env": "COMPATIBLE_API_KEY"}}

@@ -12,10 +12,10 @@ import pytest
 from fixtures import MakeHost
 from genai_vendor_openai import CHAT, EMBED, MODERATE
 
-from genai_host.api import Checker, Model
+from genai_host.api import Model, SchemaValidator
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.dialects import genai_dialects
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 MODELS = list(genai_vendor_openai.genai_models())
 DIALECTS = {dialect.name: dialect for dialect in genai_dialects()}
@@ -48,7 +48,7 @@ def test_its_data_is_sane(model: Model) -> None:
         assert DIALECTS[name].operation == model.operation
         assert set(model.variant.get(name, {})) <= set(DIALECTS[name].variant)
     for schema in model.parameters.values():
-        Checker(schema)
+        SchemaValidator(schema)
 
 
 @each_model
@@ -65,10 +65,10 @@ def test_models_that_think_are_written_as_they_want_it(model: Model) -> None:
     assert chat == {"max_tokens": "max_completion_tokens", "system_role": "developer"}
     assert model.variant["openai-responses"]["encrypted_reasoning"] is True
     assert model.parameters["stop"] is False
-    efforts = Checker(model.parameters["reasoning_effort"])
+    efforts = SchemaValidator(model.parameters["reasoning_effort"])
     efforts.check("high")
     for none in ("", "most"):
-        with pytest.raises(InvalidData):
+        with pytest.raises(ValidationError):
             efforts.check(none)
 
 

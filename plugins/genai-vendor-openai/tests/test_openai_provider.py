@@ -28,18 +28,19 @@ from genai_host.api import (
     Answer,
     Embed,
     Feature,
+    FeatureSteps,
     File,
     Image,
-    Listed,
+    ListedModel,
     Message,
     NoSettings,
-    Story,
     Turn,
     Usage,
 )
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import (
     AuthenticationFailed,
+    BadRequest,
     ContextOverflow,
     GenaiError,
     IncompleteReply,
@@ -47,11 +48,10 @@ from genai_host.errors import (
     MalformedReply,
     NoRoute,
     RateLimited,
-    RequestRefused,
-    Unavailable,
+    ServiceUnavailable,
     UnexpectedFinish,
 )
-from genai_host.testing import MadePlugin
+from genai_host.testing import InlinePlugin
 from genai_host.testing.fake_service import CUT, FakeService, Reply, json_reply, reply, sse_reply
 
 VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
@@ -262,11 +262,11 @@ def test_the_organization_and_the_project_are_named(
 def test_its_models_are_listed(host: Host, service: FakeService) -> None:
     service.replies = [json_reply({"object": "list", "data": [{"id": "gpt-7"}]})]
     provider = host.instances["openai"].provider
-    assert list(provider.list_models(Cancellation())) == [Listed("gpt-7")]
+    assert list(provider.list_models(Cancellation())) == [ListedModel("gpt-7")]
     assert (service.requests[0].method, service.requests[0].path) == ("GET", "/v1/models")
 
 
-def _vectors(turn: Turn[NoSettings]) -> Story:
+def _vectors(turn: Turn[NoSettings]) -> FeatureSteps:
     found = yield from Embed(["a", "b"])
     return Answer("", data=[list(each) for each in found.vectors])
 
@@ -285,7 +285,7 @@ def test_texts_become_vectors(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"{service.url}/v1")
     feature = Feature("vectors", NoSettings, _vectors, roles={"embed": "embed"})
-    host = make_host(openai=genai_vendor_openai, mine=MadePlugin(features=[feature]), mock=None)
+    host = make_host(openai=genai_vendor_openai, mine=InlinePlugin(features=[feature]), mock=None)
     service.replies = [embeddings(*vectors)]
     answer = host.open("vectors").say("hi")
     assert (answer.data, answer.usage) == ([[1.0, 2.0], [3.0, 4.0]], Usage(5))
@@ -336,16 +336,16 @@ def test_it_is_patient_with_models_that_think(host: Host) -> None:
 
 FAILURES: list[tuple[Reply, type[GenaiError], bool]] = [
     (failure(400, code="context_length_exceeded"), ContextOverflow, False),
-    (failure(400, type="invalid_request_error"), RequestRefused, False),
+    (failure(400, type="invalid_request_error"), BadRequest, False),
     (failure(401, code="invalid_api_key"), AuthenticationFailed, False),
     (failure(403), AuthenticationFailed, False),
-    (failure(404, code="model_not_found"), RequestRefused, False),
+    (failure(404, code="model_not_found"), BadRequest, False),
     (failure(429), RateLimited, True),
     (failure(429, code="insufficient_quota"), RateLimited, False),
-    (failure(500), Unavailable, True),
-    (failure(503), Unavailable, True),
-    (reply(b"<html>busy</html>", 502), Unavailable, True),
-    (reply(b"", 529), Unavailable, True),
+    (failure(500), ServiceUnavailable, True),
+    (failure(503), ServiceUnavailable, True),
+    (reply(b"<html>busy</html>", 502), ServiceUnavailable, True),
+    (reply(b"", 529), ServiceUnavailable, True),
     (reply(b"<html>", headers={"Content-Type": "text/html"}), MalformedReply, False),
     (reply(b"", headers={"Content-Type": "application/json"}), MalformedReply, False),
 ]
@@ -401,7 +401,7 @@ def test_an_error_amid_a_stream_ends_it(host: Host, service: FakeService) -> Non
     first = {"choices": [{"delta": {"content": "he"}}]}
     error = {"error": {"message": "no", "code": "server_error"}}
     service.replies = [sse_reply([json.dumps(each).encode() for each in (first, error)])]
-    with pytest.raises(Unavailable, match="no"):
+    with pytest.raises(ServiceUnavailable, match="no"):
         ask(host, "gpt-4.1", True)
 
 

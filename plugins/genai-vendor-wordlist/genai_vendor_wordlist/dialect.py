@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from genai_host.api import Dialect, ModerateCall, ProviderReply, ProviderRequest, Verdict
+from genai_host.api import Dialect, ModerateCall, ModerationResult, ProviderReply, ProviderRequest
 from genai_host.api.json_text import read_json
 from genai_host.errors import MalformedReply
 
 
-class WordList(Dialect[ModerateCall, Verdict]):
+class WordList(Dialect[ModerateCall, ModerationResult]):
     name = "word-list"
     operation = "moderate"
 
     def prepare_request(self, call: ModerateCall) -> ProviderRequest:
         return ProviderRequest("moderate", self.name, call.model_id, {"text": call.text})
 
-    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> Verdict:
+    def extract_result(self, call: ModerateCall, reply: ProviderReply) -> ModerationResult:
         try:
             data = read_json(reply.body)
             flagged = data["flagged"]
@@ -28,7 +28,7 @@ class WordList(Dialect[ModerateCall, Verdict]):
             raise MalformedReply(f"the reply holds no verdict: {error!r}") from error
         if not isinstance(flagged, bool):
             raise MalformedReply("the reply holds no verdict: it does not say whether")
-        return Verdict(flagged, categories, call.model_id)
+        return ModerationResult(flagged, categories, call.model_id)
 
 
 def _share(score: Any) -> float:

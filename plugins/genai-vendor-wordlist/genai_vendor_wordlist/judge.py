@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_vendor_wordlist.ordinary import ORDINARY
 from genai_vendor_wordlist.settings import Settings
 
@@ -33,7 +33,7 @@ class Judge:
         self._lock = threading.Lock()
         self._filter: Filter | None = None
 
-    def flags(self, text: str, limits: Limits) -> bool:
+    def flags(self, text: str, limits: CancelToken) -> bool:
         """Whether there is a word of the list in it. Raises what ends the call."""
         found = self._opened()
         for piece in pieces(text):

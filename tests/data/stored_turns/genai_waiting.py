@@ -9,6 +9,7 @@ from attrs import frozen
 
 from genai_host.api import (
     All,
+    AllSettled,
     Answer,
     CallFunction,
     CallTool,
@@ -16,22 +17,22 @@ from genai_host.api import (
     CountTokens,
     Embed,
     Feature,
+    FeatureSteps,
     File,
     Image,
+    ListTools,
     Message,
     Moderate,
+    ModerationResult,
     NewId,
     NoSettings,
     Now,
-    OfferedTools,
-    Opaque,
     Operation,
+    Pause,
     Progress,
     Prompt,
-    Rate,
+    RateLimit,
     Reasoning,
-    Settled,
-    Story,
     Text,
     Tool,
     ToolCall,
@@ -40,8 +41,7 @@ from genai_host.api import (
     ToolSchema,
     Turn,
     Usage,
-    Verdict,
-    Wait,
+    VendorPart,
 )
 
 RUNS: list[str] = []
@@ -61,7 +61,7 @@ class Scales:
         return Size(len(text), Text(text))
 
 
-def judge(verdict: Verdict, usage: Usage) -> Verdict:
+def judge(verdict: ModerationResult, usage: Usage) -> ModerationResult:
     RUNS.append("judge")
     return verdict
 
@@ -83,12 +83,12 @@ CALL = ToolCall("c1", "look", {"at": "é"})
 HISTORY = [
     Message("system", "be kind"),
     Message("user", ["look", Image(b"\x89PNG", "image/png"), File(b"%PDF", "application/pdf")]),
-    Message("assistant", [Reasoning("hm"), Opaque("fake", {"secret": 1}), Text("so"), CALL]),
+    Message("assistant", [Reasoning("hm"), VendorPart("fake", {"secret": 1}), Text("so"), CALL]),
     Message("tool", [ToolResult("c1", "look", ("1", Image(b"\x89PNG", "image/png")), True)]),
 ]
 
 
-def respond(turn: Turn[NoSettings]) -> Story:
+def respond(turn: Turn[NoSettings]) -> FeatureSteps:
     """Every step, then a pause."""
     began = yield from Now()
     id = yield from NewId("n")
@@ -97,7 +97,7 @@ def respond(turn: Turn[NoSettings]) -> Story:
         tools=[LOOK],
         tool_choice="auto",
         defaults={"temperature": 0.5},
-        rate=Rate(5, 60.0),
+        rate=RateLimit(5, 60.0),
     )
     count = yield from CountTokens(prompt)
     first = yield from prompt
@@ -105,15 +105,15 @@ def respond(turn: Turn[NoSettings]) -> Story:
     vectors, verdict = both
     size: Size = yield from CallFunction(Scales.weigh, {"text": first.text}, returns=Size)
     given = {"verdict": verdict, "usage": Usage(1, 2)}
-    judged: Verdict = yield from CallFunction(judge, given, returns=Verdict)
+    judged: ModerationResult = yield from CallFunction(judge, given, returns=ModerationResult)
     words = yield from CallFunction(_words, {"text": "b a"}, returns=list[str])
-    offered = yield from OfferedTools({"for": "all"})
+    offered = yield from ListTools({"for": "all"})
     wiped = yield from CallTool(ToolCall("w1", "wipe", {"what": "it"}), approved=True)
     calls = [ToolCall(f"w{number}", "wipe", {"what": str(number)}) for number in (2, 3)]
     wiped_too = yield from CallTools(calls, approved={"w2"})
-    failed = yield from Settled([CallFunction(_fail), NewId("s")])
+    failed = yield from AllSettled([CallFunction(_fail), NewId("s")])
     yield Progress("weighed", size)
-    decision: Message = yield from Wait(
+    decision: Message = yield from Pause(
         "approval", {"size": size.letters, "words": words}, returns=Message
     )
     last = yield from Prompt([*HISTORY, turn.message, first.message, decision])

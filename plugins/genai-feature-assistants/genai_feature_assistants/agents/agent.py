@@ -76,7 +76,7 @@ class OpenAIAssistantAgent:
         polling     how its runs are waited for
         clock       by which; None for the system's
 
-        Raises `InvalidData` before anything is sent, and a `ProviderError`.
+        Raises `ValidationError` before anything is sent, and a `ProviderError`.
         """
         return cls._made(
             configuration,
@@ -155,7 +155,7 @@ class OpenAIAssistantAgent:
         return self._client
 
     def create_thread(self, options: OpenAIThreadCreationOptions | None = None) -> str:
-        """Make a thread; its id. Raises `InvalidData` before anything is sent."""
+        """Make a thread; its id. Raises `ValidationError` before anything is sent."""
         return self._backend.create_thread(options or OpenAIThreadCreationOptions())
 
     def delete_thread(self, thread_id: str) -> bool:
@@ -165,7 +165,7 @@ class OpenAIAssistantAgent:
     def add_chat_message(self, thread_id: str, message: str | Message) -> AgentMessage:
         """Add a message to a thread; a string is one of a user. Gives what the thread has then.
 
-        Raises `AgentDeleted`, `InvalidData` for a message of another role than user and
+        Raises `AgentDeleted`, `ValidationError` for a message of another role than user and
         assistant, and `UnsupportedPart`.
         """
         self._check()
@@ -195,7 +195,7 @@ class OpenAIAssistantAgent:
         hidden   whether calls of functions and their results are told of as well; `visible` of
                  a message says which is which
 
-        Raises `AgentDeleted`, `InvalidData` and `UnsupportedPart` at once, and while it is read
+        Raises `AgentDeleted`, `ValidationError` and `UnsupportedPart` at once, and while it is read
         `AgentDeleted`, a `RunError` or a `ProviderError`. A run that is left before its end is
         cancelled.
         """

@@ -20,7 +20,7 @@ from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSetting
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
 from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.errors import GenaiError, ValidationError
 
 RUN_OPTIONS = "__run_options"
 """The pair of an assistant's metadata that has the execution options, as JSON."""
@@ -29,10 +29,10 @@ Wire = dict[str, Any]
 
 
 def assistant_request(definition: OpenAIAssistantDefinition) -> Wire:
-    """What an assistant is made from. Raises `InvalidData` for too much of anything."""
+    """What an assistant is made from. Raises `ValidationError` for too much of anything."""
     metadata = dict(definition.metadata)
     if RUN_OPTIONS in metadata:
-        raise InvalidData(
+        raise ValidationError(
             f"{RUN_OPTIONS} is the name of the execution options, and no metadata",
             path=f"$.metadata.{RUN_OPTIONS}",
         )
@@ -101,15 +101,17 @@ def _read_definition(data: Mapping[str, Any]) -> OpenAIAssistantDefinition:
 
 def _read_options(kept: Any) -> OpenAIAssistantExecutionOptions:
     if not isinstance(kept, str):
-        raise InvalidData(f"{RUN_OPTIONS} is no text", path=f"$.metadata.{RUN_OPTIONS}")
+        raise ValidationError(f"{RUN_OPTIONS} is no text", path=f"$.metadata.{RUN_OPTIONS}")
     try:
         return from_json(read_json(kept), OpenAIAssistantExecutionOptions)
-    except (ValueError, InvalidData) as error:
-        raise InvalidData(f"{RUN_OPTIONS}: {error}", path=f"$.metadata.{RUN_OPTIONS}") from error
+    except (ValueError, ValidationError) as error:
+        raise ValidationError(
+            f"{RUN_OPTIONS}: {error}", path=f"$.metadata.{RUN_OPTIONS}"
+        ) from error
 
 
 def thread_request(options: OpenAIThreadCreationOptions) -> Wire:
-    """What a thread is made from. Raises `InvalidData` and `UnsupportedPart`."""
+    """What a thread is made from. Raises `ValidationError` and `UnsupportedPart`."""
     files = checked_files(options.code_interpreter_file_ids, "the thread")
     return _given(
         messages=[written_message(each) for each in options.messages] or None,

@@ -39,7 +39,7 @@ from genai_host.api.dialects import (
     read_tool_call,
     string_in,
 )
-from genai_host.errors import DeadlineExceeded, GenaiError, IncompleteReply
+from genai_host.errors import GenaiError, IncompleteReply, ProviderTimeout
 
 Wire = dict[str, Any]
 
@@ -186,7 +186,7 @@ class StreamedRun(_Run):
             seconds = self.pace.options.timeout
             for event in self.client.stream(path, body, seconds=seconds):
                 yield from self._of_event(event.event, read_object(event.data.encode()))
-        except DeadlineExceeded as error:
+        except ProviderTimeout as error:
             if error.deadline != "total":
                 raise
             raise timed_out(self.run, self.order, seconds) from None

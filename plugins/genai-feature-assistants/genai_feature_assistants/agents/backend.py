@@ -15,7 +15,7 @@ from genai_host.api import Message
 
 class Backend(Protocol):
     """An API with definitions, threads and runs. Every method raises the errors of
-    `ServiceClient`, and `InvalidData` before anything is sent."""
+    `ServiceClient`, and `ValidationError` before anything is sent."""
 
     def create(self, definition: OpenAIAssistantDefinition) -> OpenAIAssistantDefinition:
         """Make an assistant; the definition, as it is then, has an id."""
@@ -39,7 +39,7 @@ class Backend(Protocol):
         """Delete one; whether it is gone."""
 
     def check(self, message: Message) -> None:
-        """Raises `InvalidData` and `UnsupportedPart` for a message that no thread can have."""
+        """Raises `ValidationError` and `UnsupportedPart` for a message that no thread can have."""
 
     def add_message(self, thread_id: str, message: Message) -> AgentMessage:
         """Add a message to a thread; what the thread has then."""

@@ -43,7 +43,7 @@ class OpenAIAssistantChannel:
         """Add what was said elsewhere, oldest first. What agents did among themselves, calls of
         functions and hidden messages, is left out.
 
-        Raises `InvalidData` for messages of other roles, and `UnsupportedPart`, before any is
+        Raises `ValidationError` for messages of other roles, and `UnsupportedPart`, before any is
         added.
         """
         said = [each for each in map(_said, history) if each is not None]

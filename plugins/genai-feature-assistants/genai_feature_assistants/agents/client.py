@@ -18,12 +18,12 @@ from genai_host.api.dialects import list_in, malformed, one_line, read_object, s
 from genai_host.api.json_text import write_json
 from genai_host.errors import (
     AuthenticationFailed,
-    DeadlineExceeded,
+    BadRequest,
     IncompleteReply,
-    InvalidData,
     ProviderError,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
+    ValidationError,
     error_of_status,
 )
 
@@ -42,22 +42,22 @@ _SCOPE = "https://cognitiveservices.azure.com/.default"
 
 
 def path_of(*pieces: str) -> str:
-    """A path of names and ids. Raises `InvalidData` for what can be no id."""
+    """A path of names and ids. Raises `ValidationError` for what can be no id."""
     for piece in pieces:
         if not piece or len(piece) > 256 or piece in (".", ".."):
-            raise InvalidData(f"{piece!r:.80} can be no id")
+            raise ValidationError(f"{piece!r:.80} can be no id")
     try:
         return "/".join(quote(piece, safe="") for piece in pieces)
     except UnicodeEncodeError as error:
-        raise InvalidData("an id is no text") from error
+        raise ValidationError("an id is no text") from error
 
 
 class ServiceClient:
     """Sends requests to one service, from any thread, and reads what it answers.
 
     Nothing is sent where a redirect points, and no key is taken from a `.netrc`. Every method
-    raises a `ProviderError`: `error_of_status` for what the service refuses, `Unavailable`,
-    `DeadlineExceeded`, `MalformedReply`, and `IncompleteReply` for a reply that is cut.
+    raises a `ProviderError`: `error_of_status` for what the service refuses, `ServiceUnavailable`,
+    `ProviderTimeout`, `MalformedReply`, and `IncompleteReply` for a reply that is cut.
     """
 
     def __init__(self, configuration: OpenAIServiceConfiguration) -> None:
@@ -137,7 +137,7 @@ class ServiceClient:
                     if event.data == "[DONE]":
                         return
                     yield event
-        except DeadlineExceeded as error:
+        except ProviderTimeout as error:
             if error.deadline != "connect" and _now() >= until:
                 error.deadline, error.retryable = "total", False
             raise
@@ -227,18 +227,20 @@ class ServiceClient:
         try:
             yield
         except requests.ConnectTimeout:
-            raise DeadlineExceeded(f"{host} cannot be reached", deadline="connect") from None
+            raise ProviderTimeout(f"{host} cannot be reached", deadline="connect") from None
         except (requests.Timeout, amid.ReadTimeoutError):
-            raise DeadlineExceeded(f"{host} took too long", deadline="idle") from None
+            raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
         except (requests.exceptions.ChunkedEncodingError, amid.ProtocolError):
             raise IncompleteReply(f"the reply of {host} was cut") from None
         except requests.ConnectionError as error:
             if "timed out" in str(error):  # amid a reply, requests makes this of it
-                raise DeadlineExceeded(f"{host} took too long", deadline="idle") from None
-            raise Unavailable(f"{host} cannot be reached") from None
+                raise ProviderTimeout(f"{host} took too long", deadline="idle") from None
+            raise ServiceUnavailable(f"{host} cannot be reached") from None
         except (requests.RequestException, amid.HTTPError, ValueError, OSError) as error:
             # their texts may hold what was sent
-            raise Unavailable(f"the request to {host} failed: {type(error).__name__}") from None
+            raise ServiceUnavailable(
+                f"the request to {host} failed: {type(error).__name__}"
+            ) from None
 
     def _body(self, response: requests.Response, until: float) -> bytes:
         pieces, size = [], 0
@@ -248,13 +250,13 @@ class ServiceClient:
             if size > MOST_BYTES:
                 raise malformed(f"it has more than {MOST_BYTES} bytes")
             if _now() > until:
-                raise DeadlineExceeded("the reply took too long", deadline="total")
+                raise ProviderTimeout("the reply took too long", deadline="total")
         return b"".join(pieces)
 
     def _refused(self, response: requests.Response, key: _Key) -> ProviderError:
         status = response.status_code
         if status < 400:
-            return RequestRefused(
+            return BadRequest(
                 f"the service redirects with status {status}, and keys are sent nowhere else",
                 status=status,
                 hint="give the address that it redirects to as endpoint",
@@ -275,7 +277,7 @@ def _now() -> float:
 def _in_time(chunks: Iterator[bytes], until: float) -> Iterator[bytes]:
     for chunk in chunks:
         if _now() > until:
-            raise DeadlineExceeded("the stream took too long", deadline="total")
+            raise ProviderTimeout("the stream took too long", deadline="total")
         yield chunk
 
 
@@ -317,4 +319,4 @@ def _written(body: Mapping[str, Any]) -> bytes:
     try:
         return write_json(body)
     except (ValueError, TypeError) as error:
-        raise InvalidData(f"the request cannot be written: {error}") from error
+        raise ValidationError(f"the request cannot be written: {error}") from error

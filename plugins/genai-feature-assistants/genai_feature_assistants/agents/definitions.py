@@ -19,7 +19,7 @@ from typing import Protocol
 from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.json_form import from_json, to_json
 from genai_host.api.json_text import read_json
-from genai_host.errors import InvalidData, StoreError
+from genai_host.errors import StoreError, ValidationError
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -67,7 +67,7 @@ class MemoryDefinitions:
 class FileDefinitions:
     """In a folder, a file of JSON for each; several programs may share it.
 
-    Raises `StoreError` where the folder cannot be written or read, and `InvalidData` for a
+    Raises `StoreError` where the folder cannot be written or read, and `ValidationError` for a
     file that holds no definition.
     """
 
@@ -77,7 +77,7 @@ class FileDefinitions:
     def save(self, definition: OpenAIAssistantDefinition) -> None:
         file = self._file(definition.id or "")
         if file is None:
-            raise InvalidData(f"{definition.id!r} cannot be the name of a file", path="$.id")
+            raise ValidationError(f"{definition.id!r} cannot be the name of a file", path="$.id")
         text = json.dumps(to_json(definition), ensure_ascii=False, indent=2)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class FileDefinitions:
         except OSError as error:
             raise self._failed(error) from error
         except ValueError as error:
-            raise InvalidData(f"{file.name} holds no definition: {error}") from error
+            raise ValidationError(f"{file.name} holds no definition: {error}") from error
         return from_json(data, OpenAIAssistantDefinition)
 
     def _failed(self, error: OSError) -> StoreError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from genai_host.errors import GenaiError, GenerationError, InvalidData
+from genai_host.errors import GenaiError, GenerationError, ValidationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from genai_host.errors import ErrorContext
 
 
-class BrokenDefinition(InvalidData):
+class BrokenDefinition(ValidationError):
     """What a service has of an assistant is not what one is.
 
     assistant_id   which

@@ -8,7 +8,7 @@ from typing import Any
 
 from genai_host.api import Message
 from genai_host.api.validators import Must
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 
 def _or_none(is_so: Any) -> Any:
@@ -35,8 +35,8 @@ def one_or_none(kind: type[Any]) -> Must:
 
 
 def listed(given: Iterable[Any]) -> tuple[Any, ...]:
-    """Several, as a tuple. Raises `InvalidData` for one string, which is no list of its
+    """Several, as a tuple. Raises `ValidationError` for one string, which is no list of its
     characters."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidData(f"a list is expected, not {type(given).__name__}")
+        raise ValidationError(f"a list is expected, not {type(given).__name__}")
     return tuple(given)

@@ -11,10 +11,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from genai_host.api import Checker, Text, Tool, ToolCall, ToolResult, tool
+from genai_host.api import SchemaValidator, Text, Tool, ToolCall, ToolResult, tool
 from genai_host.api.json_text import write_json
 from genai_host.api.tools import output_of
-from genai_host.errors import DeadlineExceeded, InvalidData
+from genai_host.errors import ProviderTimeout, ValidationError
 
 MOST_AT_ONCE = 64
 """Calls that a model may make in one go; those beyond are answered with an error."""
@@ -33,7 +33,7 @@ class Functions:
     functions   tools, or typed functions with a docstring, which become tools
     approve     says whether a call of a tool with the approval `ask` may run; None lets none
 
-    Raises `InvalidData` for two of one name, and `TypeError` for what can be no tool.
+    Raises `ValidationError` for two of one name, and `TypeError` for what can be no tool.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Functions:
         for each in functions:
             made = each if isinstance(each, Tool) else tool(each)
             if made.name in self._tools:
-                raise InvalidData(f"there are two functions named {made.name}")
+                raise ValidationError(f"there are two functions named {made.name}")
             self._tools[made.name] = made
 
     @property
@@ -68,19 +68,19 @@ class Functions:
             return _UnderWay.failed(f"there is no function {call.name!r}; there are: {known}")
         try:
             self._check(call, found)
-        except InvalidData as error:
+        except ValidationError as error:
             return _UnderWay.failed(str(error))
         return _UnderWay.started(found, call)
 
     def _check(self, call: ToolCall, found: Tool) -> None:
-        """Raises `InvalidData` for a call that is not to be made."""
+        """Raises `ValidationError` for a call that is not to be made."""
         if call.malformed:
-            raise InvalidData("the arguments are no JSON object")
-        Checker(found.schema.parameters).check(call.arguments)
+            raise ValidationError("the arguments are no JSON object")
+        SchemaValidator(found.schema.parameters).check(call.arguments)
         if found.approval == "deny":
-            raise InvalidData(f"{call.name} may not be called")
+            raise ValidationError(f"{call.name} may not be called")
         if found.approval == "ask" and not (self._approve and self._approve(call)):
-            raise InvalidData(f"{call.name} may not be called: nobody approved of it")
+            raise ValidationError(f"{call.name} may not be called: nobody approved of it")
 
 
 @frozen
@@ -108,7 +108,7 @@ class _UnderWay:
     @classmethod
     def failed(cls, why: str) -> _UnderWay:
         future: Future[Any] = Future()
-        future.set_exception(InvalidData(why))
+        future.set_exception(ValidationError(why))
         return cls(future, 0.0)
 
 
@@ -117,7 +117,7 @@ def _waited(call: _UnderWay) -> Any:
     try:
         return call.future.result(max(0.0, call.until - time.monotonic()))
     except TookTooLong as error:
-        return error if call.future.done() else DeadlineExceeded("it took too long")
+        return error if call.future.done() else ProviderTimeout("it took too long")
     except BaseException as error:
         if call.future.done() and call.future.exception() is error:
             return error
@@ -131,7 +131,7 @@ def _result(call: ToolCall, given: Any) -> ToolResult:
 
 
 def _said(error: BaseException) -> str:
-    kind = "" if isinstance(error, (InvalidData, DeadlineExceeded)) else type(error).__name__
+    kind = "" if isinstance(error, (ValidationError, ProviderTimeout)) else type(error).__name__
     try:
         text = " ".join(str(error)[:_LONGEST_ERROR].split())
     except BaseException:  # noqa: BLE001 - any code may stand there
@@ -177,7 +177,7 @@ class _Limits:
 
     def check(self) -> None:
         if time.monotonic() >= self.until:
-            raise DeadlineExceeded("it took too long", deadline="total")
+            raise ProviderTimeout("it took too long", deadline="total")
 
     def on_cancel(self, wake: Callable[[], None]) -> _Alarm:
         return _Alarm(max(0.0, self.until - time.monotonic()), wake)

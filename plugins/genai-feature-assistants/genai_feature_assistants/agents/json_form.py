@@ -25,6 +25,6 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(data: Any, form: type[T]) -> T:
-    """An object of a class from its JSON. Raises `InvalidData`, for an unknown key too."""
+    """An object of a class from its JSON. Raises `ValidationError`, for an unknown key too."""
     read: T = _codec().from_json(data, form)
     return read

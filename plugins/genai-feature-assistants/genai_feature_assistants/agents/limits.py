@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 MOST_PAIRS = 16
 """Of metadata, those that the agents add counted."""
@@ -21,12 +21,12 @@ MOST_FILES = 20
 
 
 def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
-    """The same. Raises `InvalidData` for what the service would refuse.
+    """The same. Raises `ValidationError` for what the service would refuse.
 
     whose   what it is of, for the error
     """
     if len(metadata) > MOST_PAIRS:
-        raise InvalidData(
+        raise ValidationError(
             f"the metadata of {whose} has {len(metadata)} pairs, and at most {MOST_PAIRS} may be",
             path="$.metadata",
             hint="the execution options of a definition are one pair of them",
@@ -34,13 +34,13 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
     for key, value in metadata.items():
         path = f"$.metadata.{key[:LONGEST_KEY]}"
         if len(key) > LONGEST_KEY:
-            raise InvalidData(
+            raise ValidationError(
                 f"a key in the metadata of {whose} has {len(key)} characters, and at most "
                 f"{LONGEST_KEY} may be",
                 path=path,
             )
         if len(value) > LONGEST_VALUE:
-            raise InvalidData(
+            raise ValidationError(
                 f"{key} in the metadata of {whose} has {len(value)} characters, and at most "
                 f"{LONGEST_VALUE} may be",
                 path=path,
@@ -49,9 +49,9 @@ def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
 
 
 def checked_files(ids: Sequence[str], whose: str) -> list[str]:
-    """The ids of files for the code interpreter. Raises `InvalidData` for too many."""
+    """The ids of files for the code interpreter. Raises `ValidationError` for too many."""
     if len(ids) > MOST_FILES:
-        raise InvalidData(
+        raise ValidationError(
             f"{whose} has {len(ids)} files for the code interpreter, and at most {MOST_FILES} "
             "may be",
             path="$.code_interpreter_file_ids",

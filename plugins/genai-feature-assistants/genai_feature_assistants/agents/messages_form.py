@@ -17,7 +17,7 @@ from genai_feature_assistants.agents.content import (
 )
 from genai_host.api import Image, Message, Part, Reasoning, Text
 from genai_host.api.dialects import count_in, list_in, malformed, object_in, string_in
-from genai_host.errors import InvalidData, UnsupportedPart
+from genai_host.errors import UnsupportedPart, ValidationError
 
 Wire = dict[str, Any]
 
@@ -25,21 +25,21 @@ _ROLES = ("user", "assistant")
 
 
 def check_role(message: Message) -> None:
-    """Raises `InvalidData` for a message that a thread cannot have."""
+    """Raises `ValidationError` for a message that a thread cannot have."""
     if message.role not in _ROLES:
-        raise InvalidData(
+        raise ValidationError(
             f"a thread has messages of users and assistants, none of role {message.role}",
             path="$.role",
         )
 
 
 def written_message(message: Message) -> Wire:
-    """Raises `InvalidData` for another role and for a message without content, and
+    """Raises `ValidationError` for another role and for a message without content, and
     `UnsupportedPart` for what a thread cannot have."""
     check_role(message)
     content = [each for part in message.content for each in _written_part(part)]
     if not content:
-        raise InvalidData("a message of a thread has a content", path="$.content")
+        raise ValidationError("a message of a thread has a content", path="$.content")
     return {"role": message.role, "content": content}
 
 

@@ -31,7 +31,7 @@ from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSetting
 from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
 from genai_host.api import Message
 from genai_host.api.dialects import list_in, malformed, string_in
-from genai_host.errors import RequestRefused
+from genai_host.errors import BadRequest
 
 _MOST_ITEMS = 20  # that are added at once
 
@@ -61,7 +61,7 @@ class ResponsesBackend:
     def definition(self, id: str) -> OpenAIAssistantDefinition:
         found = self._kept.get(id)
         if found is None:
-            raise RequestRefused(
+            raise BadRequest(
                 f"there is no assistant {id}",
                 status=404,
                 hint="the Responses API keeps none: give `definitions` that do",

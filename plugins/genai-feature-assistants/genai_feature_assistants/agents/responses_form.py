@@ -25,7 +25,7 @@ from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationO
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolResult
 from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import InvalidData, InvalidParameter, UnsupportedPart
+from genai_host.errors import InvalidParameter, UnsupportedPart, ValidationError
 
 Wire = dict[str, Any]
 
@@ -39,10 +39,10 @@ _NUMBERED = re.compile(rf"{THREAD_OPTIONS}_\d+")
 
 
 def thread_metadata(options: OpenAIThreadCreationOptions) -> dict[str, str]:
-    """The metadata of the conversation that a thread is. Raises `InvalidData`."""
+    """The metadata of the conversation that a thread is. Raises `ValidationError`."""
     for key in options.metadata:
         if _NUMBERED.fullmatch(key):
-            raise InvalidData(f"{key} is a name of {THREAD_OPTIONS}", path=f"$.metadata.{key}")
+            raise ValidationError(f"{key} is a name of {THREAD_OPTIONS}", path=f"$.metadata.{key}")
     kept = OpenAIThreadCreationOptions(
         code_interpreter_file_ids=checked_files(options.code_interpreter_file_ids, "the thread"),
         vector_store_id=options.vector_store_id,
@@ -63,7 +63,7 @@ def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
         try:
             data = read_json("".join(string_in(metadata, key) for key in ours))
             kept = from_json(data, OpenAIThreadCreationOptions)
-        except (ValueError, InvalidData) as error:
+        except (ValueError, ValidationError) as error:
             raise malformed(f"{THREAD_OPTIONS}: {error}") from error
     return ThreadSettings(
         kept.code_interpreter_file_ids,
@@ -73,11 +73,11 @@ def read_thread(conversation: Mapping[str, Any]) -> ThreadSettings:
 
 
 def written_item(message: Message) -> Wire:
-    """A message as an item of a conversation. Raises `InvalidData` and `UnsupportedPart`."""
+    """A message as an item of a conversation. Raises `ValidationError` and `UnsupportedPart`."""
     check_role(message)
     parts = [each for part in message.content for each in _written_part(part, message.role)]
     if not parts:
-        raise InvalidData("a message of a thread has a content", path="$.content")
+        raise ValidationError("a message of a thread has a content", path="$.content")
     content: Any = parts
     if message.role == "assistant":  # its parts are the service's own, with ids
         content = "".join(each["text"] for each in parts)

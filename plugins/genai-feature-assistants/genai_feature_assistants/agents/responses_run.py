@@ -39,7 +39,7 @@ from genai_host.api.dialects import (
     read_tool_call,
     string_in,
 )
-from genai_host.errors import DeadlineExceeded, GenaiError, IncompleteReply
+from genai_host.errors import GenaiError, IncompleteReply, ProviderTimeout
 
 Wire = dict[str, Any]
 Told = AgentMessage | AgentDelta
@@ -198,7 +198,7 @@ class StreamedRun(_Run):
                 data = read_object(event.data.encode())
                 ended = ended or data.get("type") in _ENDS
                 yield from self._of_event(string_in(data, "type"), data)
-        except DeadlineExceeded as error:
+        except ProviderTimeout as error:
             if error.deadline != "total":
                 raise
             raise timed_out(self.response, self.order, seconds) from None

@@ -78,7 +78,7 @@ def settled(
     thread: ThreadSettings,
     options: OpenAIAssistantInvocationOptions,
 ) -> RunSettings:
-    """Raises `InvalidData` for metadata that is too much, once it is all together."""
+    """Raises `ValidationError` for metadata that is too much, once it is all together."""
     execution = definition.execution_options or OpenAIAssistantExecutionOptions()
     files = thread.code_interpreter_file_ids or definition.code_interpreter_file_ids
     store = _first(thread.vector_store_id, definition.vector_store_id)

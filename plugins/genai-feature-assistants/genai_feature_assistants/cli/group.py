@@ -18,7 +18,7 @@ from genai_feature_assistants.imports.runnable import why_model_cannot, why_tool
 from genai_feature_assistants.service.indexing import shelf_of as files_of
 from genai_feature_assistants.service.shelf import shown
 from genai_host.api.json_text import read_json
-from genai_host.errors import GenaiError, InvalidData
+from genai_host.errors import GenaiError, ValidationError
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
@@ -120,7 +120,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidData(f"{path} is no text in UTF-8", hint="save it as UTF-8") from error
+        raise ValidationError(f"{path} is no text in UTF-8", hint="save it as UTF-8") from error
 
 
 def _definition_of(path: Path) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def _definition_of(path: Path) -> dict[str, Any]:
             raise ValueError(f"it is larger than {_MOST_DEFINITION >> 20} MiB")
         definition = read_json(data.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        raise InvalidData(f"{path} is no JSON: {error}") from error
+        raise ValidationError(f"{path} is no JSON: {error}") from error
     if not isinstance(definition, dict):
-        raise InvalidData(f"{path} is no definition: it is no object")
+        raise ValidationError(f"{path} is no definition: it is no object")
     if definition.get("object", "assistant") != "assistant":
-        raise InvalidData(
+        raise ValidationError(
             f"{path} is no assistant", hint="genai-host assistants import takes other objects"
         )
     return {name: value for name, value in definition.items() if name not in _NOT_GIVEN}

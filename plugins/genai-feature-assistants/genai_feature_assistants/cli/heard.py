@@ -9,12 +9,12 @@ from typing import Any
 from attrs import define, field
 
 from genai_feature_assistants.cli.terminal import note
-from genai_host.api import RouteReply
+from genai_host.api import RouteResponse
 from genai_host.api.json_text import read_json
-from genai_host.errors import Cancelled, DeadlineExceeded, GenaiError, GenerationError
+from genai_host.errors import Cancelled, GenaiError, GenerationError, ProviderTimeout
 
 
-def events_in(reply: RouteReply) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def events_in(reply: RouteResponse) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The events of a reply that is a stream of them, but for the last, `done`."""
     pieces = reply.body
     assert not isinstance(pieces, bytes)
@@ -101,7 +101,7 @@ def _error(run: Mapping[str, Any]) -> GenaiError:
     if status == "cancelled":
         return Cancelled("the run was cancelled")
     if status == "expired":
-        return DeadlineExceeded("the run took longer than it may", hint="say it again, in parts")
+        return ProviderTimeout("the run took longer than it may", hint="say it again, in parts")
     if status == "failed":
         told = run["last_error"]["message"]
         return GenerationError(f"the run failed: {told}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_feature_assistants.service.shelf import Object, Shelf
-from genai_host.api import RouteReply, RouteRequest
+from genai_host.api import RouteRequest, RouteResponse
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import NotFound
@@ -65,7 +65,7 @@ def request(ctx: click.Context, body: Any = None, **parameters: str) -> RouteReq
     )
 
 
-def value_of(reply: RouteReply) -> Any:
+def value_of(reply: RouteResponse) -> Any:
     assert isinstance(reply.body, bytes)
     return read_json(reply.body)
 

@@ -16,8 +16,8 @@ from genai_feature_assistants.cli.heard import Heard, events_in
 from genai_feature_assistants.cli.opened import found, request, service_of, user_of
 from genai_feature_assistants.cli.terminal import echo, echo_json, note
 from genai_feature_assistants.cli.uploads import keep_file
-from genai_host.api import RouteReply
-from genai_host.errors import GenaiError, InvalidData, NotFound
+from genai_host.api import RouteResponse
+from genai_host.errors import GenaiError, NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
@@ -99,7 +99,7 @@ def _message(
             is_picture = (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
             wanted = [each for each in tools if not is_picture or each["type"] != "file_search"]
             if not is_picture and not wanted:
-                raise InvalidData(
+                raise ValidationError(
                     f"{path}: the assistant has no tool that takes files",
                     hint="create one with --tool file_search, or --tool code_interpreter",
                 )
@@ -123,7 +123,7 @@ def _begin(
     assistant: Object,
     thread: Object | None,
     message: Mapping[str, Any],
-) -> RouteReply:
+) -> RouteResponse:
     wanted = {"assistant_id": assistant["id"], "stream": True}
     if thread is None:
         body = {**wanted, "thread": {"messages": [message]}}
@@ -132,7 +132,7 @@ def _begin(
     return service.runs.create(request(ctx, body, thread=thread["id"]))
 
 
-def _hear(ctx: click.Context, service: Service, reply: RouteReply, heard: Heard) -> None:
+def _hear(ctx: click.Context, service: Service, reply: RouteResponse, heard: Heard) -> None:
     """All that happens, until the run ends or waits for its client; then, or if nobody wants
     it any more, it is cancelled."""
     events: Any = reply.body

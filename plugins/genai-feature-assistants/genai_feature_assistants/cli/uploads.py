@@ -11,18 +11,18 @@ from genai_feature_assistants.cli.opened import user_of
 from genai_feature_assistants.cli.terminal import end_progress, progress
 from genai_feature_assistants.imports.searchable import await_searchable
 from genai_feature_assistants.service.files import MOST_BYTES
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
 
 
 def keep_file(ctx: click.Context, service: Service, path: Path, purpose: str) -> str:
-    """Its id. Raises `InvalidData` for one that is too large, and `OSError`."""
+    """Its id. Raises `ValidationError` for one that is too large, and `OSError`."""
     with path.open("rb") as stream:
         data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        raise InvalidData(
+        raise ValidationError(
             f"{path} is larger than {MOST_BYTES >> 20} MiB", hint="cut it into several files"
         )
     id: str = service.files.keep(user_of(ctx), path.name, data, purpose)["id"]

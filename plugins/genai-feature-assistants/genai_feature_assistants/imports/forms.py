@@ -1,6 +1,6 @@
 """Exported objects, checked by what reads the requests of the API, as the service keeps them.
 
-Each function raises `InvalidData` for what is no such object. Fields that nobody knows are
+Each function raises `ValidationError` for what is no such object. Fields that nobody knows are
 left out: those who exported may have some of their own.
 
 Source: OpenAPI document 2.3.0, "AssistantObject", "ThreadObject", "VectorStoreObject",
@@ -23,8 +23,8 @@ from genai_feature_assistants.service.fields import (
     tools_in,
 )
 from genai_feature_assistants.service.store_files import chunking_in
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LATEST = 253_402_300_799  # the end of the year 9999
@@ -34,46 +34,46 @@ _MODEL = 256
 _DAYS = 365
 
 
-def id_in(given: Given, name: str = "id") -> str:
+def id_in(given: JsonReader, name: str = "id") -> str:
     """An id that may stand in a path."""
     id = given.text(name)
     if not _ID.fullmatch(id):
-        raise InvalidData(
+        raise ValidationError(
             f"{name}: {id!r:.80} is no id: letters, digits, _ and -, at most 64",
             path=given.at(name),
         )
     return id
 
 
-def optional_id_in(given: Given, name: str) -> str | None:
+def optional_id_in(given: JsonReader, name: str) -> str | None:
     return id_in(given, name) if given.raw(name) else None
 
 
-def ids_in(given: Given, name: str, most: int) -> list[str]:
+def ids_in(given: JsonReader, name: str, most: int) -> list[str]:
     ids = list(dict.fromkeys(given.texts(name)))
     if len(ids) > most:
-        raise InvalidData(f"{name} has at most {most}", path=given.at(name))
+        raise ValidationError(f"{name} has at most {most}", path=given.at(name))
     for id in ids:
         if not _ID.fullmatch(id):
-            raise InvalidData(f"{id!r:.80} is no id", path=given.at(name))
+            raise ValidationError(f"{id!r:.80} is no id", path=given.at(name))
     return ids
 
 
-def time_in(given: Given, name: str, now: int) -> int:
+def time_in(given: JsonReader, name: str, now: int) -> int:
     """Seconds since 1970; now if it is not there."""
     value = given.whole(name)
     if value is not None and not 0 <= value <= _LATEST:
-        raise InvalidData(f"{name} is no time", path=given.at(name))
+        raise ValidationError(f"{name} is no time", path=given.at(name))
     return now if value is None else value
 
 
-def assistant_of(given: Given, now: int, models: Mapping[str, str]) -> dict[str, Any]:
+def assistant_of(given: JsonReader, now: int, models: Mapping[str, str]) -> dict[str, Any]:
     """
     models   by the names that exported assistants have for them
     """
     model = text_in(given, "model", _MODEL)
     if not model:
-        raise InvalidData("model is missing", path=given.at("model"))
+        raise ValidationError("model is missing", path=given.at("model"))
     read: dict[str, Any] = {
         "id": id_in(given),
         "object": "assistant",
@@ -94,7 +94,7 @@ def assistant_of(given: Given, now: int, models: Mapping[str, str]) -> dict[str,
     return read
 
 
-def thread_of(given: Given, now: int) -> dict[str, Any]:
+def thread_of(given: JsonReader, now: int) -> dict[str, Any]:
     return {
         "id": id_in(given),
         "object": "thread",
@@ -105,7 +105,7 @@ def thread_of(given: Given, now: int) -> dict[str, Any]:
     }
 
 
-def resources_in(given: Given) -> dict[str, Any]:
+def resources_in(given: JsonReader) -> dict[str, Any]:
     """What tools are given, whether it is there or not."""
     found: dict[str, Any] = {}
     resources = given.object("tool_resources")
@@ -127,7 +127,7 @@ def needed_by(value: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return [*(("file", id) for id in files), *(("vector store", id) for id in stores)]
 
 
-def store_of(given: Given, now: int) -> tuple[dict[str, Any], list[str]]:
+def store_of(given: JsonReader, now: int) -> tuple[dict[str, Any], list[str]]:
     """A vector store, and the ids of files, where the export has put them into it.
 
     One that expires so long after it was used last was used now: it would have expired
@@ -136,7 +136,7 @@ def store_of(given: Given, now: int) -> tuple[dict[str, Any], list[str]]:
     expires = given.object("expires_after")
     days = None if expires is None else expires.whole("days")
     if expires is not None and (days is None or not 1 <= days <= _DAYS):
-        raise InvalidData(f"days is from 1 to {_DAYS}", path=expires.at("days"))
+        raise ValidationError(f"days is from 1 to {_DAYS}", path=expires.at("days"))
     store = {
         "id": id_in(given),
         "object": "vector_store",
@@ -149,7 +149,7 @@ def store_of(given: Given, now: int) -> tuple[dict[str, Any], list[str]]:
     return store, ids_in(given, "file_ids", 10_000)
 
 
-def store_file_of(given: Given, now: int) -> dict[str, Any]:
+def store_file_of(given: JsonReader, now: int) -> dict[str, Any]:
     """What `StoreFiles.add` takes, by name, and `created_at`."""
     strategy = given.raw("chunking_strategy")
     is_known = isinstance(strategy, dict) and strategy.get("type") == "static"
@@ -162,7 +162,7 @@ def store_file_of(given: Given, now: int) -> dict[str, Any]:
     }
 
 
-def file_of(given: Given, now: int) -> dict[str, Any]:
+def file_of(given: JsonReader, now: int) -> dict[str, Any]:
     """A file without its bytes; `bytes` is how many it should have, or None."""
     name = (text_in(given, "filename", 4096) or "").replace("\\", "/").rpartition("/")[2]
     id = id_in(given)

@@ -21,8 +21,8 @@ from genai_feature_assistants.imports.reading import Source, objects_in, sources
 from genai_feature_assistants.imports.report import Outcome, Report, What
 from genai_feature_assistants.imports.runnable import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.imports.searchable import await_searchable
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
@@ -120,17 +120,17 @@ class _Import:
         id = id[:_TOLD] if isinstance(id, str) else ""
         try:
             if kind not in _KINDS:
-                raise InvalidData(
+                raise ValidationError(
                     f"objects of this kind are not imported: {', '.join(_KINDS)} are"
                     if kind
                     else "it does not say what it is: object is missing"
                 )
             self._take(kind, source)
-        except InvalidData as error:
+        except ValidationError as error:
             self._failed(kind, id, str(error), source)
 
     def _take(self, kind: str, source: Source) -> None:
-        given, now = Given(source.value, "$"), self._now
+        given, now = JsonReader(source.value, "$"), self._now
         if kind == "assistant":
             value = forms.assistant_of(given, now, self._models)
         elif kind == "thread":
@@ -178,7 +178,7 @@ class _Import:
         id = read.value.get("id") or read.value["file"]
         try:
             self._report.outcomes.append(Outcome(kind, id, keep(read), at=read.source.at))
-        except InvalidData as error:
+        except ValidationError as error:
             self._failed(kind, id, str(error), read.source)
         self._count()
 
@@ -229,7 +229,7 @@ class _Import:
             latest = {read.value["id"]: read for read in reads}
             try:
                 done = self._keeping.put_messages(thread, [read.value for read in latest.values()])
-            except InvalidData as error:
+            except ValidationError as error:
                 for read in latest.values():
                     self._failed("thread.message", read.value["id"], str(error), read.source)
                 continue
@@ -244,7 +244,7 @@ class _Import:
         if self._keeping.has("thread", thread):
             return
         about = {"id": thread, "created_at": first.value["created_at"]}
-        made = forms.thread_of(Given(about, "$"), self._now)
+        made = forms.thread_of(JsonReader(about, "$"), self._now)
         self._report.outcomes.append(
             Outcome("thread", thread, self._keeping.put_thread(made), at=first.source.at)
         )

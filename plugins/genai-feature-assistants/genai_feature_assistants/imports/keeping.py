@@ -11,7 +11,7 @@ from genai_feature_assistants.service.files import MOST_BYTES
 from genai_feature_assistants.service.indexing import shelf_of
 from genai_feature_assistants.service.run_states import RunStates
 from genai_feature_assistants.service.shelf import Object, Shelf
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
@@ -47,7 +47,7 @@ class Keeping:
         return self._put(shelf, {**thread, "_run": run})
 
     def put_file(self, file: Mapping[str, Any], folder: Path, is_only: bool) -> tuple[What, str]:
-        """What became of it, and a warning, if there is one. Raises `InvalidData` if its bytes
+        """What became of it, and a warning, if there is one. Raises `ValidationError` if its bytes
         are not there.
 
         folder    where they are, in a file that is called as its id or its name
@@ -76,12 +76,12 @@ class Keeping:
         attributes: Mapping[str, Any],
         created_at: int,
     ) -> What:
-        """Have a file of a vector store made searchable. Raises `InvalidData` if one of them
+        """Have a file of a vector store made searchable. Raises `ValidationError` if one of them
         is not there."""
         if not self.has("vector store", store):
-            raise InvalidData(f"the vector store {store} is not here: import it as well")
+            raise ValidationError(f"the vector store {store} is not here: import it as well")
         if not self.has("file", file):
-            raise InvalidData(f"the file {file} is not here: import it as well, with its bytes")
+            raise ValidationError(f"the file {file} is not here: import it as well, with its bytes")
         shelf = shelf_of(self._host, self._user, store)
         is_there = shelf.find(file) is not None
         if is_there and not self._replaces:
@@ -92,10 +92,10 @@ class Keeping:
 
     def put_messages(self, thread: str, messages: Sequence[Object]) -> list[What]:
         """Those of a thread, oldest first; those that are new to it stand where their times
-        say. Raises `InvalidData` while a run is at it."""
+        say. Raises `ValidationError` while a run is at it."""
         found = self.shelf("thread").get(thread)
         if RunStates(self._host).active(self._user, found) is not None:
-            raise InvalidData(f"a run is at the thread {thread}: wait until it has ended")
+            raise ValidationError(f"a run is at the thread {thread}: wait until it has ended")
         shelf = self.shelf("message", thread)
         there = {each["id"]: each for each in shelf.all()}
         new = [each for each in messages if each["id"] not in there]
@@ -140,11 +140,11 @@ def _bytes_of(file: Mapping[str, Any], folder: Path, is_only: bool) -> bytes:
         if data is not None:
             return data
     if not is_only and _is_in(folder, file["filename"]):
-        raise InvalidData(
+        raise ValidationError(
             f"several files are called {file['filename']!r:.80}: call the bytes of this one "
             f"{file['id']}"
         )
-    raise InvalidData(
+    raise ValidationError(
         f"its bytes are not beside it: there is neither {file['id']} nor "
         f"{file['filename']!r:.80} in its folder"
     )
@@ -158,9 +158,9 @@ def _read(folder: Path, name: str) -> bytes | None:
         with (folder / name).open("rb") as stream:
             data = stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise InvalidData(f"{name!r:.80} cannot be read: {error.strerror}") from error
+        raise ValidationError(f"{name!r:.80} cannot be read: {error.strerror}") from error
     if len(data) > MOST_BYTES:
-        raise InvalidData(f"{name!r:.80} is larger than {MOST_BYTES >> 20} MiB")
+        raise ValidationError(f"{name!r:.80} is larger than {MOST_BYTES >> 20} MiB")
     return data
 
 

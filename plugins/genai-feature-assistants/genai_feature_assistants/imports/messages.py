@@ -11,8 +11,8 @@ from typing import Any
 from genai_feature_assistants.imports.forms import id_in, optional_id_in, time_in
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.messages import text_content
-from genai_host.api.http_routes import Given, bytes_of
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader, bytes_of
+from genai_host.errors import ValidationError
 
 _MOST_TEXT = 1_000_000  # characters
 _MOST_MARK = 1000
@@ -23,15 +23,15 @@ _CITED = ("file_citation", "file_path")
 _URLS = ("https://", "http://", "data:image/")
 
 
-def message_of(given: Given, now: int) -> dict[str, Any]:
-    """Raises `InvalidData` for what is no message. Annotations of kinds that the API of
+def message_of(given: JsonReader, now: int) -> dict[str, Any]:
+    """Raises `ValidationError` for what is no message. Annotations of kinds that the API of
     Assistants has not are left out."""
     created = time_in(given, "created_at", now)
     status = given.choice("status", ("in_progress", "incomplete", "completed"), "completed")
     reason = given.object("incomplete_details")
     role = given.choice("role", ("user", "assistant"))
     if not role:
-        raise InvalidData("role is missing", path=given.at("role"))
+        raise ValidationError("role is missing", path=given.at("role"))
     is_whole = status == "completed"
     why = "run_cancelled" if reason is None else reason.text("reason", "run_cancelled")
     return {
@@ -62,18 +62,18 @@ def files_of(message: dict[str, Any]) -> list[str]:
     return [*pictures, *(each["file_id"] for each in message["attachments"])]
 
 
-def _content_in(given: Given) -> list[dict[str, Any]]:
+def _content_in(given: JsonReader) -> list[dict[str, Any]]:
     content = given.raw("content")
     if isinstance(content, str):
         found = [text_content(_text_in(given, "content"))]
     else:
         found = [_block(each) for each in _few(given, "content")]
     if not any(block["type"] != "text" or block["text"]["value"] for block in found):
-        raise InvalidData("there is nothing in it", path=given.at("content"))
+        raise ValidationError("there is nothing in it", path=given.at("content"))
     return found
 
 
-def _block(given: Given) -> dict[str, Any]:
+def _block(given: JsonReader) -> dict[str, Any]:
     kind = given.choice("type", _BLOCKS)
     if kind == "refusal":
         return text_content(_text_in(given, "refusal"))
@@ -81,7 +81,7 @@ def _block(given: Given) -> dict[str, Any]:
         return text_content(_text_in(given, "text"))
     inner = given.object(kind or "type")
     if inner is None:
-        raise InvalidData(f"there is no {kind or 'type'}", path=given.path)
+        raise ValidationError(f"there is no {kind or 'type'}", path=given.path)
     if kind == "text":
         cited = [_annotation(each) for each in _few(inner, "annotations")]
         return text_content(_text_in(inner, "value"), [each for each in cited if each])
@@ -90,13 +90,13 @@ def _block(given: Given) -> dict[str, Any]:
         return {"type": kind, kind: {"file_id": id_in(inner, "file_id"), **told}}
     url = inner.text("url")
     if not url.startswith(_URLS):
-        raise InvalidData("this is no address of a picture", path=inner.at("url"))
+        raise ValidationError("this is no address of a picture", path=inner.at("url"))
     if url.startswith("data:"):
         bytes_of(url.partition(",")[2], inner.at("url"))
     return {"type": kind, kind: {"url": url, **told}}
 
 
-def _annotation(given: Given) -> dict[str, Any] | None:
+def _annotation(given: JsonReader) -> dict[str, Any] | None:
     kind = given.text("type")
     if kind not in _CITED:
         return None
@@ -105,7 +105,7 @@ def _annotation(given: Given) -> dict[str, Any] | None:
         return None
     mark = given.text("text")
     if len(mark) > _MOST_MARK:
-        raise InvalidData(f"text has at most {_MOST_MARK} characters", path=given.at("text"))
+        raise ValidationError(f"text has at most {_MOST_MARK} characters", path=given.at("text"))
     return {
         "type": kind,
         "text": mark,
@@ -115,20 +115,20 @@ def _annotation(given: Given) -> dict[str, Any] | None:
     }
 
 
-def _attachment(given: Given) -> dict[str, Any]:
+def _attachment(given: JsonReader) -> dict[str, Any]:
     tools = [{"type": tool.choice("type", _TOOLS)} for tool in _few(given, "tools")]
     return {"file_id": id_in(given, "file_id"), "tools": tools}
 
 
-def _few(given: Given, name: str) -> Sequence[Given]:
+def _few(given: JsonReader, name: str) -> Sequence[JsonReader]:
     found = given.objects(name)
     if len(found) > _MOST_BLOCKS:
-        raise InvalidData(f"{name} has at most {_MOST_BLOCKS}", path=given.at(name))
+        raise ValidationError(f"{name} has at most {_MOST_BLOCKS}", path=given.at(name))
     return found
 
 
-def _text_in(given: Given, name: str) -> str:
+def _text_in(given: JsonReader, name: str) -> str:
     text = given.text(name)
     if len(text) > _MOST_TEXT:
-        raise InvalidData(f"a text has at most {_MOST_TEXT} characters", path=given.at(name))
+        raise ValidationError(f"a text has at most {_MOST_TEXT} characters", path=given.at(name))
     return text

@@ -16,9 +16,9 @@ from genai_feature_assistants.service.fields import (
 )
 from genai_feature_assistants.service.resources import Resources
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -33,10 +33,10 @@ class Assistants:
         self._host = host
         self._resources = resources
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         if not given.text("model"):
-            raise InvalidData("model is missing", path="$.model")
+            raise ValidationError("model is missing", path="$.model")
         shelf = self._shelf(request.user)
         usual: dict[str, Any] = {
             "id": new_id("asst"),
@@ -52,30 +52,30 @@ class Assistants:
             "top_p": None,
             "response_format": "auto",
         }
-        return json_reply(shown(shelf.add({**usual, **self._read(request.user, given)})))
+        return json_response(shown(shelf.add({**usual, **self._read(request.user, given)})))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self.get(request.user, request.parameters["assistant"])))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self.get(request.user, request.parameters["assistant"])))
 
-    def page(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._shelf(request.user).page(request.query))
+    def page(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._shelf(request.user).page(request.query))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         shelf, id = self._shelf(request.user), request.parameters["assistant"]
         shelf.get(id)
         fields = self._read(request.user, body_of(request))
-        return json_reply(shown(shelf.update(id, **fields)))
+        return json_response(shown(shelf.update(id, **fields)))
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["assistant"]
         self._shelf(request.user).delete(id)
-        return json_reply({"id": id, "object": "assistant.deleted", "deleted": True})
+        return json_response({"id": id, "object": "assistant.deleted", "deleted": True})
 
     def get(self, user: str, id: str) -> Object:
         """Raises `Missing`."""
         return self._shelf(user).get(id)
 
-    def _read(self, user: str, given: Given) -> dict[str, Any]:
+    def _read(self, user: str, given: JsonReader) -> dict[str, Any]:
         """The fields that a request has; what is null in it is taken away."""
         read: dict[str, Any] = {
             "model": given.text("model"),
@@ -95,7 +95,7 @@ class Assistants:
             read["tool_resources"] = self._resources.read(user, given)
         kept = {name: value for name, value in read.items() if name in given.value}
         if not kept.get("model", True):
-            raise InvalidData("model is a text, and not empty", path="$.model")
+            raise ValidationError("model is a text, and not empty", path="$.model")
         return kept
 
     def _shelf(self, user: str) -> Shelf:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from genai_feature_assistants.service.fields import MOST_PAIRS
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 _KEY, _TEXT = 64, 512
 _DEPTH = 10
@@ -26,17 +26,17 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 _EQUALS = ("eq", "ne", "in", "nin")
 
 
-def attributes_in(given: Given) -> dict[str, Any]:
-    """At most 16 texts, numbers and truths, by name. Raises `InvalidData`."""
+def attributes_in(given: JsonReader) -> dict[str, Any]:
+    """At most 16 texts, numbers and truths, by name. Raises `ValidationError`."""
     found = given.mapping("attributes") or {}
     path = given.at("attributes")
     if len(found) > MOST_PAIRS or any(len(key) > _KEY for key in found):
-        raise InvalidData(f"at most {MOST_PAIRS}, with names of {_KEY} characters", path=path)
+        raise ValidationError(f"at most {MOST_PAIRS}, with names of {_KEY} characters", path=path)
     for key, value in found.items():
         if not isinstance(value, (str, bool, int, float)) or (
             isinstance(value, str) and len(value) > _TEXT
         ):
-            raise InvalidData(
+            raise ValidationError(
                 f"an attribute is a number, true, false or a text of {_TEXT} characters",
                 path=f"{path}.{key}",
             )
@@ -44,22 +44,22 @@ def attributes_in(given: Given) -> dict[str, Any]:
 
 
 def must_be_filter(filter: Any, path: str, depth: int = 0) -> None:
-    """Raises `InvalidData`."""
+    """Raises `ValidationError`."""
     if not isinstance(filter, Mapping) or depth > _DEPTH:
-        raise InvalidData("a filter is an object", path=path)
+        raise ValidationError("a filter is an object", path=path)
     kind = filter.get("type")
     if kind in ("and", "or"):
         inner = filter.get("filters")
         if not isinstance(inner, list):
-            raise InvalidData("filters is a list", path=f"{path}.filters")
+            raise ValidationError("filters is a list", path=f"{path}.filters")
         for number, each in enumerate(inner):
             must_be_filter(each, f"{path}.filters[{number}]", depth + 1)
     elif kind not in (*_ORDERS, *_EQUALS):
-        raise InvalidData(f"there is no filter of type {kind!r:.40}", path=f"{path}.type")
+        raise ValidationError(f"there is no filter of type {kind!r:.40}", path=f"{path}.type")
     elif not isinstance(filter.get("key"), str) or "value" not in filter:
-        raise InvalidData("a filter has a key and a value", path=path)
+        raise ValidationError("a filter has a key and a value", path=path)
     elif (kind in ("in", "nin")) != isinstance(filter["value"], list):
-        raise InvalidData("in and nin take a list, and others none", path=f"{path}.value")
+        raise ValidationError("in and nin take a list, and others none", path=f"{path}.value")
 
 
 def matches(attributes: Mapping[str, Any] | None, filter: Mapping[str, Any]) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_host.api import Checker
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api import SchemaValidator
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 MOST_PAIRS = 16
 MOST_CODE_FILES = 20
@@ -21,65 +21,65 @@ _KINDS = ("code_interpreter", "file_search", "function")
 _CHOICES = ("none", "auto", "required")
 
 
-def metadata_in(given: Given, name: str = "metadata") -> dict[str, str]:
-    """At most 16 pairs, keys of 64 and values of 512 characters. Raises `InvalidData`."""
+def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
+    """At most 16 pairs, keys of 64 and values of 512 characters. Raises `ValidationError`."""
     found = given.mapping(name) or {}
     if len(found) > MOST_PAIRS:
-        raise InvalidData(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
+        raise ValidationError(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
     for key, value in found.items():
         if len(key) > _KEY:
-            raise InvalidData(f"a key has at most {_KEY} characters", path=given.at(name))
+            raise ValidationError(f"a key has at most {_KEY} characters", path=given.at(name))
         if not isinstance(value, str) or len(value) > _VALUE:
-            raise InvalidData(
+            raise ValidationError(
                 f"a value is a text of at most {_VALUE} characters", path=f"{given.at(name)}.{key}"
             )
     return dict(found)
 
 
-def text_in(given: Given, name: str, most: int) -> str | None:
-    """A text that may be missing. Raises `InvalidData`."""
+def text_in(given: JsonReader, name: str, most: int) -> str | None:
+    """A text that may be missing. Raises `ValidationError`."""
     if name not in given:
         given.raw(name)
         return None
     value = given.text(name)
     if len(value) > most:
-        raise InvalidData(f"{name} has at most {most} characters", path=given.at(name))
+        raise ValidationError(f"{name} has at most {most} characters", path=given.at(name))
     return value
 
 
-def number_within(given: Given, name: str, least: float, most: float) -> float | None:
+def number_within(given: JsonReader, name: str, least: float, most: float) -> float | None:
     value = given.number(name)
     if value is not None and not least <= value <= most:
-        raise InvalidData(f"{name} is from {least:g} to {most:g}", path=given.at(name))
+        raise ValidationError(f"{name} is from {least:g} to {most:g}", path=given.at(name))
     return value
 
 
-def count_in(given: Given, name: str, least: int, most: int | None = None) -> int | None:
+def count_in(given: JsonReader, name: str, least: int, most: int | None = None) -> int | None:
     value = given.whole(name)
     if value is not None and (value < least or (most is not None and value > most)):
         bound = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise InvalidData(f"{name} is {bound}", path=given.at(name))
+        raise ValidationError(f"{name} is {bound}", path=given.at(name))
     return value
 
 
-def tools_in(given: Given, most: int = 128) -> list[dict[str, Any]]:
-    """The tools, as the API shows them. Raises `InvalidData`."""
+def tools_in(given: JsonReader, most: int = 128) -> list[dict[str, Any]]:
+    """The tools, as the API shows them. Raises `ValidationError`."""
     found = [_tool(each) for each in given.objects("tools")]
     if len(found) > most:
-        raise InvalidData(f"there are at most {most} tools", path=given.at("tools"))
+        raise ValidationError(f"there are at most {most} tools", path=given.at("tools"))
     names = [each["function"]["name"] for each in found if each["type"] == "function"]
     kinds = [each["type"] for each in found if each["type"] != "function"]
     if len(set(names)) < len(names) or len(set(kinds)) < len(kinds):
-        raise InvalidData("two tools are the same", path=given.at("tools"))
+        raise ValidationError("two tools are the same", path=given.at("tools"))
     return found
 
 
-def _tool(given: Given) -> dict[str, Any]:
+def _tool(given: JsonReader) -> dict[str, Any]:
     kind = given.choice("type", _KINDS)
     if kind == "function":
         function = given.object("function")
         if function is None:
-            raise InvalidData("a tool has a function", path=given.path)
+            raise ValidationError("a tool has a function", path=given.path)
         found: dict[str, Any] = {"type": kind, "function": _function(function)}
     elif kind == "file_search" and "file_search" in given:
         search = given.object("file_search")
@@ -89,33 +89,33 @@ def _tool(given: Given) -> dict[str, Any]:
         given.raw(kind)
         found = {"type": kind}
     else:
-        raise InvalidData("a tool has a type", path=given.path)
+        raise ValidationError("a tool has a type", path=given.path)
     given.nothing_else()
     return found
 
 
-def _function(given: Given) -> dict[str, Any]:
+def _function(given: JsonReader) -> dict[str, Any]:
     name = given.text("name")
     if not 1 <= len(name) <= _NAME or not name.replace("_", "a").replace("-", "a").isalnum():
-        raise InvalidData(
+        raise ValidationError(
             f"a name is of letters, digits, _ and -, and of at most {_NAME} characters",
             path=given.at("name"),
         )
     if name in ("file_search", "code_interpreter"):
-        raise InvalidData(f"{name} is the name of another tool", path=given.at("name"))
+        raise ValidationError(f"{name} is the name of another tool", path=given.at("name"))
     found: dict[str, Any] = {"name": name}
     if "description" in given:
         found["description"] = given.text("description")
     parameters = given.mapping("parameters")
     if parameters is not None:
-        Checker(parameters)  # raises for what is no schema
+        SchemaValidator(parameters)  # raises for what is no schema
         found["parameters"] = parameters
     strict = given.flag("strict")
     given.nothing_else()
     return {**found, "strict": bool(strict)} if strict is not None else found
 
 
-def _search(given: Given) -> dict[str, Any]:
+def _search(given: JsonReader) -> dict[str, Any]:
     found: dict[str, Any] = {}
     most = count_in(given, "max_num_results", 1, 50)
     if most is not None:
@@ -127,7 +127,7 @@ def _search(given: Given) -> dict[str, Any]:
     return found
 
 
-def ranking_in(given: Given) -> dict[str, Any]:
+def ranking_in(given: JsonReader) -> dict[str, Any]:
     """How found passages are chosen. There is one way to rank them."""
     given.raw("ranker")
     return {
@@ -136,8 +136,8 @@ def ranking_in(given: Given) -> dict[str, Any]:
     }
 
 
-def choice_in(given: Given, tools: Sequence[Mapping[str, Any]]) -> Any:
-    """Which tool is to be taken; `auto` unless said. Raises `InvalidData`."""
+def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
+    """Which tool is to be taken; `auto` unless said. Raises `ValidationError`."""
     if not isinstance(given.raw("tool_choice"), dict):
         return given.choice("tool_choice", _CHOICES, "auto")
     chosen = given.object("tool_choice")
@@ -148,7 +148,7 @@ def choice_in(given: Given, tools: Sequence[Mapping[str, Any]]) -> Any:
     if kind == "function":
         told["function"] = {"name": "" if function is None else function.text("name")}
     if not any(_is(tool, told) for tool in tools):
-        raise InvalidData("no tool of the run is chosen here", path=given.at("tool_choice"))
+        raise ValidationError("no tool of the run is chosen here", path=given.at("tool_choice"))
     return told
 
 
@@ -159,8 +159,8 @@ def _is(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
     return tool["type"] != "function" or bool(tool["function"]["name"] == name)
 
 
-def format_in(given: Given) -> Any:
-    """The form of answers, `auto` unless said. Raises `InvalidData`."""
+def format_in(given: JsonReader) -> Any:
+    """The form of answers, `auto` unless said. Raises `ValidationError`."""
     if not isinstance(given.raw("response_format"), dict):
         return given.choice("response_format", ("auto",), "auto")
     form = given.object("response_format")
@@ -170,9 +170,9 @@ def format_in(given: Given) -> Any:
         return {"type": kind or "text"}
     described = form.object("json_schema")
     if described is None or not described.text("name"):
-        raise InvalidData("json_schema has a name and a schema", path=form.at("json_schema"))
+        raise ValidationError("json_schema has a name and a schema", path=form.at("json_schema"))
     schema = described.mapping("schema")
-    Checker(schema or {})
+    SchemaValidator(schema or {})
     return {"type": kind, "json_schema": dict(described.value)}
 
 
@@ -185,13 +185,13 @@ def schema_of(form: Any) -> Mapping[str, Any] | None:
     return form["json_schema"].get("schema") or {"type": "object"}
 
 
-def truncation_in(given: Given) -> dict[str, Any]:
-    """How much of the thread a run sees. Raises `InvalidData`."""
+def truncation_in(given: JsonReader) -> dict[str, Any]:
+    """How much of the thread a run sees. Raises `ValidationError`."""
     strategy = given.object("truncation_strategy")
     if strategy is None:
         return {"type": "auto", "last_messages": None}
     kind = strategy.choice("type", ("auto", "last_messages"), "auto")
     last = count_in(strategy, "last_messages", 1)
     if kind == "last_messages" and last is None:
-        raise InvalidData("last_messages is a number", path=strategy.at("last_messages"))
+        raise ValidationError("last_messages is a number", path=strategy.at("last_messages"))
     return {"type": kind, "last_messages": last if kind == "last_messages" else None}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.uploads import read_upload
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -28,41 +28,43 @@ class Files:
     def __init__(self, host: Host) -> None:
         self._host = host
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         upload = read_upload(request)
         purpose = upload.fields.get("purpose", "")
         if purpose not in _PURPOSES:
-            raise InvalidData(f"purpose is one of {', '.join(_PURPOSES)}", path="$.purpose")
+            raise ValidationError(f"purpose is one of {', '.join(_PURPOSES)}", path="$.purpose")
         purpose = _SHOWN_AS.get(purpose, purpose)
-        return json_reply(shown(self.keep(request.user, upload.name, upload.data, purpose)))
+        return json_response(shown(self.keep(request.user, upload.name, upload.data, purpose)))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self.get(request.user, request.parameters["file"])))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self.get(request.user, request.parameters["file"])))
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         purpose = request.query.get("purpose")
         where = {"purpose": purpose} if purpose else None
         shelf = self._shelf(request.user)
-        return json_reply(
+        return json_response(
             shelf.page(request.query, where=where, most=_MOST_LISTED, usual=_MOST_LISTED)
         )
 
-    def content(self, request: RouteRequest) -> RouteReply:
+    def content(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
         headers = {
             "content-type": "application/octet-stream",
             "content-disposition": "attachment",
             "x-content-type-options": "nosniff",
         }
-        return RouteReply(self._host.kept(request.user).blobs().get(file["_blob"]), headers=headers)
+        return RouteResponse(
+            self._host.kept(request.user).blobs().get(file["_blob"]), headers=headers
+        )
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         file = self.get(request.user, request.parameters["file"])
         shelf = self._shelf(request.user)
         shelf.delete(file["id"])
         if next(shelf.all({"_blob": file["_blob"]}), None) is None:
             self._host.kept(request.user).blobs().remove(file["_blob"])
-        return json_reply({"id": file["id"], "object": "file", "deleted": True})
+        return json_response({"id": file["id"], "object": "file", "deleted": True})
 
     def keep(self, user: str, name: str, data: bytes, purpose: str) -> Object:
         """A new file."""
@@ -84,7 +86,7 @@ class Files:
         return self._shelf(user).get(id)
 
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:
-        """Raises `InvalidData` if there is a file of these that is not there.
+        """Raises `ValidationError` if there is a file of these that is not there.
 
         ids   to where they stand in the request
         """
@@ -92,7 +94,7 @@ class Files:
             try:
                 self.get(user, id)
             except NotFound as error:
-                raise InvalidData(error.message, path=path) from error
+                raise ValidationError(error.message, path=path) from error
 
     def data(self, user: str, id: str) -> bytes:
         """The bytes of a file. Raises `NotFound`."""

@@ -12,7 +12,7 @@ from genai_feature_assistants.service.jobs import MOST_TRIES, Job
 from genai_feature_assistants.service.passages import Passages, unit_rows
 from genai_feature_assistants.service.shelf import Shelf
 from genai_feature_assistants.service.texts import Unreadable, passages, text_of
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Indexing:
         self._host = host
         self._files = files
 
-    def do(self, job: Job, limits: Limits) -> None:
+    def do(self, job: Job, limits: CancelToken) -> None:
         """The work of a job. Its end is written into the file's object."""
         user, store, file = job.user, job.about["store"], job.about["file"]
         shelf = shelf_of(self._host, user, store)
@@ -60,7 +60,7 @@ class Indexing:
         except GenaiError as error:
             self._end(shelf, job, _failed("server_error", error.message))
 
-    def _index(self, user: str, found: Any, limits: Limits) -> dict[str, Any]:
+    def _index(self, user: str, found: Any, limits: CancelToken) -> dict[str, Any]:
         file = self._files.get(user, found["id"])
         static = found["chunking_strategy"]["static"]
         texts = passages(

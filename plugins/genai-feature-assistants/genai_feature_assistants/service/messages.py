@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from genai_feature_assistants.service.fields import metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_host.api import Image, Message, Part, RouteReply, RouteRequest, Text, json_reply
-from genai_host.api.http_routes import Given, body_of, bytes_of
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api import Image, Message, Part, RouteRequest, RouteResponse, Text, json_response
+from genai_host.api.http_routes import JsonReader, body_of, bytes_of
+from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -27,11 +27,11 @@ Said = Mapping[str, Any]
 """What a request says: role, content, attachments and metadata of a message."""
 
 
-def read_message(given: Given, files: Files, user: str) -> dict[str, Any]:
-    """Raises `InvalidData`."""
+def read_message(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
+    """Raises `ValidationError`."""
     role = given.choice("role", ("user", "assistant"))
     if not role:
-        raise InvalidData("role is missing", path=given.at("role"))
+        raise ValidationError("role is missing", path=given.at("role"))
     said = {
         "role": role,
         "content": _content_in(given, files, user),
@@ -73,20 +73,20 @@ def attached_to(said: Sequence[Said], tool: str) -> list[str]:
     ]
 
 
-def _content_in(given: Given, files: Files, user: str) -> list[dict[str, Any]]:
+def _content_in(given: JsonReader, files: Files, user: str) -> list[dict[str, Any]]:
     content = given.raw("content")
     if isinstance(content, str):
         if not content:
-            raise InvalidData("there is nothing in it", path=given.at("content"))
+            raise ValidationError("there is nothing in it", path=given.at("content"))
         _must_fit(content, given.at("content"))
         return [text_content(content)]
     found = [_block_in(each, files, user) for each in given.objects("content")]
     if not found:
-        raise InvalidData("there is nothing in it", path=given.at("content"))
+        raise ValidationError("there is nothing in it", path=given.at("content"))
     return found
 
 
-def _block_in(given: Given, files: Files, user: str) -> dict[str, Any]:
+def _block_in(given: JsonReader, files: Files, user: str) -> dict[str, Any]:
     kind = given.choice("type", ("text", "image_url", "image_file"))
     if kind == "text":
         text = given.text("text")
@@ -94,12 +94,12 @@ def _block_in(given: Given, files: Files, user: str) -> dict[str, Any]:
         return text_content(text)
     inner = given.object(kind or "type")
     if inner is None:
-        raise InvalidData(f"there is no {kind}", path=given.path)
+        raise ValidationError(f"there is no {kind}", path=given.path)
     told = {"detail": inner.choice("detail", _DETAILS, "auto")}
     if kind == "image_url":
         url = inner.text("url")
         if not url.startswith(("https://", "http://", "data:image/")):
-            raise InvalidData("this is no address of a picture", path=inner.at("url"))
+            raise ValidationError("this is no address of a picture", path=inner.at("url"))
         return {"type": kind, kind: {"url": url, **told}}
     files.must_be(user, {inner.text("file_id"): inner.at("file_id")})
     return {"type": kind, kind: {"file_id": inner.text("file_id"), **told}}
@@ -107,10 +107,10 @@ def _block_in(given: Given, files: Files, user: str) -> dict[str, Any]:
 
 def _must_fit(text: str, path: str) -> None:
     if len(text) > _MOST_TEXT:
-        raise InvalidData(f"a text has at most {_MOST_TEXT} characters", path=path)
+        raise ValidationError(f"a text has at most {_MOST_TEXT} characters", path=path)
 
 
-def _attachments_in(given: Given, files: Files, user: str) -> list[dict[str, Any]]:
+def _attachments_in(given: JsonReader, files: Files, user: str) -> list[dict[str, Any]]:
     found = []
     for each in given.objects("attachments"):
         file = each.text("file_id")
@@ -131,34 +131,34 @@ class Messages:
     def shelf(self, user: str, thread: str) -> Shelf:
         return Shelf(self._host, user, "message", thread)
 
-    def read(self, user: str, given: Iterable[Given]) -> list[dict[str, Any]]:
-        """Raises `InvalidData`."""
+    def read(self, user: str, given: Iterable[JsonReader]) -> list[dict[str, Any]]:
+        """Raises `ValidationError`."""
         return [read_message(each, self._files, user) for each in given]
 
     def add(self, user: str, thread: str, said: Said) -> Object:
         shelf = self.shelf(user, thread)
         return shelf.add(made(shelf, thread, said))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self._shelf(request).get(request.parameters["message"])))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self._shelf(request).get(request.parameters["message"])))
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         run = request.query.get("run_id")
         where = {"run_id": run} if run else None
-        return json_reply(self._shelf(request).page(request.query, where=where))
+        return json_response(self._shelf(request).page(request.query, where=where))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         metadata = metadata_in(given)
         given.nothing_else()
         fields = {"metadata": metadata} if "metadata" in given.value else {}
         changed = self._shelf(request).update(request.parameters["message"], **fields)
-        return json_reply(shown(changed))
+        return json_response(shown(changed))
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         id = request.parameters["message"]
         self._shelf(request).delete(id)
-        return json_reply({"id": id, "object": "thread.message.deleted", "deleted": True})
+        return json_response({"id": id, "object": "thread.message.deleted", "deleted": True})
 
     def said(self, user: str, thread: str, last: int | None) -> list[Message]:
         """What was said in a thread, oldest first, as a model is told it.

@@ -11,8 +11,8 @@ from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.store_files import chunking_in
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import NotFound, ValidationError
 
 
 class Resources:
@@ -22,9 +22,9 @@ class Resources:
         self._files = files
         self._stores = stores
 
-    def read(self, user: str, given: Given) -> dict[str, Any]:
+    def read(self, user: str, given: JsonReader) -> dict[str, Any]:
         """The field `tool_resources`; vector stores that are described in it are made. Raises
-        `InvalidData`, also for what is not there."""
+        `ValidationError`, also for what is not there."""
         resources = given.object("tool_resources")
         if resources is None:
             return {}
@@ -38,27 +38,27 @@ class Resources:
             found["file_search"] = {"vector_store_ids": self._stores_of(user, search)}
         return found
 
-    def _code_files(self, user: str, code: Given) -> list[str]:
+    def _code_files(self, user: str, code: JsonReader) -> list[str]:
         ids = list(code.texts("file_ids"))
         path = code.at("file_ids")
         if len(ids) > MOST_CODE_FILES:
-            raise InvalidData(f"at most {MOST_CODE_FILES} files", path=path)
+            raise ValidationError(f"at most {MOST_CODE_FILES} files", path=path)
         self._files.must_be(user, {id: f"{path}[{number}]" for number, id in enumerate(ids)})
         code.nothing_else()
         return ids
 
-    def _stores_of(self, user: str, search: Given) -> list[str]:
+    def _stores_of(self, user: str, search: JsonReader) -> list[str]:
         ids = list(search.texts("vector_store_ids"))
         made = search.objects("vector_stores")
         search.nothing_else()
         if len(ids) + len(made) > 1:
-            raise InvalidData("there is at most one vector store", path=search.path)
+            raise ValidationError("there is at most one vector store", path=search.path)
         for id in ids:
             try:
                 self._stores.get(user, id)
             except NotFound as error:
                 path = search.at("vector_store_ids")
-                raise InvalidData(error.message, path=path) from error
+                raise ValidationError(error.message, path=path) from error
         for each in made:
             files, metadata = each.texts("file_ids"), metadata_in(each)
             chunking = chunking_in(each)

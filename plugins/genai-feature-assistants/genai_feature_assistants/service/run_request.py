@@ -18,8 +18,8 @@ from genai_feature_assistants.service.fields import (
     truncation_in,
 )
 from genai_feature_assistants.service.shelf import Object, new_id
-from genai_host.api.http_routes import Given
-from genai_host.errors import InvalidData
+from genai_host.api.http_routes import JsonReader
+from genai_host.errors import ValidationError
 
 _LIFE = 600
 """Seconds in which a run has to end, as OpenAI has it."""
@@ -30,8 +30,8 @@ _INSTRUCTIONS = 256_000
 _OWN = ("assistant_id", "stream", "additional_messages", "thread", "tool_resources")
 
 
-def read_run(given: Given, assistant: Object, now: int, *, content: bool) -> dict[str, Any]:
-    """The run that a request asks for, queued, without its thread. Raises `InvalidData`.
+def read_run(given: JsonReader, assistant: Object, now: int, *, content: bool) -> dict[str, Any]:
+    """The run that a request asks for, queued, without its thread. Raises `ValidationError`.
 
     content   whether its events show the texts that were found
     """
@@ -83,7 +83,7 @@ def read_run(given: Given, assistant: Object, now: int, *, content: bool) -> dic
         given.raw(name)
     given.nothing_else()
     if run["tool_choice"] == "required" and not tools:
-        raise InvalidData("there is no tool to choose", path="$.tool_choice")
+        raise ValidationError("there is no tool to choose", path="$.tool_choice")
     return run
 
 

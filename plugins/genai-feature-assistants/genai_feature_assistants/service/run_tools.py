@@ -16,9 +16,9 @@ from genai_feature_assistants.service.citations import mark
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import Image, Limits, ToolOutput
+from genai_host.api import CancelToken, Image, ToolOutput
 from genai_host.api.json_text import read_json
-from genai_host.errors import Cancelled, ConfigurationError, GenaiError, InvalidData, NotFound
+from genai_host.errors import Cancelled, ConfigurationError, GenaiError, NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -95,10 +95,10 @@ class RunTools:
         self._store_files = store_files
 
     def must_have(self, tools: Sequence[Mapping[str, Any]], stores: Sequence[str]) -> None:
-        """Raises `InvalidData` for a tool that could not be run."""
+        """Raises `ValidationError` for a tool that could not be run."""
         kinds = {tool["type"] for tool in tools}
         if SEARCH in kinds and not stores:
-            raise InvalidData(
+            raise ValidationError(
                 "file_search has no vector store",
                 path="$.tools",
                 hint="give the assistant or the thread one as tool_resources.file_search",
@@ -107,7 +107,7 @@ class RunTools:
             try:
                 self._host.tool(SANDBOX)
             except ConfigurationError as error:
-                raise InvalidData(
+                raise ValidationError(
                     "code_interpreter is off: there is no sandbox for code here",
                     path="$.tools",
                     hint="whoever runs the server can install the plugin genai-tools-sandbox",
@@ -119,7 +119,7 @@ class RunTools:
         run: Mapping[str, Any],
         call: Mapping[str, Any],
         place: tuple[int, int],
-        limits: Limits,
+        limits: CancelToken,
     ) -> Given:
         """Run one of them. What goes wrong is told to the model; raises only what ends the
         run.
@@ -140,7 +140,7 @@ class RunTools:
         id: str,
         arguments: Mapping[str, Any],
         place: tuple[int, int],
-        limits: Limits,
+        limits: CancelToken,
     ) -> Given:
         wanted = next(each for each in run["tools"] if each["type"] == SEARCH).get(SEARCH, {})
         ranking = wanted.get(
@@ -190,7 +190,7 @@ class RunTools:
         run: Mapping[str, Any],
         id: str,
         arguments: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
     ) -> Given:
         code = _code_in(arguments)
         if code is None:

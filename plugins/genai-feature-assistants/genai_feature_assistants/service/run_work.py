@@ -38,17 +38,17 @@ from genai_host.errors import (
     Conflict,
     ContextOverflow,
     ConversationClosed,
-    DeadlineExceeded,
     GenaiError,
     Interrupted,
-    InvalidData,
     InvalidParameter,
     NotFound,
     PluginError,
+    ProviderTimeout,
     RateLimited,
     StoreError,
-    TurnWaiting,
+    TurnPaused,
     UnsupportedPart,
+    ValidationError,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 KIND = "run"
 _LONGEST_INDEXING = 60.0  # seconds that a search waits for files that are not ready yet
 _LOOK = 0.25  # seconds between looks whether they are
-_UNFIT = (ContextOverflow, InvalidData, InvalidParameter, UnsupportedPart)
+_UNFIT = (ContextOverflow, ValidationError, InvalidParameter, UnsupportedPart)
 _LEFT_TO_OTHERS = (Conflict, ConversationClosed, Interrupted, StoreError)
 
 _log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class _Run:
             if not is_heard:
                 return conversation.say(message, context=context)
             return self._hear(round, conversation.stream(message, context=context))
-        except TurnWaiting:
+        except TurnPaused:
             return None
 
     def _hear(self, round: int, events: Iterator[Event]) -> Answer | None:
@@ -280,7 +280,7 @@ def _last_error(error: GenaiError) -> dict[str, str]:
     return {"code": code, "message": message}
 
 
-class _OutOfTime(DeadlineExceeded):
+class _OutOfTime(ProviderTimeout):
     """A run has taken longer than it may."""
 
 

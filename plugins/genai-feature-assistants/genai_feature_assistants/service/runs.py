@@ -22,9 +22,9 @@ from genai_feature_assistants.service.steps import wants_content
 from genai_feature_assistants.service.streams import DONE, Streams, event_of, events_reply
 from genai_feature_assistants.service.threads import Threads
 from genai_feature_assistants.service.worker import Worker
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData, NoRoute
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import NoRoute, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -56,7 +56,7 @@ class Runs:
         self._worker = worker
         self._streams = streams
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         given, user = body_of(request), request.user
         thread = self._threads.get(user, request.parameters["thread"])
         given.refuse("thread", "tool_resources")
@@ -65,11 +65,11 @@ class Runs:
         run = self._begin(request, given, thread, said)
         return self._reply(user, run, streams=streams, first=())
 
-    def create_with_thread(self, request: RouteRequest) -> RouteReply:
+    def create_with_thread(self, request: RouteRequest) -> RouteResponse:
         given, user = body_of(request), request.user
         given.refuse("additional_messages", "additional_instructions")
         streams = given.flag("stream")
-        thread = self._threads.make(user, given.object("thread") or Given({}, "$.thread"))
+        thread = self._threads.make(user, given.object("thread") or JsonReader({}, "$.thread"))
         try:
             run = self._begin(request, given, thread)
         except Exception:  # a run that cannot be leaves no thread behind
@@ -78,49 +78,49 @@ class Runs:
         first = [("thread.created", shown(thread))]
         return self._reply(user, run, streams=streams, first=first)
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self._get(request)))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self._get(request)))
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         user, thread = request.user, request.parameters["thread"]
         self._threads.get(user, thread)
 
         def show(run: Object) -> Object:
             return shown(self._states.settled(user, run))
 
-        return json_reply(self._states.shelf(user, thread).page(request.query, show))
+        return json_response(self._states.shelf(user, thread).page(request.query, show))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         run = self._get(request)
         fields = {"metadata": metadata_in(given)} if "metadata" in given.value else {}
         given.raw("metadata")
         given.nothing_else()
         shelf = self._states.shelf(request.user, run["thread_id"])
-        return json_reply(shown(shelf.update(run["id"], **fields)))
+        return json_response(shown(shelf.update(run["id"], **fields)))
 
-    def cancel(self, request: RouteRequest) -> RouteReply:
+    def cancel(self, request: RouteRequest) -> RouteResponse:
         user, run = request.user, self._get(request)
         if run["status"] == "requires_action":  # nobody is at work
             run = self._states.end(user, run, "cancelled")
             self._worker.end(job_of(user, run).id)  # unless its client was quicker
-            return json_reply(shown(run))
+            return json_response(shown(run))
         run, is_so = self._states.move(user, run, "cancelling")
         if not is_so and run["status"] != "cancelling":
-            raise InvalidData(f"Cannot cancel run with status '{run['status']}'.")
+            raise ValidationError(f"Cannot cancel run with status '{run['status']}'.")
         if is_so:
             self._streams.tell(run["id"], "thread.run.cancelling", shown(run))
         self._worker.end(job_of(user, run).id)
-        return json_reply(shown(run))
+        return json_response(shown(run))
 
-    def submit(self, request: RouteRequest) -> RouteReply:
+    def submit(self, request: RouteRequest) -> RouteResponse:
         """The outputs of the functions that its client was to call."""
         given, user, run = body_of(request), request.user, self._get(request)
         outputs = _outputs_in(given)
         streams = given.flag("stream")
         given.nothing_else()
         if run["status"] != "requires_action":
-            raise InvalidData(
+            raise ValidationError(
                 f"Runs in status '{run['status']}' do not accept tool outputs.",
                 path="$.tool_outputs",
             )
@@ -131,14 +131,14 @@ class Runs:
             user, run, "queued", _submitted=submitted, _part=run["_part"] + 1
         )
         if not is_so:
-            raise InvalidData(f"Runs in status '{run['status']}' do not accept tool outputs.")
+            raise ValidationError(f"Runs in status '{run['status']}' do not accept tool outputs.")
         return self._reply(user, run, streams=streams, first=())
 
     def _begin(
-        self, request: RouteRequest, given: Given, thread: Object, said: Sequence[Said] = ()
+        self, request: RouteRequest, given: JsonReader, thread: Object, said: Sequence[Said] = ()
     ) -> Object:
         """The run that a request describes, at its thread, which is its own from now on.
-        Raises `InvalidData`, `Missing`.
+        Raises `ValidationError`, `Missing`.
 
         said   what is added to the thread before
         """
@@ -163,28 +163,28 @@ class Runs:
         thread = self._threads.get(user, thread["id"])
         return shelf.update(run["id"], _resources=resources_of(assistant, thread))
 
-    def _assistant(self, user: str, given: Given) -> Object:
+    def _assistant(self, user: str, given: JsonReader) -> Object:
         id = given.text("assistant_id")
         if not id:
-            raise InvalidData("assistant_id is missing", path="$.assistant_id")
+            raise ValidationError("assistant_id is missing", path="$.assistant_id")
         return self._assistants.get(user, id)
 
     def _must_run(self, model: str) -> None:
         try:
             candidates = self._host.explain(model)
         except NoRoute as error:
-            raise InvalidData(error.message, path="$.model", hint=error.hint) from error
+            raise ValidationError(error.message, path="$.model", hint=error.hint) from error
         if not any(candidate.runs for candidate in candidates):
-            raise InvalidData(f"nothing can run {model!r} now", path="$.model")
+            raise ValidationError(f"nothing can run {model!r} now", path="$.model")
 
     def _reply(
         self, user: str, run: Object, *, streams: bool | None, first: Sequence[tuple[str, Object]]
-    ) -> RouteReply:
+    ) -> RouteResponse:
         """Have it done; the reply is the run as it is now, or what happens in it."""
         if streams:
             return events_reply(self._events(user, run, first))
         self._worker.submit(job_of(user, run))
-        return json_reply(shown(run))
+        return json_response(shown(run))
 
     def _events(
         self, user: str, run: Object, first: Sequence[tuple[str, Object]]
@@ -213,12 +213,12 @@ class Runs:
         return self._states.get(request.user, names["thread"], names["run"])
 
 
-def _outputs_in(given: Given) -> dict[str, str]:
+def _outputs_in(given: JsonReader) -> dict[str, str]:
     outputs: dict[str, str] = {}
     for each in given.objects("tool_outputs"):
         output = each.text("output")
         if len(output) > _MOST_OUTPUT:
-            raise InvalidData(
+            raise ValidationError(
                 f"an output has at most {_MOST_OUTPUT} characters", path=each.at("output")
             )
         outputs[each.text("tool_call_id")] = output
@@ -229,9 +229,9 @@ def _outputs_in(given: Given) -> dict[str, str]:
 def _must_be_these(ids: set[str], outputs: Mapping[str, str]) -> None:
     missing, unknown = sorted(ids - outputs.keys()), sorted(outputs.keys() - ids)
     if missing:
-        raise InvalidData(
+        raise ValidationError(
             f"Expected tool outputs for call_ids {missing}, got {sorted(outputs)}",
             path="$.tool_outputs",
         )
     if unknown:
-        raise InvalidData(f"there are no calls {unknown}", path="$.tool_outputs")
+        raise ValidationError(f"there are no calls {unknown}", path="$.tool_outputs")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genai_host.api.http_routes import number_in
-from genai_host.errors import Conflict, InvalidData, NotFound
+from genai_host.errors import Conflict, NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -154,15 +154,15 @@ class Shelf:
     ) -> dict[str, Any]:
         """As the API lists them: `limit` (20 unless said), `order` (`desc` unless said), and
         `after` or `before`, the id of one: those that come after it, or before it, in that
-        order. Raises `InvalidData`, also for an id that is not there."""
+        order. Raises `ValidationError`, also for an id that is not there."""
         limit = number_in(query, "limit", usual, most, "$.limit")
         order = query.get("order") or "desc"
         if order not in ("asc", "desc"):
-            raise InvalidData("order is asc or desc", path="$.order")
+            raise ValidationError("order is asc or desc", path="$.order")
         before = query.get("before") or None
         after = query.get("after") or None
         if before and after:
-            raise InvalidData("give after or before, not both", path="$.before")
+            raise ValidationError("give after or before, not both", path="$.before")
         try:
             found = self._documents.list(
                 after=after or before,
@@ -172,7 +172,7 @@ class Shelf:
             )
         except NotFound:
             name = "after" if after else "before"
-            raise InvalidData(
+            raise ValidationError(
                 f"there is no {self._kind} {after or before!r}", path=f"$.{name}"
             ) from None
         more, found = len(found) > limit, found[:limit]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api import RouteRequest, RouteResponse, json_response
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -101,14 +101,16 @@ class Steps:
     def shelf(self, user: str, run: str) -> Shelf:
         return Shelf(self._host, user, "step", run)
 
-    def show(self, request: RouteRequest) -> RouteReply:
+    def show(self, request: RouteRequest) -> RouteResponse:
         step = self._shelf(request).get(request.parameters["step"])
-        return json_reply(shown_step(step, content=wants_content(request)))
+        return json_response(shown_step(step, content=wants_content(request)))
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         content = wants_content(request)
         shelf = self._shelf(request)
-        return json_reply(shelf.page(request.query, lambda each: shown_step(each, content=content)))
+        return json_response(
+            shelf.page(request.query, lambda each: shown_step(each, content=content))
+        )
 
     def _shelf(self, request: RouteRequest) -> Shelf:
         names = request.parameters

@@ -15,9 +15,9 @@ from genai_feature_assistants.service.indexing import job_of, shelf_of
 from genai_feature_assistants.service.passages import Passages
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.worker import Worker
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData, NotFound
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import NotFound, ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -36,34 +36,34 @@ class StoreFiles:
         self._files = files
         self._worker = worker
 
-    def create(self, request: RouteRequest) -> RouteReply:
+    def create(self, request: RouteRequest) -> RouteResponse:
         store = self._store(request)
         given = body_of(request)
         file, chunking, attributes = _file_in(given)
         given.nothing_else()
         self.must_be_there(request.user, [file], "$.file_id")
-        return json_reply(shown(self.add(request.user, store, file, chunking, attributes)))
+        return json_response(shown(self.add(request.user, store, file, chunking, attributes)))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self._shelf(request).get(request.parameters["file"])))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self._shelf(request).get(request.parameters["file"])))
 
-    def page(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._shelf(request).page(request.query, where=_where(request)))
+    def page(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._shelf(request).page(request.query, where=_where(request)))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         attributes = attributes_in(given)
         given.nothing_else()
         changed = self._shelf(request).update(request.parameters["file"], attributes=attributes)
-        return json_reply(shown(changed))
+        return json_response(shown(changed))
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         shelf, id = self._shelf(request), request.parameters["file"]
         self._forget(request.user, shelf.get(id))
         shelf.delete(id)
-        return json_reply({"id": id, "object": "vector_store.file.deleted", "deleted": True})
+        return json_response({"id": id, "object": "vector_store.file.deleted", "deleted": True})
 
-    def content(self, request: RouteRequest) -> RouteReply:
+    def content(self, request: RouteRequest) -> RouteResponse:
         found = self._shelf(request).get(request.parameters["file"])
         texts: Sequence[str] = ()
         if "_blob" in found:
@@ -71,9 +71,9 @@ class StoreFiles:
             texts = Passages.from_bytes(b"".join(blobs.get(found["_blob"]))).texts
         data = [{"type": "text", "text": text} for text in texts]
         page = {"data": data, "has_more": False, "next_page": None}
-        return json_reply({"object": "vector_store.file_content.page", **page})
+        return json_response({"object": "vector_store.file_content.page", **page})
 
-    def create_batch(self, request: RouteRequest) -> RouteReply:
+    def create_batch(self, request: RouteRequest) -> RouteResponse:
         store = self._store(request)
         given = body_of(request)
         wanted = _batch_in(given)
@@ -89,24 +89,24 @@ class StoreFiles:
         )
         for file, chunking, attributes in wanted:
             self.add(request.user, store, file, chunking, attributes, batch["id"])
-        return json_reply(self._batch(request, batch))
+        return json_response(self._batch(request, batch))
 
-    def show_batch(self, request: RouteRequest) -> RouteReply:
+    def show_batch(self, request: RouteRequest) -> RouteResponse:
         batch = self._batches(request).get(request.parameters["batch"])
-        return json_reply(self._batch(request, batch))
+        return json_response(self._batch(request, batch))
 
-    def cancel_batch(self, request: RouteRequest) -> RouteReply:
+    def cancel_batch(self, request: RouteRequest) -> RouteResponse:
         batch = self._batches(request).get(request.parameters["batch"])
         shelf = self._shelf(request)
         for file in list(shelf.all({"_batch": batch["id"], "status": "in_progress"})):
             self._end(request.user, file)
             shelf.update(file["id"], status="cancelled")
-        return json_reply(self._batch(request, batch))
+        return json_response(self._batch(request, batch))
 
-    def page_of_batch(self, request: RouteRequest) -> RouteReply:
+    def page_of_batch(self, request: RouteRequest) -> RouteResponse:
         batch = self._batches(request).get(request.parameters["batch"])
         where = {**_where(request), "_batch": batch["id"]}
-        return json_reply(self._shelf(request).page(request.query, where=where))
+        return json_response(self._shelf(request).page(request.query, where=where))
 
     def add(
         self,
@@ -139,7 +139,7 @@ class StoreFiles:
         return added
 
     def must_be_there(self, user: str, files: Sequence[str], path: str) -> None:
-        """Raises `InvalidData` for a file that is not.
+        """Raises `ValidationError` for a file that is not.
 
         path   where they stand in the request
         """
@@ -196,19 +196,19 @@ class StoreFiles:
         return Shelf(self._host, request.user, "batch", self._store(request))
 
 
-def chunking_in(given: Given) -> dict[str, Any] | None:
-    """How a file is to be cut; None for as usual. Raises `InvalidData`."""
+def chunking_in(given: JsonReader) -> dict[str, Any] | None:
+    """How a file is to be cut; None for as usual. Raises `ValidationError`."""
     strategy = given.object("chunking_strategy")
     if strategy is None or strategy.choice("type", ("auto", "static")) != "static":
         return None
     static = strategy.object("static")
     if static is None:
-        raise InvalidData("static has the sizes", path=strategy.at("static"))
+        raise ValidationError("static has the sizes", path=strategy.at("static"))
     size = count_in(static, "max_chunk_size_tokens", _LEAST, _MOST) or _SIZE
     overlap = count_in(static, "chunk_overlap_tokens", 0)
     overlap = min(_OVERLAP, size // 2) if overlap is None else overlap
     if overlap > size // 2:
-        raise InvalidData(
+        raise ValidationError(
             "chunk_overlap_tokens is at most half of max_chunk_size_tokens",
             path=static.at("chunk_overlap_tokens"),
         )
@@ -229,15 +229,15 @@ def _static(size: int, overlap: int) -> dict[str, Any]:
 _Wanted = tuple[str, "dict[str, Any] | None", "dict[str, Any]"]
 
 
-def _file_in(given: Given) -> _Wanted:
-    """The id of a file, how it is to be cut, and its attributes. Raises `InvalidData`."""
+def _file_in(given: JsonReader) -> _Wanted:
+    """The id of a file, how it is to be cut, and its attributes. Raises `ValidationError`."""
     file = given.text("file_id")
     if not file:
-        raise InvalidData("file_id is missing", path=given.at("file_id"))
+        raise ValidationError("file_id is missing", path=given.at("file_id"))
     return file, chunking_in(given), attributes_in(given)
 
 
-def _batch_in(given: Given) -> list[_Wanted]:
+def _batch_in(given: JsonReader) -> list[_Wanted]:
     files = given.objects("files")
     found = [_file_in(each) for each in files]
     if not files:
@@ -247,12 +247,12 @@ def _batch_in(given: Given) -> list[_Wanted]:
         given.refuse("file_ids", "chunking_strategy", "attributes")
     given.nothing_else()
     if not 1 <= len(found) <= _MOST_IN_BATCH:
-        raise InvalidData(f"a batch has 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
+        raise ValidationError(f"a batch has 1 to {_MOST_IN_BATCH} files", path="$.file_ids")
     return found
 
 
 def _where(request: RouteRequest) -> dict[str, Any]:
     state = request.query.get("filter")
     if state and state not in _STATES:
-        raise InvalidData(f"filter is one of {', '.join(_STATES)}", path="$.filter")
+        raise ValidationError(f"filter is one of {', '.join(_STATES)}", path="$.filter")
     return {"status": state} if state else {}

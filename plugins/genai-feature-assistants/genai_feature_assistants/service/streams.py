@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from genai_feature_assistants.service.shelf import Object
-from genai_host.api import RouteReply
+from genai_host.api import RouteResponse
 from genai_host.api.json_text import write_json
 
 _Heard = tuple[str, Object]
@@ -57,14 +57,14 @@ class Streams:
                 heard.put(value)
 
 
-def events_reply(body: Generator[bytes, None, None]) -> RouteReply:
+def events_reply(body: Generator[bytes, None, None]) -> RouteResponse:
     """Events as they come; what is raised before the first of them is a reply of its own.
 
     body   nothing first, once all is in order
     """
     next(body)
     headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-    return RouteReply(body, headers=headers, silence=b": waiting\n\n")
+    return RouteResponse(body, headers=headers, silence=b": waiting\n\n")
 
 
 def event_of(name: str, value: Any) -> bytes:

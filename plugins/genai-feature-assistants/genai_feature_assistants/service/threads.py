@@ -15,9 +15,9 @@ from genai_feature_assistants.service.run_states import RunStates
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_host.api import RouteReply, RouteRequest, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData
+from genai_host.api import RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -44,14 +44,14 @@ class Threads:
         self._store_files = store_files
         self._states = states
 
-    def create(self, request: RouteRequest) -> RouteReply:
-        given = body_of(request) if request.body else Given({}, "$")
-        return json_reply(shown(self.make(request.user, given)))
+    def create(self, request: RouteRequest) -> RouteResponse:
+        given = body_of(request) if request.body else JsonReader({}, "$")
+        return json_response(shown(self.make(request.user, given)))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(shown(self.get(request.user, _id(request))))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(shown(self.get(request.user, _id(request))))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         self.get(request.user, _id(request))
         fields: dict[str, Any] = {}
@@ -61,15 +61,15 @@ class Threads:
             fields["tool_resources"] = self._resources.read(request.user, given)
         given.raw("metadata"), given.raw("tool_resources")
         given.nothing_else()
-        return json_reply(shown(self.shelf(request.user).update(_id(request), **fields)))
+        return json_response(shown(self.shelf(request.user).update(_id(request), **fields)))
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         id, user = _id(request), request.user
         run = self._states.active(user, self.get(user, id))
         if run is not None:
-            raise InvalidData(f"the run {run['id']} is active: cancel it first")
+            raise ValidationError(f"the run {run['id']} is active: cancel it first")
         self.remove(user, id)
-        return json_reply({"id": id, "object": "thread.deleted", "deleted": True})
+        return json_response({"id": id, "object": "thread.deleted", "deleted": True})
 
     def remove(self, user: str, id: str) -> None:
         """With all that belongs to it. Raises `Missing`."""
@@ -80,17 +80,17 @@ class Threads:
         runs.clear()
         self._messages.shelf(user, id).clear()
 
-    def add_message(self, request: RouteRequest) -> RouteReply:
+    def add_message(self, request: RouteRequest) -> RouteResponse:
         id, user = _id(request), request.user
         thread = self.get(user, id)
         said = self._messages.read(user, [body_of(request)])
         run = self._states.active(user, thread)
         if run is not None:
-            raise InvalidData(f"Can't add messages to {id} while a run {run['id']} is active.")
-        return json_reply(shown(self.say(user, id, said)[0]))
+            raise ValidationError(f"Can't add messages to {id} while a run {run['id']} is active.")
+        return json_response(shown(self.say(user, id, said)[0]))
 
-    def make(self, user: str, given: Given) -> Object:
-        """A new thread, as a request describes it. Raises `InvalidData`."""
+    def make(self, user: str, given: JsonReader) -> Object:
+        """A new thread, as a request describes it. Raises `ValidationError`."""
         metadata = metadata_in(given)
         said = self._messages.read(user, given.objects("messages"))
         given.raw("tool_resources")
@@ -110,8 +110,8 @@ class Threads:
         self.say(user, thread["id"], said)
         return self.get(user, thread["id"])
 
-    def resources_in(self, user: str, given: Given) -> dict[str, Any]:
-        """What tools are given, as a request has it. Raises `InvalidData`."""
+    def resources_in(self, user: str, given: JsonReader) -> dict[str, Any]:
+        """What tools are given, as a request has it. Raises `ValidationError`."""
         return self._resources.read(user, given)
 
     def say(self, user: str, thread: str, said: Sequence[Said]) -> list[Object]:
@@ -131,12 +131,12 @@ class Threads:
         return Shelf(self._host, user, "thread")
 
     def occupy(self, user: str, id: str, run: str) -> None:
-        """A run is to be at it from now on. Raises `InvalidData` if another is."""
+        """A run is to be at it from now on. Raises `ValidationError` if another is."""
 
         def make(thread: Object) -> tuple[Object, None]:
             other = self._states.active(user, thread)
             if other is not None:
-                raise InvalidData(f"Thread {id} already has an active run {other['id']}.")
+                raise ValidationError(f"Thread {id} already has an active run {other['id']}.")
             return {**thread, "_run": run}, None
 
         self.shelf(user).change(id, make)
@@ -152,7 +152,7 @@ class Threads:
             if file not in ids:
                 ids = [*ids, file]
             if len(ids) > MOST_CODE_FILES:
-                raise InvalidData(f"code has at most {MOST_CODE_FILES} files")
+                raise ValidationError(f"code has at most {MOST_CODE_FILES} files")
             return {
                 **found,
                 "tool_resources": {**resources, "code_interpreter": {"file_ids": ids}},

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from genai_host.api import RouteRequest
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 
 _MOST_FIELDS = 100
 _LONGEST_FIELD = 64 * 1024
@@ -30,14 +30,14 @@ class Upload:
 
 
 def read_upload(request: RouteRequest) -> Upload:
-    """Raises `InvalidData` for what is no form, or has no file."""
+    """Raises `ValidationError` for what is no form, or has no file."""
     kind = request.headers.get("content-type", "")
     if not kind.lower().startswith("multipart/form-data"):
-        raise InvalidData("send the file as multipart/form-data", path="$.file")
+        raise ValidationError("send the file as multipart/form-data", path="$.file")
     parts = _Parts()
     _parse(kind, request.body, parts)
     if parts.file is None:
-        raise InvalidData("there is no file", path="$.file")
+        raise ValidationError("there is no file", path="$.file")
     name, data = parts.file
     return Upload(parts.fields, _plain(name), data)
 
@@ -50,13 +50,13 @@ class _Parts:
     def add_field(self, field: Any) -> None:
         value = field.value or b""
         if len(self.fields) == _MOST_FIELDS or len(value) > _LONGEST_FIELD:
-            raise InvalidData("the form has too many fields, or one that is too long", path="$")
+            raise ValidationError("the form has too many fields, or one that is too long", path="$")
         self.fields[_text(field.field_name)] = _text(value)
 
     def add_file(self, file: Any) -> None:
         name = _text(file.field_name)
         if name != "file" or self.file is not None:
-            raise InvalidData("a form has one file, which is called file", path=f"$.{name:.40}")
+            raise ValidationError("a form has one file, which is called file", path=f"$.{name:.40}")
         file.file_object.seek(0)
         self.file = _text(file.file_name or b""), file.file_object.read()
 
@@ -76,7 +76,7 @@ def _parse(kind: str, body: bytes, parts: _Parts) -> None:
         form.write(body)
         form.finalize()
     except FormParserError as error:
-        raise InvalidData(f"this is no form: {error}", path="$") from error
+        raise ValidationError(f"this is no form: {error}", path="$") from error
 
 
 def _text(data: bytes | None) -> str:

@@ -14,9 +14,9 @@ from genai_feature_assistants.service.indexing import shelf_of
 from genai_feature_assistants.service.passages import Held, Hit, nearest, unit_rows
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
 from genai_feature_assistants.service.store_files import StoreFiles, chunking_in
-from genai_host.api import Limits, RouteReply, RouteRequest, json_reply
-from genai_host.api.http_routes import Given, body_of
-from genai_host.errors import InvalidData
+from genai_host.api import CancelToken, RouteRequest, RouteResponse, json_response
+from genai_host.api.http_routes import JsonReader, body_of
+from genai_host.errors import ValidationError
 
 if TYPE_CHECKING:
     from genai_host.host import Host
@@ -34,30 +34,30 @@ class VectorStores:
         self._store_files = store_files
         self._held = Held()
 
-    def create(self, request: RouteRequest) -> RouteReply:
-        given = body_of(request) if request.body else Given({}, "$")
+    def create(self, request: RouteRequest) -> RouteResponse:
+        given = body_of(request) if request.body else JsonReader({}, "$")
         name = given.text("name")
         metadata = metadata_in(given)
         expires = _expires_in(given)
         chunking = chunking_in(given)
         files = given.texts("file_ids")
         if len(files) > _MOST_FILES:
-            raise InvalidData(f"at most {_MOST_FILES} files", path="$.file_ids")
+            raise ValidationError(f"at most {_MOST_FILES} files", path="$.file_ids")
         given.raw("description")
         given.nothing_else()
         made = self.make(request.user, files, name, metadata, expires, chunking)
-        return json_reply(self._shown(request.user, made))
+        return json_response(self._shown(request.user, made))
 
-    def show(self, request: RouteRequest) -> RouteReply:
-        return json_reply(self._shown(request.user, self.get(request.user, _id(request))))
+    def show(self, request: RouteRequest) -> RouteResponse:
+        return json_response(self._shown(request.user, self.get(request.user, _id(request))))
 
-    def page(self, request: RouteRequest) -> RouteReply:
+    def page(self, request: RouteRequest) -> RouteResponse:
         def show(found: Object) -> Object:
             return self._shown(request.user, found)
 
-        return json_reply(self._shelf(request.user).page(request.query, show))
+        return json_response(self._shelf(request.user).page(request.query, show))
 
-    def update(self, request: RouteRequest) -> RouteReply:
+    def update(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         fields: dict[str, Any] = {}
         if "name" in given:
@@ -71,19 +71,19 @@ class VectorStores:
         self._shelf(request.user).update(_id(request), **fields)
         return self.show(request)
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         id = _id(request)
         self._shelf(request.user).delete(id)
         self._store_files.forget_all(request.user, id)
-        return json_reply({"id": id, "object": "vector_store.deleted", "deleted": True})
+        return json_response({"id": id, "object": "vector_store.deleted", "deleted": True})
 
-    def search(self, request: RouteRequest) -> RouteReply:
+    def search(self, request: RouteRequest) -> RouteResponse:
         given = body_of(request)
         queries = (
             [given.text("query")] if isinstance(given.raw("query"), str) else given.texts("query")
         )
         if not any(query.strip() for query in queries):
-            raise InvalidData("there is no query", path="$.query")
+            raise ValidationError("there is no query", path="$.query")
         most = count_in(given, "max_num_results", 1, 50) or 10
         ranking = given.object("ranking_options")
         least = ranking_in(ranking)["score_threshold"] if ranking is not None else 0.0
@@ -107,7 +107,7 @@ class VectorStores:
             for hit in hits
         ]
         page = {"search_query": list(queries), "data": data, "has_more": False, "next_page": None}
-        return json_reply({"object": "vector_store.search_results.page", **page})
+        return json_response({"object": "vector_store.search_results.page", **page})
 
     def make(
         self,
@@ -118,7 +118,7 @@ class VectorStores:
         expires: Mapping[str, Any] | None = None,
         chunking: Mapping[str, Any] | None = None,
     ) -> Object:
-        """A new one, with files that are made searchable from now on. Raises `InvalidData` for
+        """A new one, with files that are made searchable from now on. Raises `ValidationError` for
         a file that is not there."""
         self._store_files.must_be_there(user, files, "$.file_ids")
         shelf = self._shelf(user)
@@ -153,7 +153,7 @@ class VectorStores:
         queries: Sequence[str],
         most: int,
         least: float,
-        limits: Limits,
+        limits: CancelToken,
         filters: Mapping[str, Any] | None = None,
     ) -> list[Hit]:
         """The passages of some stores that are most like any of the queries, best first; the
@@ -180,7 +180,7 @@ class VectorStores:
 
     def _must_live(self, user: str, store: Object) -> None:
         if self._status(store, []) == "expired":
-            raise InvalidData(f"the vector store {store['id']} has expired")
+            raise ValidationError(f"the vector store {store['id']} has expired")
 
     def _shown(self, user: str, store: Object) -> dict[str, Any]:
         files = list(shelf_of(self._host, user, store["id"]).all())
@@ -213,14 +213,14 @@ def _end_of(store: Object) -> int | None:
     return store["last_active_at"] + expires["days"] * _DAY if expires else None
 
 
-def _expires_in(given: Given) -> dict[str, Any] | None:
+def _expires_in(given: JsonReader) -> dict[str, Any] | None:
     after = given.object("expires_after")
     if after is None:
         return None
     anchor = after.choice("anchor", ("last_active_at",), "last_active_at")
     days = count_in(after, "days", 1, 365)
     if days is None:
-        raise InvalidData("days is a number", path=after.at("days"))
+        raise ValidationError("days is a number", path=after.at("days"))
     return {"anchor": anchor, "days": days}
 
 

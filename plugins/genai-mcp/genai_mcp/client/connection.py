@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 
 
 class SessionGone(Exception):
@@ -34,7 +34,7 @@ class Connection(Protocol):
         self,
         method: str,
         params: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
         headers: Mapping[str, str],
     ) -> Any:
         """Ask for something, and wait for the result.
@@ -46,7 +46,7 @@ class Connection(Protocol):
         then that nobody waits any more.
         """
 
-    def notify(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
+    def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
         """Tell something. Raises as `request`."""
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:

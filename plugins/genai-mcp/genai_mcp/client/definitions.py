@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from genai_host.api import Tool, ToolOutput, ToolRun
+from genai_host.api import Tool, ToolContext, ToolOutput
 from genai_host.api.json_text import write_json
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_mcp import mirrored
 from genai_mcp.texts import clean, one_line
 
@@ -30,7 +30,7 @@ MOST_TOOLS = 1000
 _LONGEST = 64  # characters of a tool's full name
 _BETWEEN = "__"
 
-Call = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolRun], ToolOutput]
+Call = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolContext], ToolOutput]
 """Calls a tool: its name there, its arguments, the headers that go with them."""
 
 _log = logging.getLogger(__name__)
@@ -51,9 +51,9 @@ def tools_of(
         try:
             tool = _tool(server, definition, call, has_headers)
             if tool.name in found:
-                raise InvalidData(f"there is another one that is called {tool.name} here")
+                raise ValidationError(f"there is another one that is called {tool.name} here")
             found[tool.name] = tool
-        except (InvalidData, RecursionError) as error:
+        except (ValidationError, RecursionError) as error:
             name = definition.get("name") if isinstance(definition, Mapping) else definition
             _log.warning(
                 "%s: the tool %s is left out: %s", server, one_line(str(name)), one_line(str(error))
@@ -62,19 +62,19 @@ def tools_of(
 
 
 def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
-    """Raises `InvalidData` for one that cannot be used."""
+    """Raises `ValidationError` for one that cannot be used."""
     if not isinstance(definition, Mapping):
-        raise InvalidData("it is no object")
+        raise ValidationError("it is no object")
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
-        raise InvalidData("it has no name")
+        raise ValidationError("it has no name")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise InvalidData("its inputSchema is none of an object")
+        raise ValidationError("its inputSchema is none of an object")
     if len(write_json(schema)) > MOST_SCHEMA:
-        raise InvalidData(f"its inputSchema has more than {MOST_SCHEMA} bytes")
+        raise ValidationError(f"its inputSchema has more than {MOST_SCHEMA} bytes")
     places = mirrored.places(schema) if has_headers else {}
 
-    def run(arguments: Mapping[str, Any], run: ToolRun) -> ToolOutput:
+    def run(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
         return call(name, arguments, mirrored.values(places, arguments), run)
 
     return Tool(

@@ -21,15 +21,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from genai_host.api import HttpRequest, Limits, ProviderReply
+from genai_host.api import CancelToken, HttpRequest, ProviderReply
 from genai_host.errors import (
     AuthenticationFailed,
     ConfigurationError,
     GenaiError,
     IncompleteReply,
-    InvalidData,
     MalformedReply,
-    Unavailable,
+    ServiceUnavailable,
+    ValidationError,
     error_of_status,
 )
 from genai_host.http.transport import EventStream, Transport
@@ -83,7 +83,7 @@ class HttpConnection:
         self,
         method: str,
         params: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
         headers: Mapping[str, str],
     ) -> Any:
         number, session = next(self._numbers), self._session
@@ -99,12 +99,12 @@ class HttpConnection:
                 return self._of_events(reply, number, both)
         except GenaiError as error:
             if self._is_closed:
-                raise Unavailable(f"{self._name} was closed") from error
+                raise ServiceUnavailable(f"{self._name} was closed") from error
             if self.version not in ("", MODERN):
                 self._cancel(number, limits)
             raise
 
-    def notify(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
+    def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
         reply = self._post(rpc.write_notification(method, params), limits, {})
         if isinstance(reply, EventStream):
             reply.close()
@@ -131,7 +131,7 @@ class HttpConnection:
         self._transport.close()
 
     def _post(
-        self, body: bytes, limits: Limits, headers: Mapping[str, str]
+        self, body: bytes, limits: CancelToken, headers: Mapping[str, str]
     ) -> EventStream | ProviderReply:
         more = {"content-type": "application/json", "accept": _ACCEPT, **headers}
         reply = self._transport.stream(self._made("POST", body, more), limits)
@@ -161,7 +161,7 @@ class HttpConnection:
     def _of_whole(self, reply: ProviderReply, number: int, session: str) -> Any:
         try:
             messages = rpc.read_messages(reply.body)
-        except InvalidData as error:
+        except ValidationError as error:
             if reply.status < 400:
                 raise MalformedReply(f"{self._name} does not answer: {error}") from error
             messages = []
@@ -176,7 +176,7 @@ class HttpConnection:
             raise self._refusal(reply)
         raise MalformedReply(f"{self._name} answers what nobody asked")
 
-    def _of_events(self, events: EventStream, number: int, limits: Limits) -> Any:
+    def _of_events(self, events: EventStream, number: int, limits: CancelToken) -> Any:
         try:
             with limits.on_cancel(events.close):
                 for message in self._messages(events):
@@ -202,7 +202,7 @@ class HttpConnection:
                 continue
             try:
                 yield from rpc.read_messages(event.data)
-            except InvalidData as error:
+            except ValidationError as error:
                 raise MalformedReply(f"{self._name} sends an event: {error}") from error
 
     def _listen(self, method: str, params: Mapping[str, Any]) -> None:
@@ -246,7 +246,7 @@ class HttpConnection:
             error.hint = 'give it "headers", as {"Authorization": "Bearer ${A_VARIABLE}"}'
         return error
 
-    def _cancel(self, number: int, limits: Limits) -> None:
+    def _cancel(self, number: int, limits: CancelToken) -> None:
         """Tell the server if it was given up; in a thread of its own, as who gave up does
         not wait for it."""
         try:

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_host import __version__
-from genai_host.api import Limits
+from genai_host.api import CancelToken
 from genai_host.errors import (
-    DeadlineExceeded,
+    BadRequest,
     GenaiError,
     MalformedReply,
-    RequestRefused,
-    Unavailable,
+    ProviderTimeout,
+    ServiceUnavailable,
 )
 from genai_mcp.client.connection import Connection, SessionGone
 from genai_mcp.protocol import HANDSHAKES, LISTEN, MODERN, OWN
@@ -64,7 +64,7 @@ class Session:
         """Whether the server says when its tools change, and is heard."""
         return self._tells_of_changes() and self._connection.listens
 
-    def open(self, limits: Limits) -> None:
+    def open(self, limits: CancelToken) -> None:
         """Find out what the server speaks; once, unless it forgets.
 
         Raises `ProviderError`, and whatever ends `limits`.
@@ -75,7 +75,7 @@ class Session:
                 self._opened(limits)
                 self._open = 1
 
-    def tools(self, limits: Limits) -> tuple[list[Any], float]:
+    def tools(self, limits: CancelToken) -> tuple[list[Any], float]:
         """The definitions of its tools, as it gives them, and the seconds that it says they
         hold; none if it does not have any. Raises as `open`."""
         self.open(limits)
@@ -98,7 +98,11 @@ class Session:
         return found, seconds
 
     def call(
-        self, tool: str, arguments: Mapping[str, Any], limits: Limits, headers: Mapping[str, str]
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        limits: CancelToken,
+        headers: Mapping[str, str],
     ) -> Mapping[str, Any]:
         """What a tool gives, as the server says it. Raises as `open`."""
         self.open(limits)
@@ -108,7 +112,7 @@ class Session:
         self,
         method: str,
         params: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
         opened = self._open
@@ -119,12 +123,12 @@ class Session:
                 self._open_anew(opened, limits)
                 result = self._request(method, params, limits, headers)
         except SessionGone:
-            raise Unavailable(f"{self._name} forgets its sessions at once") from None
+            raise ServiceUnavailable(f"{self._name} forgets its sessions at once") from None
         except RpcError as error:
             raise self._refused(error) from error
         kind = result.get("resultType", "complete")
         if kind == "input_required":
-            raise RequestRefused(
+            raise BadRequest(
                 f"{self._name} wants to know more, which nobody here can answer: {_wanted(result)}"
             )
         if kind != "complete":
@@ -135,7 +139,7 @@ class Session:
         self,
         method: str,
         params: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
         headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
         sent = {**params, **self._meta()}
@@ -152,21 +156,21 @@ class Session:
         about = {"protocolVersion": version, "clientInfo": _CLIENT, "clientCapabilities": {}}
         return {"_meta": {f"{OWN}{name}": value for name, value in about.items()}}
 
-    def _open_anew(self, opened: int, limits: Limits) -> None:
+    def _open_anew(self, opened: int, limits: CancelToken) -> None:
         with self._lock:
             if self._open == opened:  # nobody else has done it
                 self._connection.restart()
                 self._opened(limits)
                 self._open += 1
 
-    def _opened(self, limits: Limits) -> None:
+    def _opened(self, limits: CancelToken) -> None:
         try:
             if not self._is_modern(limits):
                 self._shake_hands(limits)
         except RpcError as error:
             raise self._refused(error) from error
         except SessionGone:
-            raise Unavailable(f"{self._name} forgets its sessions at once") from None
+            raise ServiceUnavailable(f"{self._name} forgets its sessions at once") from None
         if not self._tells_of_changes():
             return
         wanted = {"notifications": {"toolsListChanged": True}, **self._meta()}
@@ -175,7 +179,7 @@ class Session:
     def _tells_of_changes(self) -> bool:
         return _mapping(self._capabilities.get("tools")).get("listChanged") is True
 
-    def _is_modern(self, limits: Limits) -> bool:
+    def _is_modern(self, limits: CancelToken) -> bool:
         """Ask what it speaks. Versions before 2026-07-28 do not know that question, and say
         so in many ways, or say nothing.
 
@@ -191,7 +195,7 @@ class Session:
                 if error.code in _MODERN_ERRORS:
                     raise
                 return False
-            except (RequestRefused, DeadlineExceeded):
+            except (BadRequest, ProviderTimeout):
                 limits.check()
                 return False
         if MODERN not in _listed(result.get("supportedVersions")):
@@ -200,7 +204,7 @@ class Session:
         self.server = _server(_mapping(result.get("_meta")).get(f"{OWN}serverInfo"))
         return True
 
-    def _discover(self, limits: Limits) -> Mapping[str, Any]:
+    def _discover(self, limits: CancelToken) -> Mapping[str, Any]:
         """Raises as `_is_modern`. A server that refuses a version and names it as one that it
         supports is asked once more."""
         try:
@@ -210,7 +214,7 @@ class Session:
                 raise
         return self._request("server/discover", {}, limits)
 
-    def _shake_hands(self, limits: Limits) -> None:
+    def _shake_hands(self, limits: CancelToken) -> None:
         """Open a session. Raises as `_is_modern`."""
         self._connection.version = ""
         asked = {
@@ -228,7 +232,7 @@ class Session:
             return
         version = result.get("protocolVersion")
         if version not in HANDSHAKES:
-            raise RequestRefused(
+            raise BadRequest(
                 f"{self._name} speaks version {one_line(str(version))} of MCP, which is not "
                 f"known here: {', '.join((MODERN, *HANDSHAKES))}"
             )
@@ -238,7 +242,7 @@ class Session:
         self._connection.notify("notifications/initialized", {}, limits)
 
     def _refused(self, error: RpcError) -> GenaiError:
-        return RequestRefused(f"{self._name} refuses: {error.message} (error {error.code})")
+        return BadRequest(f"{self._name} refuses: {error.message} (error {error.code})")
 
 
 def _milliseconds(value: Any) -> float:

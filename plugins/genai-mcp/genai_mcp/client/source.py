@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Limits, Tool, ToolOutput, ToolRun, ToolSource
-from genai_host.errors import Unavailable
+from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, ToolSource
+from genai_host.errors import ServiceUnavailable
 from genai_mcp.client.connection import Connection
 from genai_mcp.client.content import output_of
 from genai_mcp.client.definitions import tools_of
@@ -45,14 +45,14 @@ class McpSource(ToolSource):
         self._tools: list[Tool] | None = None
         self._until = 0.0
 
-    def tools(self, limits: Limits) -> list[Tool]:
+    def tools(self, limits: CancelToken) -> list[Tool]:
         """Raises `ConfigurationError`, `ProviderError`, and whatever ends `limits`."""
         with self._lock:
             limits.check()
             is_new = not self._is_alive()
             try:
                 return self._listed(limits)
-            except Unavailable:
+            except ServiceUnavailable:
                 if is_new or self._is_alive():
                     raise
             # it had ended, and nobody had noticed yet
@@ -73,7 +73,7 @@ class McpSource(ToolSource):
         if connection is not None:
             connection.close()
 
-    def _listed(self, limits: Limits) -> list[Tool]:
+    def _listed(self, limits: CancelToken) -> list[Tool]:
         session, connection = self._live()
         changed, connection.changed = connection.changed, False
         if self._tools is not None and not changed and time.monotonic() < self._until:
@@ -107,7 +107,7 @@ class McpSource(ToolSource):
             if self._closed.is_set():  # meanwhile
                 self._connection.close()
         if self._closed.is_set():
-            raise Unavailable(f"{self.name} is closed")
+            raise ServiceUnavailable(f"{self.name} is closed")
         assert self._session is not None
         assert self._connection is not None
         return self._session, self._connection
@@ -116,7 +116,7 @@ class McpSource(ToolSource):
         return self._connection is not None and self._connection.alive
 
     def _call(
-        self, name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], run: ToolRun
+        self, name: str, arguments: Mapping[str, Any], headers: Mapping[str, str], run: ToolContext
     ) -> ToolOutput:
         with self._lock:
             session, _ = self._live()

@@ -24,8 +24,13 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from genai_host.api import Limits
-from genai_host.errors import ConfigurationError, InvalidData, MalformedReply, Unavailable
+from genai_host.api import CancelToken
+from genai_host.errors import (
+    ConfigurationError,
+    MalformedReply,
+    ServiceUnavailable,
+    ValidationError,
+)
 from genai_mcp import rpc
 from genai_mcp.client.servers import Server, filled
 from genai_mcp.lines import Lines
@@ -79,7 +84,7 @@ class StdioConnection:
         self._unasked = 0
         self._outbox: queue.Queue[bytes | None] = queue.Queue(_MOST_WAITING)
         self._errors = b""
-        self._end: Unavailable | None = None  # why nothing is answered any more
+        self._end: ServiceUnavailable | None = None  # why nothing is answered any more
         self._closing = threading.Lock()
         self._is_gone = False
         self._process = _started(server)
@@ -105,7 +110,7 @@ class StdioConnection:
         self,
         method: str,
         params: Mapping[str, Any],
-        limits: Limits,
+        limits: CancelToken,
         headers: Mapping[str, str],
     ) -> Any:
         number, waiting = next(self._numbers), _Waiting()
@@ -124,25 +129,25 @@ class StdioConnection:
         if waiting.answer is not None:
             return waiting.answer.value()
         if method != "initialize":  # which must not be cancelled
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(ServiceUnavailable):
                 self._send(rpc.write_notification(CANCELLED, {"requestId": number}))
         limits.check()
         raise self._why()
 
-    def notify(self, method: str, params: Mapping[str, Any], limits: Limits) -> None:
+    def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
         self._send(rpc.write_notification(method, params))
 
     def listen(self, method: str, params: Mapping[str, Any]) -> None:
         if method:
             self._listening, self._heard = next(self._numbers), False
-            with contextlib.suppress(Unavailable):
+            with contextlib.suppress(ServiceUnavailable):
                 self._send(rpc.write_request(self._listening, method, params))
 
     def restart(self) -> None:
         self.version = ""
 
     def close(self) -> None:
-        self._stop(Unavailable(f"{self._name} was closed"))
+        self._stop(ServiceUnavailable(f"{self._name} was closed"))
         with self._closing:
             with contextlib.suppress(queue.Full):
                 self._outbox.put_nowait(None)
@@ -163,7 +168,7 @@ class StdioConnection:
         try:
             self._outbox.put_nowait(message + b"\n")
         except queue.Full:
-            raise Unavailable(f"{self._name} does not read what it is sent") from None
+            raise ServiceUnavailable(f"{self._name} does not read what it is sent") from None
 
     def _write(self) -> None:
         stdin = self._process.stdin
@@ -193,7 +198,7 @@ class StdioConnection:
             if reason:
                 self._signal("SIGKILL")
             reason = f"{reason or self._exit_reason()}{self._last_words()}"
-            self._stop(Unavailable(f"{self._name} has ended{reason}"))
+            self._stop(ServiceUnavailable(f"{self._name} has ended{reason}"))
             self._kill()
 
     def _take(self, line: bytes) -> None:
@@ -202,7 +207,7 @@ class StdioConnection:
             raise MalformedReply("it floods its output")
         try:
             messages = rpc.read_messages(line)
-        except InvalidData as error:
+        except ValidationError as error:
             _log.debug("%s writes what is no message: %s", self._name, error)
             return
         for message in messages:
@@ -211,7 +216,7 @@ class StdioConnection:
             elif isinstance(message, rpc.Notification):
                 self._told(message)
             elif self.version != MODERN:  # where servers ask for nothing, nor are answered
-                with contextlib.suppress(Unavailable):
+                with contextlib.suppress(ServiceUnavailable):
                     self._send(rpc.write_answer(message))
 
     def _answered(self, answer: rpc.Answer) -> None:
@@ -253,7 +258,7 @@ class StdioConnection:
         lines = self._errors.decode(errors="replace").strip().splitlines()
         return f"; it said: {one_line(' / '.join(lines[-5:]))}" if lines else ""
 
-    def _stop(self, why: Unavailable) -> None:
+    def _stop(self, why: ServiceUnavailable) -> None:
         """Nobody gets an answer any more."""
         with self._lock:
             if self._end is None:
@@ -262,8 +267,8 @@ class StdioConnection:
         for each in waiting:
             each.done.set()
 
-    def _why(self) -> Unavailable:
-        return copy.copy(self._end) if self._end else Unavailable(f"{self._name} was closed")
+    def _why(self) -> ServiceUnavailable:
+        return copy.copy(self._end) if self._end else ServiceUnavailable(f"{self._name} was closed")
 
     def _has_ended(self) -> bool:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from genai_host.errors import InvalidData
+from genai_host.errors import ValidationError
 from genai_mcp import mirrored
 from genai_mcp.protocol import OWN
 from genai_mcp.rpc import Request, RpcError
@@ -41,7 +41,7 @@ def _check_arguments(
         return
     try:
         values = mirrored.values(offered.mirrored, arguments)
-    except InvalidData as error:
+    except ValidationError as error:
         raise RpcError(HEADER_MISMATCH, str(error)) from error
     for header in offered.mirrored:
         given, expected = _decoded(headers, header), values.get(header)

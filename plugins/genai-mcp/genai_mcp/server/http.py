@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from genai_host.api import RouteReply, RouteRequest, json_reply
+from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.json_text import write_json
 from genai_mcp import rpc
 from genai_mcp.protocol import HANDSHAKES, OWN
@@ -62,7 +62,7 @@ class Endpoint:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
 
-    def post(self, request: RouteRequest) -> RouteReply:
+    def post(self, request: RouteRequest) -> RouteResponse:
         refusal = _refusal(request)
         if refusal is not None:
             return refusal
@@ -80,7 +80,7 @@ class Endpoint:
                 return self._opened(message)
         return self._of_session(request, received, is_batch=False)
 
-    def delete(self, request: RouteRequest) -> RouteReply:
+    def delete(self, request: RouteRequest) -> RouteResponse:
         """End a session."""
         refusal = _wrong_origin(request)
         if refusal is not None:
@@ -90,7 +90,7 @@ class Endpoint:
         if session is None:
             return _error(404, INVALID_REQUEST, "there is no such session")
         session.close()
-        return RouteReply(status=204)
+        return RouteResponse(status=204)
 
     def close(self) -> None:
         with self._lock:
@@ -100,43 +100,43 @@ class Endpoint:
             session.close()
         self._service.close()
 
-    def _alone(self, request: RouteRequest, message: Request) -> RouteReply:
+    def _alone(self, request: RouteRequest, message: Request) -> RouteResponse:
         """A request that stands for itself."""
         if is_alone(message):
             try:
                 check_headers(message, request.headers, self._service.offer)
             except RpcError as error:
-                return json_reply(messages.of_error(message.id, error), _STATUS[error.code])
+                return json_response(messages.of_error(message.id, error), _STATUS[error.code])
         exchange = Session(self._service).receive(message)
         assert exchange is not None  # it is a request
         return _reply(exchange, request, modern=True)
 
-    def _opened(self, message: Request) -> RouteReply:
+    def _opened(self, message: Request) -> RouteResponse:
         session = Session(self._service)
         exchange = session.receive(message)
         assert exchange is not None  # it is a request
         [answer] = exchange
         if not session.version:
-            return json_reply(answer)
+            return json_response(answer)
         name = secrets.token_urlsafe(32)
         with self._lock:
             self._sessions[name] = session
             gone = self._sessions.popitem(last=False)[1] if self._is_full() else None
         if gone is not None:
             gone.close()
-        return json_reply(answer, headers={"mcp-session-id": name})
+        return json_response(answer, headers={"mcp-session-id": name})
 
     def _is_full(self) -> bool:
         return len(self._sessions) > MOST_SESSIONS
 
     def _of_session(
         self, request: RouteRequest, received: list[rpc.Message], *, is_batch: bool
-    ) -> RouteReply:
+    ) -> RouteResponse:
         if _is_modern(request):  # 2026-07-28 has no notifications over HTTP, and no answers
-            return RouteReply(status=202)
+            return RouteResponse(status=202)
         version = request.headers.get("mcp-protocol-version", "")
         if version and version not in HANDSHAKES:
-            return json_reply(
+            return json_response(
                 messages.of_error(_id(received), messages.wrong_version(version)), 400
             )
         name = request.headers.get("mcp-session-id", "")
@@ -153,14 +153,14 @@ class Endpoint:
             return _error(400, INVALID_REQUEST, "a body is to be one message")
         exchanges = [each for message in received if (each := session.receive(message))]
         if not exchanges:
-            return RouteReply(status=202)
+            return RouteResponse(status=202)
         if is_batch:  # who goes meanwhile leaves none of them behind
             sent = list(itertools.chain.from_iterable(exchanges))
-            return RouteReply(_events(iter(sent)), headers=_EVENTS)
+            return RouteResponse(_events(iter(sent)), headers=_EVENTS)
         return _reply(exchanges[0], request, modern=False)
 
 
-def _refusal(request: RouteRequest) -> RouteReply | None:
+def _refusal(request: RouteRequest) -> RouteResponse | None:
     """Why a POST is not taken; None if it is."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":  # pages elsewhere can send no such thing unasked
@@ -171,7 +171,7 @@ def _refusal(request: RouteRequest) -> RouteReply | None:
     return _wrong_origin(request)
 
 
-def _wrong_origin(request: RouteRequest) -> RouteReply | None:
+def _wrong_origin(request: RouteRequest) -> RouteResponse | None:
     """Pages of this machine may come; others may have been made to lead here."""
     origin = request.headers.get("origin")
     if origin is None:
@@ -191,7 +191,7 @@ def _is_modern(request: RouteRequest) -> bool:
     return bool(version) and version not in HANDSHAKES and "mcp-session-id" not in request.headers
 
 
-def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteReply:
+def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteResponse:
     """What comes for a request: as JSON if it is one message, else as events."""
     registration = request.limits.on_cancel(exchange.cancel) if modern else None
     sent = iter(exchange)
@@ -201,9 +201,9 @@ def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteR
         if registration is not None:
             registration.release()
         if first is None:  # it was cancelled
-            return RouteReply(status=202)
+            return RouteResponse(status=202)
         error = first.get("error", {})
-        return json_reply(first, _STATUS.get(error.get("code", 0), 200) if modern else 200)
+        return json_response(first, _STATUS.get(error.get("code", 0), 200) if modern else 200)
 
     def pieces() -> Iterator[bytes]:
         try:
@@ -215,7 +215,7 @@ def _reply(exchange: Exchange, request: RouteRequest, *, modern: bool) -> RouteR
             if registration is not None:
                 registration.release()
 
-    return RouteReply(pieces(), headers=_EVENTS)
+    return RouteResponse(pieces(), headers=_EVENTS)
 
 
 def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
@@ -223,8 +223,8 @@ def _events(sent: Iterator[Outgoing]) -> Iterator[bytes]:
         yield b"event: message\ndata: " + write_json(message) + b"\n\n"
 
 
-def _error(status: int, code: int, message: str, id: rpc.Id | None = None) -> RouteReply:
-    return json_reply(messages.error(id, code, message), status)
+def _error(status: int, code: int, message: str, id: rpc.Id | None = None) -> RouteResponse:
+    return json_response(messages.error(id, code, message), status)
 
 
 def _id(received: list[rpc.Message]) -> rpc.Id | None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from genai_host.api import Answer, Checker, Feature, OfferedTool, Progress, Wait
-from genai_host.errors import Cancelled, GenaiError, InvalidData, TurnWaiting
+from genai_host.api import Answer, AvailableTool, Feature, Pause, Progress, SchemaValidator
+from genai_host.errors import Cancelled, GenaiError, TurnPaused, ValidationError
 from genai_mcp import mirrored
 from genai_mcp.server.results import failed, result_of_answer, result_of_error, result_of_output
 from genai_mcp.server.steps import News, Question, Steps
@@ -66,7 +66,7 @@ class Offered:
     """
 
     definition: Mapping[str, Any]
-    tool: OfferedTool | None = None
+    tool: AvailableTool | None = None
     feature: Feature[Any] | None = None
     mirrored: mirrored.Places = field(factory=dict)
 
@@ -77,7 +77,7 @@ class Offer:
     def __init__(self, host: Host, choice: Choice | None = None) -> None:
         self._host = host
         self._choice = choice or Choice()
-        self._checker = Checker(_QUESTION)
+        self._checker = SchemaValidator(_QUESTION)
 
     def tools(self) -> dict[str, Offered]:
         """All that is offered now, by name, in the order of the names. Sources of tools are
@@ -119,7 +119,7 @@ class Offer:
         assert offered.feature is not None  # it is one of both
         return self._ask(offered.feature, arguments, limits)
 
-    def _call(self, tool: OfferedTool, arguments: Mapping[str, Any], limits: Within) -> Steps:
+    def _call(self, tool: AvailableTool, arguments: Mapping[str, Any], limits: Within) -> Steps:
         approved = tool.approval == "ask" and self._is_approved(tool.name)
         if tool.approval == "ask" and not approved:
             approved = (yield _question(tool.name, arguments)) is True
@@ -131,7 +131,7 @@ class Offer:
     def _ask(self, feature: Feature[Any], arguments: Mapping[str, Any], limits: Within) -> Steps:
         try:
             self._checker.check(arguments)
-        except InvalidData as error:
+        except ValidationError as error:
             return failed(f"the arguments do not fit: {error}")
         choice = self._choice
         try:
@@ -153,18 +153,18 @@ class Offer:
         while True:
             try:
                 return (yield from _heard(events))
-            except TurnWaiting:
+            except TurnPaused:
                 decision = yield from self._decide(conversation.waiting)
                 events = conversation.resume_stream(decision)
 
     def _decide(
-        self, waiting: Wait[Any] | None
+        self, waiting: Pause[Any] | None
     ) -> Generator[News | Question, bool | None, dict[str, bool]]:
         """Which of the calls that a turn waits for may be made."""
         kind = "" if waiting is None else waiting.kind
         calls = _calls(waiting.payload) if waiting is not None and kind == _APPROVAL else []
         if not calls:
-            raise TurnWaiting(f"it waits for {kind!r}, which nobody here can give", kind=kind)
+            raise TurnPaused(f"it waits for {kind!r}, which nobody here can give", kind=kind)
         decisions = {}
         for id, name, arguments in calls:
             is_approved = self._is_approved(name)
@@ -183,12 +183,12 @@ def _is_among(name: str, names: Collection[str] | None) -> bool:
     return any(each.endswith("*") and name.startswith(each[:-1]) for each in names)
 
 
-def _of_tool(tool: OfferedTool) -> Offered | None:
+def _of_tool(tool: AvailableTool) -> Offered | None:
     """None for one that the clients would have to refuse."""
     schema = tool.schema
     try:
         places = mirrored.places(schema.parameters)
-    except InvalidData as error:
+    except ValidationError as error:
         _log.warning("the tool %s is not offered: %s", tool.name, error)
         return None
     definition = {
