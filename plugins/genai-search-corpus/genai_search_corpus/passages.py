@@ -43,7 +43,7 @@ def of_text(text: str, name: str) -> list[Passage]:
 def of_markdown(text: str, name: str) -> list[Passage]:
     """Section by section. The document's title is its first heading of the first level."""
     sections = list(_sections(text))
-    title = next((heads[0] for heads, _ in sections if heads), name)
+    title = next((heads[0] for heads, _ in sections if heads and heads[0].strip()), name)
     found: list[Passage] = []
     for heads, lines in sections:
         path = [title, *(heads[1:] if heads[:1] == [title] else heads)]

@@ -11,7 +11,7 @@ import pytest
 from genai_search_corpus import documents
 from genai_search_corpus.documents import File, Unreadable, files_in, read
 from genai_search_corpus.passages import SIZE, of_markdown, of_text
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 
@@ -193,11 +193,19 @@ def test_passages_are_short_and_lose_nothing(text: str) -> None:
     assert "".join("".join(each.text for each in found).split()) == "".join(text.split())
 
 
+@example("#  \n`")
 @given(st.text(alphabet="# \nab`~", max_size=400))
 def test_no_markdown_is_too_much(text: str) -> None:
     for each in of_markdown(text, "a.md"):
         assert each.title
         assert len(each.text) <= SIZE
+
+
+def test_a_document_is_called_by_its_first_heading_of_the_first_level_that_says_something() -> None:
+    assert [each.title for each in of_markdown("## on\nx\n# Rivers\ny", "a.md")] == [
+        "Rivers / on",
+        "Rivers",
+    ]
 
 
 def test_headings_within_headings_do_not_repeat_all_that_is_in_them(tmp_path: Path) -> None:
