@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import genai_feature_assistants
 import genai_vendor_mock
 from assistants_api import CONFIG, Api
-from genai_feature_assistants.service.passages import Passages, nearest, unit_rows
+from genai_feature_assistants.service.indexing import Passages, nearest, unit_rows
 
 import genai_host.dialects
 from genai_host import Host, StaticPlugins

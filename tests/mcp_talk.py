@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from genai_mcp import rpc
-from genai_mcp.server.exchange import Exchange
+from genai_mcp.server.calls import Exchange, Service
 from genai_mcp.server.offer import Choice, Offer
-from genai_mcp.server.service import Service
 from genai_mcp.server.session import Session
 
 from genai_host import Host

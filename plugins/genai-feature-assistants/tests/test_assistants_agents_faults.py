@@ -27,7 +27,7 @@ from genai_feature_assistants.agents import (
     PollingOptions,
     RunError,
     RunTimedOut,
-    assistants_run,
+    assistants_backend,
 )
 from genai_feature_assistants.agents import client as client_file
 from genai_feature_assistants.agents.functions import Functions
@@ -109,7 +109,7 @@ class TestRuns:
     def test_item_7_a_cancel_that_nobody_answers(
         self, service: AssistantsService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(assistants_run, "CANCELLING", 0.05)
+        monkeypatch.setattr(assistants_backend, "CANCELLING", 0.05)
         service.turns.append([Waits()])
         service.fail("POST", "/cancel", Reply([HANG]))
         begun = time.monotonic()

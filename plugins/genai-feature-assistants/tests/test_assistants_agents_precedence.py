@@ -16,7 +16,7 @@ from genai_feature_assistants.agents import (
     OpenAIAssistantToolCallBehavior,
     OpenAIThreadCreationOptions,
 )
-from genai_feature_assistants.agents.run_settings import ThreadSettings, settled
+from genai_feature_assistants.agents.runs import ThreadSettings, settled
 
 from genai_host.errors import ValidationError
 

@@ -18,7 +18,7 @@ from genai_feature_assistants.agents import (
     RunTimedOut,
 )
 from genai_feature_assistants.agents import client as client_file
-from genai_feature_assistants.agents.server_events import ServerEvent, server_events
+from genai_feature_assistants.agents.events import ServerEvent, server_events
 
 from genai_host.api import ToolCall
 from genai_host.errors import IncompleteReply, MalformedReply, ProviderError, ServiceUnavailable

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from assistants_line import Line
 from fixtures import MakeHost
-from genai_feature_assistants.cli.heard import Heard as Heard_
+from genai_feature_assistants.cli.run import Heard as Heard_
 from genai_feature_assistants.service.shelf import Shelf
 
 from genai_host.api import Completion, Message, Text, ToolCall

@@ -22,8 +22,7 @@ from assistants_api import (
     until,
 )
 from fixtures import MakeHost
-from genai_feature_assistants.service.jobs import MOST_TRIES, Job
-from genai_feature_assistants.service.worker import Worker
+from genai_feature_assistants.service.jobs import MOST_TRIES, Job, Worker
 from stores import MakeStore, make_store, place, postgres_server
 
 from genai_host.api.cancellation import Cancellation

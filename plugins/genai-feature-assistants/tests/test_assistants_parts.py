@@ -9,11 +9,18 @@ import string
 from typing import Any
 
 import pytest
-from genai_feature_assistants.service.attributes import matches, must_be_filter
-from genai_feature_assistants.service.citations import annotations_of, mark
-from genai_feature_assistants.service.passages import Held, Passages, nearest, unit_rows
-from genai_feature_assistants.service.texts import Unreadable, passages, text_of
-from genai_feature_assistants.service.uploads import read_upload
+from genai_feature_assistants.service.fields import matches, must_be_filter
+from genai_feature_assistants.service.files import read_upload
+from genai_feature_assistants.service.indexing import (
+    Held,
+    Passages,
+    Unreadable,
+    nearest,
+    passages,
+    text_of,
+    unit_rows,
+)
+from genai_feature_assistants.service.run_tools import annotations_of, mark
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_pdf import pdf

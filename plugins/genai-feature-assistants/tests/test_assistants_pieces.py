@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from genai_feature_assistants.service.citations import Pieces, annotations_of
+from genai_feature_assistants.service.run_tools import Pieces, annotations_of
 
 FOUND = {0: ["f1", "f2"], 2: ["f3"]}
 MADE = {"a.csv": "f9"}

@@ -15,8 +15,7 @@ from assistants_api import (
     path_of,
     says,
 )
-from genai_feature_assistants.service.jobs import Jobs
-from genai_feature_assistants.service.worker import Worker
+from genai_feature_assistants.service.jobs import Jobs, Worker
 
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import RecordedPrompt

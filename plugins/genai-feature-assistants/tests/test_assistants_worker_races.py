@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from genai_feature_assistants.service.jobs import Job
-from genai_feature_assistants.service.worker import Worker
+from genai_feature_assistants.service.jobs import Job, Worker
 
 from genai_host import Host
 from genai_host.api.cancellation import Cancellation

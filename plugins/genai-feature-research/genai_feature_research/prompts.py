@@ -14,8 +14,7 @@ from datetime import datetime
 from attrs import frozen
 
 from genai_feature_research.memory import Fact
-from genai_feature_research.regions import REGIONS
-from genai_feature_research.settings import Settings
+from genai_feature_research.settings import REGIONS, Settings
 from genai_host.api import Message, Part, Role
 
 LATEST = 6

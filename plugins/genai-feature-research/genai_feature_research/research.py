@@ -18,9 +18,15 @@ from typing import Any
 
 from attrs import evolve
 
-from genai_feature_research.citations import Cited, cited
-from genai_feature_research.embedding import Embedding
-from genai_feature_research.memory import Added, Fact, Memory, memory_of, plain
+from genai_feature_research.memory import (
+    Added,
+    Embedding,
+    Fact,
+    Memory,
+    VectorColumn,
+    memory_of,
+    plain,
+)
 from genai_feature_research.prompts import (
     FLAGGED,
     LATEST,
@@ -31,9 +37,8 @@ from genai_feature_research.prompts import (
     query_messages,
     style_messages,
 )
-from genai_feature_research.search import Search, Wanted, line, page, query
+from genai_feature_research.search import Cited, Search, Wanted, cited, line, page, query
 from genai_feature_research.settings import Settings
-from genai_feature_research.vectors import VectorColumn
 from genai_host.api import (
     Answer,
     Completion,

@@ -1,4 +1,14 @@
-"""Looking for facts: pages that the user names are read, and queries searched for, by tools
+"""Search, passages and citations.
+
+A long text in pieces that are short enough to be findings of their own.
+
+What an answer refers to: only what its prompt had in it may be referred to.
+
+A model makes up numbers of findings, and addresses; and what it has read may make it write an
+address that carries away what else it has read. So an address that did not stand in the
+prompt is taken out, and so is the number of a finding that there is not.
+
+Looking for facts: pages that the user names are read, and queries searched for, by tools
 of other plugins. What was found before is not looked for again.
 
     Search.find → _stored, else _call_for → CallTools → _facts_in
@@ -9,18 +19,140 @@ A search tool takes `query`, `region` and `limit`, and gives a JSON list of `tit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from genai_feature_research.memory import Fact, plain
-from genai_feature_research.passages import passages
 from genai_feature_research.settings import Settings
 from genai_host.api import CallTools, ListTools, Progress, Step, ToolCall, ToolOutput
 from genai_host.api.json_text import read_json
 from genai_host.errors import ValidationError
+
+SIZE = 1000
+"""Characters of a piece, about."""
+
+MOST = 100
+"""Pieces of one text."""
+
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def passages(text: str) -> list[str]:
+    """Cut between paragraphs, else between sentences, else between words."""
+    found: list[str] = []
+    room = 0
+    for piece in _pieces(text.strip()):
+        if found and len(piece) + 2 <= room:
+            found[-1] += f"\n\n{piece}"
+        elif len(found) == MOST:
+            break
+        else:
+            found.append(piece)
+            room = SIZE
+        room -= len(piece) + 2
+    return found
+
+
+def _pieces(text: str) -> list[str]:
+    pieces: list[str] = []
+    for paragraph in _PARAGRAPHS.split(text):
+        if len(paragraph) <= SIZE:
+            pieces.append(paragraph.strip())
+            continue
+        line = ""
+        for sentence in _SENTENCES.split(paragraph):
+            for part in _short(sentence):
+                if line and len(line) + len(part) + 1 > SIZE:
+                    pieces.append(line)
+                    line = part
+                else:
+                    line = f"{line} {part}".strip()
+        pieces.append(line)
+    return [each for each in pieces if each]
+
+
+def _short(sentence: str) -> list[str]:
+    """Parts of at most `SIZE`."""
+    parts: list[str] = []
+    while len(sentence) > SIZE:
+        cut = sentence.rfind(" ", 1, SIZE)
+        cut = SIZE if cut == -1 else cut
+        parts.append(sentence[:cut])
+        sentence = sentence[cut:].lstrip()
+    return [*parts, sentence]
+
+
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+_NUMBERS = re.compile(r"[ \t]?\[(\d{1,4}(?:\s?[,;]\s?\d{1,4})*)\](?!\(|\w)")
+_LINKS = re.compile(  # an address is taken whole, else each of its beginnings would be tried
+    r"!?\[([^\[\]\n]*)\]\(\s*<?([^)<>\s]+)(?=[)<>\s])>?[^)\n]*\)"
+)
+_ADDRESSES = re.compile(r"<?\b(?:https?|ftp|file)://[^\s<>\"'`\])}]+>?", re.IGNORECASE)
+_ENDS = ".,;:!?*_"
+
+
+@frozen
+class Cited:
+    """
+    text      the answer with what refers to something
+    numbers   of the findings that it refers to, from 1, in their order
+    left_out  what was taken out
+    """
+
+    text: str
+    numbers: tuple[int, ...] = ()
+    left_out: tuple[str, ...] = field(default=())
+
+
+def cited(answer: str, prompt: str, findings: int) -> Cited:
+    """An answer to a prompt that had so many findings in it."""
+    return _Reader(prompt, findings).read(answer)
+
+
+class _Reader:
+    def __init__(self, prompt: str, findings: int) -> None:
+        self._prompt = prompt
+        self._findings = findings
+        self._numbers: set[int] = set()
+        self._left_out: list[str] = []
+
+    def read(self, answer: str) -> Cited:
+        # in code a number in brackets is an index; an address is one there, too
+        parts = _CODE.split(answer)
+        for place, part in enumerate(parts):
+            if place % 2 == 0:
+                part = _NUMBERS.sub(self._number, _LINKS.sub(self._link, part))
+            parts[place] = _ADDRESSES.sub(self._address, part)
+        return Cited("".join(parts), tuple(sorted(self._numbers)), tuple(self._left_out))
+
+    def _number(self, found: re.Match[str]) -> str:
+        given = [int(each) for each in re.findall(r"\d+", found[1])]
+        known = [each for each in given if 1 <= each <= self._findings]
+        self._numbers.update(known)
+        self._left_out += [f"[{each}]" for each in given if each not in known]
+        if known == given:
+            return found[0]
+        return f"{found[0].split('[')[0]}[{', '.join(map(str, known))}]" if known else ""
+
+    def _link(self, found: re.Match[str]) -> str:
+        text, address = found.groups()
+        if address in self._prompt:
+            return found[0]
+        self._left_out.append(address)
+        return text
+
+    def _address(self, found: re.Match[str]) -> str:
+        address = found[0].strip("<>").rstrip(_ENDS)
+        if address in self._prompt:
+            return found[0]
+        self._left_out.append(address)
+        return found[0].strip("<>")[len(address) :]
+
 
 MOST_TEXT = 4000
 """Characters of one result of a search."""

@@ -1,18 +1,98 @@
-"""How the assistant researches and answers.
+"""Settings, and regions of searches.
+
+Where a search is made from: the regions of DuckDuckGo, by country and language.
+
+Source: https://duckduckgo.com/params, "Region".
+
+How the assistant researches and answers.
 
 Source: Assistant microservice, "Inputs", `settings` and `archetype`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import Attribute, field, frozen
 from attrs import validators as must
 
-from genai_feature_research.regions import NOWHERE, REGIONS
 from genai_host.api import about
 from genai_host.errors import ValidationError
+
+NOWHERE = "wt-wt"
+
+REGIONS: Mapping[str, str] = {
+    "xa-ar": "Arabia",
+    "xa-en": "Arabia, in English",
+    "ar-es": "Argentina",
+    "au-en": "Australia",
+    "at-de": "Austria",
+    "be-fr": "Belgium, in French",
+    "be-nl": "Belgium, in Dutch",
+    "br-pt": "Brazil",
+    "bg-bg": "Bulgaria",
+    "ca-en": "Canada",
+    "ca-fr": "Canada, in French",
+    "ct-ca": "Catalonia",
+    "cl-es": "Chile",
+    "cn-zh": "China",
+    "co-es": "Colombia",
+    "hr-hr": "Croatia",
+    "cz-cs": "the Czech Republic",
+    "dk-da": "Denmark",
+    "ee-et": "Estonia",
+    "fi-fi": "Finland",
+    "fr-fr": "France",
+    "de-de": "Germany",
+    "gr-el": "Greece",
+    "hk-tzh": "Hong Kong",
+    "hu-hu": "Hungary",
+    "in-en": "India",
+    "id-id": "Indonesia",
+    "id-en": "Indonesia, in English",
+    "ie-en": "Ireland",
+    "il-he": "Israel",
+    "it-it": "Italy",
+    "jp-jp": "Japan",
+    "kr-kr": "Korea",
+    "lv-lv": "Latvia",
+    "lt-lt": "Lithuania",
+    "xl-es": "Latin America",
+    "my-ms": "Malaysia",
+    "my-en": "Malaysia, in English",
+    "mx-es": "Mexico",
+    "nl-nl": "the Netherlands",
+    "nz-en": "New Zealand",
+    "no-no": "Norway",
+    "pe-es": "Peru",
+    "ph-en": "the Philippines",
+    "ph-tl": "the Philippines, in Tagalog",
+    "pl-pl": "Poland",
+    "pt-pt": "Portugal",
+    "ro-ro": "Romania",
+    "ru-ru": "Russia",
+    "sg-en": "Singapore",
+    "sk-sk": "Slovakia",
+    "sl-sl": "Slovenia",
+    "za-en": "South Africa",
+    "es-es": "Spain",
+    "se-sv": "Sweden",
+    "ch-de": "Switzerland, in German",
+    "ch-fr": "Switzerland, in French",
+    "ch-it": "Switzerland, in Italian",
+    "tw-tzh": "Taiwan",
+    "th-th": "Thailand",
+    "tr-tr": "Turkey",
+    "ua-uk": "Ukraine",
+    "uk-en": "the United Kingdom",
+    "us-en": "the United States",
+    "ue-es": "the United States, in Spanish",
+    "ve-es": "Venezuela",
+    "vn-vi": "Vietnam",
+    NOWHERE: "",
+}
+"""Each code with where that is; `wt-wt` is nowhere in particular."""
 
 
 def _is_region(settings: Any, attribute: Attribute[Any], value: str) -> None:

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_feature_research.memory import Fact
-from genai_feature_research.vectors import UnfitVector, VectorColumn
+from genai_feature_research.memory import Fact, UnfitVector, VectorColumn
 from genai_host.errors import ValidationError
 
 Form = Literal["records", "columns", "indexed", "frame"]

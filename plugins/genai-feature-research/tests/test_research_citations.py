@@ -7,8 +7,8 @@ import re
 import pytest
 from fixtures import MakeHost
 from genai_feature_research import text_views
-from genai_feature_research.citations import cited
 from genai_feature_research.prompts import NOTHING_LEFT
+from genai_feature_research.search import cited
 from hypothesis import given
 from hypothesis import strategies as st
 from research_engine import Scene, result

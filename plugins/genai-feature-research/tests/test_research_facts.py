@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fixtures import MakeHost
-from genai_feature_research.passages import MOST, SIZE, passages
+from genai_feature_research.search import MOST, SIZE, passages
 from hypothesis import given
 from hypothesis import strategies as st
 from research_engine import Scene, facts, result

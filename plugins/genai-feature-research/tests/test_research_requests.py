@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from genai_feature_research.request import read_request
+from genai_feature_research.assistant import read_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures import MakeHost
-from genai_feature_research.regions import REGIONS
+from genai_feature_research.settings import REGIONS
 from research_engine import Scene, entries, facts
 
 from genai_host.errors import ValidationError

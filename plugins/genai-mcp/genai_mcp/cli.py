@@ -16,7 +16,7 @@ import click
 from genai_host.errors import GenaiError
 from genai_mcp.client.servers import Server, file, read_servers
 from genai_mcp.client.source import McpSource
-from genai_mcp.texts import one_line
+from genai_mcp.rpc import one_line
 from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # who lists does not serve
@@ -81,8 +81,8 @@ def serve_command(
     SIGINT. A NAME that ends with * is for all that begin so. A tool that asks for approval
     runs where the client can ask its user, or if it is approved here.
     """
+    from genai_mcp.server.calls import Service
     from genai_mcp.server.offer import Choice, Offer
-    from genai_mcp.server.service import Service
     from genai_mcp.server.stdio import StdioServer
 
     reader, writer = _own_streams()

@@ -1,4 +1,12 @@
-"""JSON-RPC 2.0 as MCP has it: messages, read and written.
+"""JSON-RPC: messages, lines and the versions of the protocol.
+
+Texts of strangers, made fit to be shown: no terminal escapes, no hidden characters.
+
+From the blocks that a pipe gives to the lines that were written into it.
+
+What both ends know of MCP: its versions, the names of its notifications, its bounds.
+
+JSON-RPC 2.0 as MCP has it: messages, read and written.
 
 What is read comes from a stranger, and is checked here: an id is an integer or a string, a
 result is whatever it is, an error has a number and a text.
@@ -12,8 +20,69 @@ from typing import Any, TypeAlias
 from attrs import frozen
 
 from genai_host.api.json_text import read_json, write_json
-from genai_host.errors import ValidationError
-from genai_mcp.texts import one_line
+from genai_host.errors import MalformedReply, ValidationError
+
+_LINE = 300
+_CUT = "\n(cut here)"
+
+
+def clean(text: str, most: int) -> str:
+    """Without characters that cannot be seen, line ends and tabs aside, and no longer than
+    so many characters; if it was, that is said."""
+    cut = text if len(text) <= most else text[: most - len(_CUT)] + _CUT
+    if not cut.isprintable():
+        cut = "".join(each if each.isprintable() or each in "\n\t" else " " for each in cut)
+    return cut
+
+
+def one_line(text: str) -> str:
+    """The same on one line, shortened."""
+    line = " ".join(clean(text[: 10 * _LINE], 10 * _LINE).split())
+    return line if len(line) <= _LINE else line[: _LINE - 4] + " ..."
+
+
+class Lines:
+    """most   bytes of one line"""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pending: list[bytes] = []
+        self._size = 0
+
+    def feed(self, block: bytes) -> list[bytes]:
+        """The lines that end in a block, without what ends them; blank ones are none.
+
+        Raises `MalformedReply` for a line that is too long, ended or not.
+        """
+        first, *rest = block.split(b"\n")
+        self._pending.append(first)
+        self._size += len(first)
+        if self._size > self._most or any(len(line) > self._most for line in rest):
+            raise MalformedReply(f"a line of it is longer than {self._most} bytes")
+        if not rest:
+            return []
+        lines = [b"".join(self._pending), *rest[:-1]]
+        self._pending, self._size = [rest[-1]], len(rest[-1])
+        return [line for line in map(bytes.strip, lines) if line]
+
+
+MODERN = "2026-07-28"
+"""The version of the protocol in which each request stands for itself."""
+
+HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Those in which a session is opened first, the newest first."""
+
+CANCELLED = "notifications/cancelled"
+CHANGED = "notifications/tools/list_changed"
+LISTEN = "subscriptions/listen"
+HEARD = "notifications/subscriptions/acknowledged"
+
+OWN = "io.modelcontextprotocol/"
+"""What the protocol's own names in `_meta` begin with."""
+
+LARGEST = 32 << 20
+"""Bytes of one message: pictures of 20 MiB as base64 still fit."""
+
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

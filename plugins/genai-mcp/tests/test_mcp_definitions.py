@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from genai_mcp import mirrored
-from genai_mcp.client.content import output_of
-from genai_mcp.client.definitions import MOST_DESCRIPTION, MOST_TOOLS, tools_of, usable_name
+from genai_mcp.client.source import MOST_DESCRIPTION, MOST_TOOLS, output_of, tools_of, usable_name
 from genai_mcp.mirrored import header_value
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from genai_mcp import rpc
-from genai_mcp.lines import Lines
-from genai_mcp.texts import clean, one_line
+from genai_mcp.rpc import Lines, clean, one_line
 from hypothesis import given
 from hypothesis import strategies as st
 

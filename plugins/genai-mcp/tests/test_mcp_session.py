@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from fixtures import MakeHost
 from genai_mcp import rpc
-from genai_mcp.server.calls import MOST_NEWS
+from genai_mcp.server.calls import MOST_CALLS, MOST_NEWS, Service
+from genai_mcp.server.messages import MOST_TEXT
 from genai_mcp.server.offer import Offer
-from genai_mcp.server.results import MOST_TEXT
-from genai_mcp.server.service import MOST_CALLS, Service
 from genai_mcp.server.session import PAGE, Session
 from hypothesis import given
 from hypothesis import strategies as st

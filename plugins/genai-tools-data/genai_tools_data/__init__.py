@@ -42,7 +42,6 @@ def _data_tools(settings: DataSettings) -> Sequence[Tool]:
 
 
 def _file_tools(settings: FilesSettings) -> Sequence[Tool]:
-    from genai_tools_data.file_tools import FileTools
-    from genai_tools_data.folder import Folder
+    from genai_tools_data.file_tools import FileTools, Folder
 
     return FileTools(Folder(settings.folder)).tools()

@@ -22,8 +22,7 @@ from typing import Any, BinaryIO
 
 from genai_host.api import CancelToken
 from genai_host.errors import ValidationError
-from genai_tools_data.database import Reader, can_bound
-from genai_tools_data.result import Result
+from genai_tools_data.database import Reader, Result, can_bound
 
 MOST_MEMORY = 512 * 2**20
 """Bytes beside the database, where the system can bound them: for all that a statement

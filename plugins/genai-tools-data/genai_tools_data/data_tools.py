@@ -10,7 +10,7 @@ from attrs import frozen
 from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, tool
 from genai_host.errors import ValidationError
 from genai_tools_data.apart import can_run, run_apart
-from genai_tools_data.database import MOST_SQL, Column, Reader, Value, quoted
+from genai_tools_data.database import MOST_ROWS, MOST_SQL, Column, Reader, Result, Value, quoted
 from genai_tools_data.query import (
     Aggregate,
     Filter,
@@ -22,7 +22,6 @@ from genai_tools_data.query import (
     statement,
 )
 from genai_tools_data.reactions import DisplayType, chart_of, table_of
-from genai_tools_data.result import MOST_ROWS, Result
 from genai_tools_data.source import DataSource
 
 SECONDS = 30.0

@@ -1,4 +1,10 @@
-"""Reading from SQLite, and nothing but reading.
+"""Databases that are read, and results.
+
+What a query gave: rows of plain values, and how a model reads them.
+
+Whatever stands in the data, it takes one line for each row, and no more room than there is.
+
+Reading from SQLite, and nothing but reading.
 
 A statement comes from a model, so four things each keep it from writing: the file is opened
 to be read, `query_only` is on, no database can be attached, and an authorizer refuses
@@ -9,9 +15,12 @@ bounded, where Python can tell SQLite so (3.11 and newer). What these do not bou
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +29,107 @@ from attrs import frozen
 
 from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError, ValidationError
-from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS, Result, kept
+
+Cell = str | int | float | None
+
+MOST_ROWS = 500
+"""That one query may give."""
+
+MOST_COLUMNS = 100
+
+MOST_CELL = 500
+"""Characters of a value; what is beyond is cut off."""
+
+MOST_BYTES = 400_000
+"""Of all rows as JSON; rows beyond are left out. A host takes 1 MiB of a tool."""
+
+MOST_TEXT = 20_000
+"""Characters of the text for the model; rows beyond are left out."""
+
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CUT = "…"
+
+
+@frozen
+class Result:
+    """Rows as far as there is room for them.
+
+    more   whether there are rows beyond these
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: bool = False
+
+    @property
+    def text(self) -> str:
+        """For a model: the names, then a row on each line, then how many they are."""
+        lines = [" | ".join(map(_on_line, self.columns))]
+        room = MOST_TEXT - len(lines[0])
+        for row in self.rows:
+            line = " | ".join(map(_on_line, row))
+            room -= len(line) + 1
+            if room < 0:
+                break
+            lines.append(line)
+        return "\n".join((*lines, f"({self._count(len(lines) - 1)})"))
+
+    def _count(self, shown: int) -> str:
+        rows = "1 row" if len(self.rows) == 1 else f"{len(self.rows)} rows"
+        if shown < len(self.rows):
+            return f"the first {shown} of {rows}: there is no room for more; select less"
+        if self.more:
+            return f"the first {rows}; there are more"
+        return rows
+
+
+def kept(columns: Sequence[str], rows: Iterable[Sequence[object]], most: int) -> Result:
+    """As many rows as there is room for, at most `most`."""
+    taken: list[tuple[Cell, ...]] = []
+    room = MOST_BYTES
+    for row in rows:
+        cells = tuple(map(cell_of, row))
+        room -= sum(len(json.dumps(cell)) + 2 for cell in cells)
+        if len(taken) == most or room < 0:
+            return Result(_apart(columns), tuple(taken), more=True)
+        taken.append(cells)
+    return Result(_apart(columns), tuple(taken))
+
+
+def cell_of(value: object) -> Cell:
+    """A value as JSON can have it, and not too long."""
+    if isinstance(value, bytes):
+        return f"({len(value)} bytes)"
+    if isinstance(value, str):
+        text = value.encode("utf-8", "replace").decode()
+        return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + _CUT
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (int, float)):
+        return value
+    return str(value)
+
+
+def _apart(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, told apart where several are the same: they name what is in a row."""
+    found: dict[str, None] = {}
+    for name in names:
+        plain = str(cell_of(name))
+        number, own = 1, plain
+        while own in found:
+            number += 1
+            own = f"{plain} ({number})"
+        found[own] = None
+    return tuple(found)
+
+
+def _on_line(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.15g}"
+    return _BREAKS.sub(" ", str(cell)).replace("|", "¦")
+
 
 Value = str | int | float | bytes | None
 

@@ -1,11 +1,95 @@
-"""Arithmetic and the time."""
+"""Tools that need no data: calculation, charts.
+
+What time it is: by the front end's clock if it sends it, else by this machine's.
+
+Arithmetic and the time.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone, tzinfo
+from typing import Annotated, Any
 
 from genai_host.api import ToolContext, tool
-from genai_tools_data import calculator, present
+from genai_host.errors import ValidationError
+from genai_tools_data import calculator
+
+# of RFC 9557, as `2025-01-02T03:04:05+01:00[Europe/Oslo]`
+_ZONED = re.compile(r"(?P<time>[^\[\]]{1,60})(\[!?(?P<zone>[^\[\]=]{1,60})\])?(\[[^\[\]]{1,60}\])*")
+
+
+def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) -> str:
+    """The time with its weekday, in words and as ISO 8601.
+
+    context   may have a `current_time_with_timezone`
+    zone      an IANA name; empty for the user's zone, or this machine's
+    clock     this machine's time, in its zone
+
+    Raises `ValidationError` for a zone that is not known.
+    """
+    sent = _sent(context.get("current_time_with_timezone"))
+    time = sent or clock()
+    if zone.strip():
+        time = time.astimezone(_zone(zone.strip()))
+    name = str(time.tzinfo) if hasattr(time.tzinfo, "key") else time.tzname() or ""
+    where = f" ({name})" if name else ""
+    return f"{time:%A}, {time.replace(microsecond=0).isoformat()}{where}"
+
+
+def local_time() -> datetime:
+    """This machine's, in its zone."""
+    return datetime.now(timezone.utc).astimezone()
+
+
+def _sent(value: object) -> datetime | None:
+    """A front end's time; None for what is none, since a model cannot do anything about
+    it."""
+    found = _ZONED.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    text = found["time"].replace("Z", "+00:00").replace("z", "+00:00")
+    try:
+        time = datetime.fromisoformat(_six_digits(text))
+        if time.tzinfo is None or not 1 < time.year < 9999:  # no zone may lead out of these
+            return None
+    except (ValueError, OverflowError):
+        return None
+    try:
+        return time.astimezone(_zone(found["zone"])) if found["zone"] else time
+    except (ValidationError, OverflowError):
+        return time
+
+
+def _six_digits(text: str) -> str:
+    """Python 3.10 reads fractions of a second of three or six digits alone."""
+    return re.sub(r"[.,](\d+)", lambda found: f".{found[1][:6]:0<6}", text)
+
+
+def _zone(name: str) -> tzinfo:
+    from zoneinfo import ZoneInfo
+
+    if name.upper() in ("UTC", "GMT", "Z"):
+        return timezone.utc
+    try:
+        return ZoneInfo(name)
+    # a name that leads out of the folder of zones, to a folder, or is no name of a file
+    except (KeyError, ValueError, OSError) as error:
+        raise ValidationError(_unknown(name)) from error
+
+
+def _unknown(name: str) -> str:
+    import difflib
+    from zoneinfo import available_timezones
+
+    known = available_timezones()
+    word = name.replace(" ", "_").lower()
+    near = [each for each in sorted(known) if each.lower().rpartition("/")[2] == word]
+    near = near or difflib.get_close_matches(name, sorted(known), 3)
+    hint = f"did you mean {', '.join(near[:3])}?" if near else "give a name as Europe/Oslo"
+    return f"there is no time zone {name[:60]!r}: {hint}"
+
 
 _USAGE = "as 2 * (3 + 4) or round(sqrt(2), 3); ** is a power, % the rest of a division"
 
@@ -22,7 +106,7 @@ def current_time(
     zone: Annotated[str, "an IANA name, as Europe/Oslo; empty for the user's zone"] = "",
 ) -> str:
     """Say what day and what time it is now, for the user or elsewhere."""
-    return present.now(run.context, zone, present.local_time)
+    return now(run.context, zone, local_time)
 
 
 PLAIN_TOOLS = (calculate, current_time)

@@ -12,8 +12,7 @@ from typing import Literal, TypeVar
 from attrs import frozen
 
 from genai_host.errors import ValidationError
-from genai_tools_data.database import Column, Value, quoted
-from genai_tools_data.result import MOST_COLUMNS, MOST_ROWS
+from genai_tools_data.database import MOST_COLUMNS, MOST_ROWS, Column, Value, quoted
 
 Operator = Literal[
     "=", "!=", "<", "<=", ">", ">=",

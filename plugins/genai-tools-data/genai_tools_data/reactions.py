@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from genai_host.api import ReactionType
 
 if TYPE_CHECKING:
-    from genai_tools_data.result import Result
+    from genai_tools_data.database import Result
 
 DisplayType = Literal["bar", "row", "line", "area", "pie", "scalar"]
 """A row is a bar that lies; a scalar is one number."""

@@ -11,8 +11,8 @@ from typing import Any
 import genai_tools_data
 import pytest
 from fixtures import MakeHost
-from genai_tools_data import csv_file
-from genai_tools_data.csv_file import MOST_BYTES, MOST_COLUMNS
+from genai_tools_data import source
+from genai_tools_data.source import MOST_BYTES, MOST_COLUMNS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,7 +135,7 @@ def test_a_large_file_is_refused_unread(
 def test_one_that_grows_while_it_is_read_is_bounded(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_file, "MOST_BYTES", 1000)
+    monkeypatch.setattr(source, "MOST_BYTES", 1000)
     assert "is larger than" in look("a,b\n" + "1,2\n" * 1000).text
 
 

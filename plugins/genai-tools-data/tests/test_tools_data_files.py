@@ -11,7 +11,8 @@ from typing import Any
 import genai_tools_data
 import pytest
 from fixtures import MakeHost
-from genai_tools_data import file_tools, folder
+from genai_tools_data import file_tools
+from genai_tools_data import file_tools as folder
 from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
 from hypothesis import given
 from hypothesis import strategies as st

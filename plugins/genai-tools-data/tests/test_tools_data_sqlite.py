@@ -13,8 +13,7 @@ from typing import Any
 import genai_tools_data
 import pytest
 from fixtures import MakeHost
-from genai_tools_data.database import MOST_VALUE, can_bound, opened_file
-from genai_tools_data.result import MOST_ROWS, MOST_TEXT
+from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, can_bound, opened_file
 
 from genai_host import Host
 from genai_host.api import ToolOutput

@@ -7,8 +7,8 @@ from typing import Any
 import genai_tools_data
 import pytest
 from fixtures import MakeHost
+from genai_tools_data.database import MOST_BYTES, kept
 from genai_tools_data.reactions import SCHEMAS, chart_of, table_of
-from genai_tools_data.result import MOST_BYTES, kept
 from genai_tools_data.terminal_view import _width, view
 from hypothesis import example, given
 from hypothesis import strategies as st

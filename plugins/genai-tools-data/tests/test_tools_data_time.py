@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from genai_tools_data.present import local_time, now
+from genai_tools_data.plain_tools import local_time, now
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -29,10 +29,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from genai_feature_assistants.agents.agent import OpenAIAssistantAgent
-    from genai_feature_assistants.agents.channel import OpenAIAssistantChannel, channel_hash
-    from genai_feature_assistants.agents.client import ServiceClient
-    from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
+    from genai_feature_assistants.agents.agent import (
+        OpenAIAssistantAgent,
+        OpenAIAssistantChannel,
+        channel_hash,
+    )
+    from genai_feature_assistants.agents.client import OpenAIServiceConfiguration, ServiceClient
     from genai_feature_assistants.agents.content import (
         AgentDelta,
         AgentMessage,
@@ -41,8 +43,13 @@ if TYPE_CHECKING:
         Code,
         FileImage,
     )
-    from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
-    from genai_feature_assistants.agents.definitions import FileDefinitions, MemoryDefinitions
+    from genai_feature_assistants.agents.definitions import (
+        FileDefinitions,
+        MemoryDefinitions,
+        OpenAIAssistantDefinition,
+        from_json,
+        to_json,
+    )
     from genai_feature_assistants.agents.errors import (
         AgentDeleted,
         BrokenDefinition,
@@ -54,14 +61,13 @@ if TYPE_CHECKING:
         RunStuck,
         RunTimedOut,
     )
-    from genai_feature_assistants.agents.execution_options import OpenAIAssistantExecutionOptions
-    from genai_feature_assistants.agents.invocation_options import (
+    from genai_feature_assistants.agents.options import (
+        OpenAIAssistantExecutionOptions,
         OpenAIAssistantInvocationOptions,
+        OpenAIAssistantToolCallBehavior,
+        OpenAIThreadCreationOptions,
+        PollingOptions,
     )
-    from genai_feature_assistants.agents.json_form import from_json, to_json
-    from genai_feature_assistants.agents.polling import PollingOptions
-    from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
-    from genai_feature_assistants.agents.tool_call_behavior import OpenAIAssistantToolCallBehavior
 
 _FILES = {
     "AgentDeleted": "errors",
@@ -75,14 +81,14 @@ _FILES = {
     "FileImage": "content",
     "MemoryDefinitions": "definitions",
     "OpenAIAssistantAgent": "agent",
-    "OpenAIAssistantChannel": "channel",
-    "OpenAIAssistantDefinition": "definition",
-    "OpenAIAssistantExecutionOptions": "execution_options",
-    "OpenAIAssistantInvocationOptions": "invocation_options",
-    "OpenAIAssistantToolCallBehavior": "tool_call_behavior",
-    "OpenAIServiceConfiguration": "configuration",
-    "OpenAIThreadCreationOptions": "thread_options",
-    "PollingOptions": "polling",
+    "OpenAIAssistantChannel": "agent",
+    "OpenAIAssistantDefinition": "definitions",
+    "OpenAIAssistantExecutionOptions": "options",
+    "OpenAIAssistantInvocationOptions": "options",
+    "OpenAIAssistantToolCallBehavior": "options",
+    "OpenAIServiceConfiguration": "client",
+    "OpenAIThreadCreationOptions": "options",
+    "PollingOptions": "options",
     "RunCancelled": "errors",
     "RunError": "errors",
     "RunExpired": "errors",
@@ -91,9 +97,9 @@ _FILES = {
     "RunStuck": "errors",
     "RunTimedOut": "errors",
     "ServiceClient": "client",
-    "channel_hash": "channel",
-    "from_json": "json_form",
-    "to_json": "json_form",
+    "channel_hash": "agent",
+    "from_json": "definitions",
+    "to_json": "definitions",
 }
 
 __all__ = [

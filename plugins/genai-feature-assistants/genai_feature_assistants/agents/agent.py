@@ -1,29 +1,41 @@
-"""An agent: an assistant of a service, with the functions that it may call."""
+"""The agent over assistants or responses, and its channel.
+
+An agent: an assistant of a service, with the functions that it may call.
+
+A channel: what agents that talk with each other share of a thread.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from genai_feature_assistants.agents.backends import backend_of
-from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
+from genai_feature_assistants.agents.client import OpenAIServiceConfiguration
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
-from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
 from genai_feature_assistants.agents.errors import AgentDeleted
 from genai_feature_assistants.agents.functions import Approve, Functions
-from genai_feature_assistants.agents.invocation_options import OpenAIAssistantInvocationOptions
-from genai_feature_assistants.agents.polling import Pace, PollingOptions
-from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings, settled
-from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
-from genai_host.api import Clock, Message, Tool
+from genai_feature_assistants.agents.options import (
+    OpenAIAssistantInvocationOptions,
+    OpenAIThreadCreationOptions,
+    Pace,
+    PollingOptions,
+)
+from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings, settled
+from genai_host.api import Clock, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from genai_feature_assistants.agents.backend import Backend
-    from genai_feature_assistants.agents.channel import OpenAIAssistantChannel
+    from genai_feature_assistants.agents.backends import Backend
     from genai_feature_assistants.agents.client import ServiceClient
+
 
 Given = Iterable[Tool | Callable[..., Any]]
 
@@ -222,7 +234,6 @@ class OpenAIAssistantAgent:
 
     def create_channel(self, thread_id: str | None = None) -> OpenAIAssistantChannel:
         """A channel, on a thread that is there or else on a new one."""
-        from genai_feature_assistants.agents.channel import OpenAIAssistantChannel
 
         self._check()
         return OpenAIAssistantChannel(self._backend, thread_id or self.create_thread())
@@ -278,3 +289,70 @@ def _shown(told: Generator[Any, None, None], hidden: bool) -> Generator[Any, Non
         for each in told:
             if hidden or each.visible:
                 yield each
+
+
+_INNER = (Reasoning, ToolCall, ToolResult)
+
+
+def channel_hash(keys: Iterable[str]) -> str:
+    """The keys of an agent's channel as one text: SHA-256 of them with colons between, in
+    base64."""
+    return base64.b64encode(hashlib.sha256(":".join(keys).encode()).digest()).decode()
+
+
+class OpenAIAssistantChannel:
+    """One thread of a service, for agents that are asked in turn; several may share it.
+
+    Source: document 002, "Class inventory".
+    """
+
+    def __init__(self, backend: Backend, thread_id: str) -> None:
+        self._backend = backend
+        self.thread_id = thread_id
+
+    def receive(self, history: Iterable[Message]) -> None:
+        """Add what was said elsewhere, oldest first. What agents did among themselves, calls of
+        functions and hidden messages, is left out.
+
+        Raises `ValidationError` for messages of other roles, and `UnsupportedPart`, before any is
+        added.
+        """
+        said = [each for each in map(_said, history) if each is not None]
+        for message in said:
+            self._backend.check(message)
+        for message in said:
+            self._backend.add_message(self.thread_id, message)
+
+    def invoke(
+        self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
+    ) -> Generator[tuple[bool, AgentMessage], None, None]:
+        """Let an agent answer; each message, hidden ones too, and whether it is for users."""
+        told = agent.invoke(self.thread_id, options, hidden=True)
+        return _seen(told)
+
+    def invoke_stream(
+        self, agent: OpenAIAssistantAgent, options: OpenAIAssistantInvocationOptions | None = None
+    ) -> Generator[tuple[bool, AgentMessage | AgentDelta], None, None]:
+        """The same as it comes: the pieces of each message, then the message."""
+        told = agent.invoke_stream(self.thread_id, options, hidden=True)
+        return _seen(told)
+
+    def history(self) -> Iterator[AgentMessage]:
+        """All that was said, oldest first."""
+        return self._backend.messages(self.thread_id)
+
+
+def _said(message: Message) -> Message | None:
+    """What others are to know of a message; None if there is nothing."""
+    if message.role == "tool" or not getattr(message, "visible", True):
+        return None
+    parts = tuple(
+        each for each in message.content if not isinstance(each, _INNER) and each != Text("")
+    )
+    return attrs.evolve(message, content=parts) if parts else None
+
+
+def _seen(told: Generator[Any, None, None]) -> Generator[tuple[bool, Any], None, None]:
+    with closing(told):
+        for each in told:
+            yield each.visible, each

@@ -1,30 +1,261 @@
-"""The Assistants API, version 2.
+"""The backend over the Assistants API.
+
+Runs of the Assistants API: one that is polled, and one that is streamed.
+
+Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObject`,
+`RunStepObject`, `AssistantStreamEvent`.
+
+The Assistants API, version 2.
 
 Source: OpenAI's OpenAPI document 2.3.0, the paths below `/assistants` and `/threads`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, cast
 
 from genai_feature_assistants.agents.assistants_form import (
     assistant_request,
     read_definition,
     read_thread,
+    run_request,
     thread_request,
 )
-from genai_feature_assistants.agents.assistants_run import PolledRun, StreamedRun
 from genai_feature_assistants.agents.client import ServiceClient, path_of
-from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
-from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
-from genai_feature_assistants.agents.messages_form import read_message, written_message
-from genai_feature_assistants.agents.polling import Pace
-from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
-from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
-from genai_host.api import Message
-from genai_host.api.dialects import malformed, string_in
-from genai_host.errors import ProviderError
+from genai_feature_assistants.agents.content import (
+    AgentDelta,
+    AgentMessage,
+    read_message,
+    written_message,
+)
+from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.functions import output_text
+from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace, TimeIsUp
+from genai_feature_assistants.agents.runs import (
+    CANCELLING,
+    ENDED,
+    FINAL,
+    OPEN,
+    RunOrder,
+    StepTeller,
+    ThreadSettings,
+    endless,
+    no_calls,
+    run_error,
+    stream_error,
+    timed_out,
+)
+from genai_host.api import Message, ToolCall
+from genai_host.api.dialects import (
+    list_in,
+    malformed,
+    object_in,
+    read_object,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import GenaiError, IncompleteReply, ProviderError, ProviderTimeout
+
+Wire = dict[str, Any]
+
+
+class _Run(ABC):
+    """What both have in common: one run, from its beginning to its end."""
+
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        self.client = client
+        self.order = order
+        self.pace = pace
+        self.run: Wire = {}
+        self.teller = StepTeller(order)
+        self._rounds = 0
+
+    def told(self) -> Iterator[AgentMessage | AgentDelta]:
+        """What it does and says. Cancelled where it is left before its end."""
+        try:
+            yield from self._told()
+        finally:
+            if self.run and self.run.get("status") not in FINAL:
+                self._cancel()
+
+    @abstractmethod
+    def _told(self) -> Iterator[AgentMessage | AgentDelta]: ...
+
+    def path(self, *more: str) -> str:
+        return path_of("threads", self.order.thread_id, "runs", self.teller.run_id, *more)
+
+    def update(self, run: Wire) -> None:
+        """What is known of it now. Raises `MalformedReply`; what was known stays so then."""
+        id = string_in(run, "id")
+        if not id or self.teller.run_id not in ("", id):
+            raise malformed("it is of another run")
+        self.teller.run_id = id
+        self.run = self.client.without_key(run)
+
+    def calls(self) -> list[ToolCall]:
+        """The functions that it asks for. Raises `RunStuck` if there are none."""
+        action = object_in(object_in(self.run, "required_action"), "submit_tool_outputs")
+        found = [each for each in list_in(action, "tool_calls") if isinstance(each, Mapping)]
+        if not found:
+            raise no_calls(self.run, self.order)
+        self._rounds += 1
+        if self._rounds > self.pace.options.round_trips:
+            raise endless(self.run, self.order, self._rounds)
+        return [_read_call(each) for each in found]
+
+    def outputs(self, calls: list[ToolCall]) -> list[Wire]:
+        """What its functions gave, to be submitted."""
+        results = self.order.functions.call(calls)
+        self.teller.answered(results)
+        return [{"tool_call_id": each.id, "output": output_text(each)} for each in results]
+
+    def check(self) -> None:
+        """Raises the error of a run that ended badly, or is in a state that nobody knows."""
+        status = string_in(self.run, "status")
+        if status in ENDED or status not in (*OPEN, "requires_action", "completed"):
+            raise run_error(self.run, self.order)
+
+    def _cancel(self) -> None:
+        """As far as that can be done: whatever it is cancelled for is what matters."""
+        with suppress(GenaiError):
+            self.client.post(self.path("cancel"), seconds=CANCELLING)
+
+
+class PolledRun(_Run):
+    """A run that is asked for its state, again and again."""
+
+    def _told(self) -> Iterator[AgentMessage]:
+        path = path_of("threads", self.order.thread_id, "runs")
+        self.update(self.client.post(path, run_request(self.order)))
+        while True:
+            self._wait()
+            self.check()
+            asked: list[ToolCall] = []
+            if self.run["status"] == "requires_action":
+                asked = self.calls()
+                yield self.teller.asked(asked)
+            done = self.run["status"] == "completed"
+            if asked:
+                outputs = {"tool_outputs": self.outputs(asked)}
+                self.update(self.client.post(self.path("submit_tool_outputs"), outputs))
+            yield from self._of_steps()
+            if done:
+                return
+
+    def _wait(self) -> None:
+        try:
+            self.pace.until(self._fetched, _is_open, self.run)
+        except TimeIsUp:
+            raise timed_out(self.run, self.order, self.pace.options.timeout) from None
+
+    def _fetched(self) -> Wire:
+        self.update(self.client.get(self.path()))
+        return self.run
+
+    def _of_steps(self) -> Iterator[AgentMessage]:
+        steps = self.pace.tried(lambda: list(self.client.pages(self.path("steps"))))
+        for step in self.teller.new(steps):
+            if string_in(step, "type") == "message_creation":
+                yield self._message_of(step)
+            else:
+                yield from self.teller.tool_messages(step)
+
+    def _message_of(self, step: Mapping[str, Any]) -> AgentMessage:
+        details = object_in(object_in(step, "step_details"), "message_creation")
+        path = path_of(
+            "threads", self.order.thread_id, "messages", string_in(details, "message_id")
+        )
+        # the step may be there a moment before its message is
+        found = self.pace.tried(lambda: self.client.get(path), lambda error: error.status == 404)
+        return read_message(found, self.order.name)
+
+
+class StreamedRun(_Run):
+    """A run that tells of itself: a stream up to where it wants functions, and another from
+    there."""
+
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        super().__init__(client, order, pace)
+        self._text: list[str] = []
+        self._messages: set[str] = set()
+
+    def _told(self) -> Iterator[AgentMessage | AgentDelta]:
+        path = path_of("threads", self.order.thread_id, "runs")
+        body = run_request(self.order)
+        while True:
+            yield from self._of_stream(path, {**body, "stream": True})
+            self.check()
+            if self.run["status"] == "completed":
+                return
+            if self.run["status"] != "requires_action":
+                raise IncompleteReply(
+                    "the stream ended before its run did", text="".join(self._text)
+                )
+            asked = self.calls()
+            yield self.teller.asked(asked)
+            path, body = self.path("submit_tool_outputs"), {"tool_outputs": self.outputs(asked)}
+            self.run = {**self.run, "status": "queued"}  # as long as it says nothing new
+
+    def _of_stream(self, path: str, body: Wire) -> Iterator[AgentMessage | AgentDelta]:
+        try:
+            seconds = self.pace.options.timeout
+            for event in self.client.stream(path, body, seconds=seconds):
+                yield from self._of_event(event.event, read_object(event.data.encode()))
+        except ProviderTimeout as error:
+            if error.deadline != "total":
+                raise
+            raise timed_out(self.run, self.order, seconds) from None
+        except IncompleteReply as error:
+            error.text = "".join(self._text)
+            raise
+        if not self.run:
+            raise IncompleteReply("the stream ended before its run began")
+
+    def _of_event(self, kind: str, data: Wire) -> Iterator[AgentMessage | AgentDelta]:
+        """Kinds that nobody knows yet say nothing."""
+        if kind == "error":
+            raise stream_error(self.client.without_key(data))
+        if kind == "thread.message.delta":
+            yield from self._of_pieces(string_in(data, "id"), object_in(data, "delta"))
+        elif kind in ("thread.message.completed", "thread.message.incomplete"):
+            if string_in(data, "id") not in self._messages:
+                self._messages.add(string_in(data, "id"))
+                yield read_message(data, self.order.name)
+        elif kind == "thread.run.step.delta":
+            yield from self._of_program(string_in(data, "id"), object_in(data, "delta"))
+        elif kind == "thread.run.step.completed":
+            for step in self.teller.new([data]):
+                yield from self.teller.tool_messages(step)
+        elif kind.startswith("thread.run.") and not kind.startswith("thread.run.step."):
+            self.update(data)
+
+    def _of_pieces(self, id: str, delta: Mapping[str, Any]) -> Iterator[AgentDelta]:
+        for part in list_in(delta, "content"):
+            text = string_in(object_in(part, "text"), "value") if isinstance(part, dict) else ""
+            if text:
+                self._text.append(text)
+                yield AgentDelta(text, "text", self.order.name, id, self.teller.run_id)
+
+    def _of_program(self, id: str, delta: Mapping[str, Any]) -> Iterator[AgentDelta]:
+        for call in list_in(object_in(delta, "step_details"), "tool_calls"):
+            code = object_in(call, "code_interpreter") if isinstance(call, dict) else {}
+            text = string_in(code, "input")
+            if text:
+                yield AgentDelta(text, "code", self.order.name, id, self.teller.run_id)
+
+
+def _is_open(run: Wire) -> bool:
+    return run.get("status") in OPEN
+
+
+def _read_call(data: Mapping[str, Any]) -> ToolCall:
+    function = object_in(data, "function")
+    return read_tool_call(
+        string_in(data, "id"), string_in(function, "name"), string_in(function, "arguments")
+    )
 
 
 class AssistantsBackend:

@@ -9,15 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.content import written_message
+from genai_feature_assistants.agents.definitions import (
+    OpenAIAssistantDefinition,
+    from_json,
+    to_json,
+)
 from genai_feature_assistants.agents.errors import BrokenDefinition
-from genai_feature_assistants.agents.execution_options import OpenAIAssistantExecutionOptions
 from genai_feature_assistants.agents.functions import Functions
-from genai_feature_assistants.agents.json_form import from_json, to_json
-from genai_feature_assistants.agents.limits import checked_files, checked_metadata
-from genai_feature_assistants.agents.messages_form import written_message
-from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
-from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
+from genai_feature_assistants.agents.options import (
+    OpenAIAssistantExecutionOptions,
+    OpenAIThreadCreationOptions,
+    checked_files,
+    checked_metadata,
+)
+from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings
 from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import GenaiError, ValidationError

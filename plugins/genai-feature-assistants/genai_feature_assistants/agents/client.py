@@ -1,4 +1,8 @@
-"""Requests to a service that has the Assistants, or the Responses API.
+"""The client of a service, and how it is configured.
+
+Which service is used, and how.
+
+Requests to a service that has the Assistants, or the Responses API.
 
 Source: OpenAI's OpenAPI document 2.3.0; Azure OpenAI's REST reference for `api-key` and
 `api-version`.
@@ -9,16 +13,28 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote, urlsplit
 
-from genai_feature_assistants.agents.replies import arrived, message_in, retry_after
-from genai_feature_assistants.agents.server_events import ServerEvent, server_events
+import attrs
+from attrs import field, frozen
+
+from genai_feature_assistants.agents.definitions import Definitions, MemoryDefinitions
+from genai_feature_assistants.agents.events import (
+    ServerEvent,
+    arrived,
+    message_in,
+    retry_after,
+    server_events,
+)
 from genai_host.api.dialects import list_in, malformed, one_line, read_object, string_in
 from genai_host.api.json_text import write_json
+from genai_host.api.settings import Secret
+from genai_host.api.validators import TEXT, TEXT_OR_NONE, Must
 from genai_host.errors import (
     AuthenticationFailed,
     BadRequest,
+    ConfigurationError,
     IncompleteReply,
     ProviderError,
     ProviderTimeout,
@@ -30,7 +46,156 @@ from genai_host.errors import (
 if TYPE_CHECKING:
     import requests
 
-    from genai_feature_assistants.agents.configuration import OpenAIServiceConfiguration
+
+ServiceType = Literal["openai", "azure_openai", "host"]
+ApiName = Literal["assistants", "responses"]
+
+_ENDPOINTS = {"openai": "https://api.openai.com/v1/", "host": "http://127.0.0.1:8642/v1/"}
+
+
+def _secret(given: str | Secret | None) -> Secret | None:
+    if isinstance(given, str):
+        return Secret(given) if given else None
+    return given
+
+
+def _is_credential(value: Any) -> bool:
+    return value is None or callable(value) or callable(getattr(value, "get_token", None))
+
+
+def _is_session(value: Any) -> bool:
+    return value is None or callable(getattr(value, "request", None))
+
+
+def _is_kept(value: Any) -> bool:
+    return value is None or all(
+        callable(getattr(value, name, None)) for name in ("save", "get", "all", "remove")
+    )
+
+
+def _one_of(names: tuple[str, ...]) -> Must:
+    return Must(
+        f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
+    )
+
+
+@frozen
+class OpenAIServiceConfiguration:
+    """Which service is used, and how.
+
+    api_key            its key; a host may need none
+    token_credential   in place of a key: a function that gives a token, or an object with
+                       `get_token(scope)`, as those of azure-identity
+    endpoint           its address; None for the usual one. Azure's is the resource's, and
+                       `openai/` is added if it has no path
+    http_session       a session of requests, which is used and not closed; None for an own
+    service_type       `openai`, `azure_openai`, or `host`: `genai-host serve`
+    api_version        of Azure's API; empty to name none
+    api                `assistants`, or `responses` for its successor: Responses and
+                       Conversations
+    definitions        keeps the assistants where the service does not, which is so with
+                       `responses`; None for the memory of this object
+    timeout            seconds that the service may be silent, and that a reply that is no
+                       stream may take
+
+    Keys, sessions and what keeps definitions are in no repr, and in no JSON. Raises
+    `ConfigurationError` for an address that is none.
+    """
+
+    api_key: Secret | None = field(
+        default=None,
+        converter=_secret,
+        validator=Must("a key", lambda value: value is None or isinstance(value, Secret)),
+    )
+    token_credential: Any = field(
+        default=None,
+        repr=False,
+        validator=Must("a function, or an object with get_token", _is_credential),
+    )
+    endpoint: str | None = field(default=None, validator=TEXT_OR_NONE)
+    http_session: Any = field(
+        default=None, repr=False, validator=Must("a session of requests", _is_session)
+    )
+    service_type: ServiceType = field(default="openai", validator=_one_of(get_args(ServiceType)))
+    api_version: str = field(default="2024-05-01-preview", validator=TEXT)
+    api: ApiName = field(default="assistants", validator=_one_of(get_args(ApiName)))
+    definitions: Any = field(
+        default=None, repr=False, validator=Must("something that keeps definitions", _is_kept)
+    )
+    timeout: float = field(
+        default=60.0,
+        validator=Must("seconds above 0", lambda value: type(value) in (int, float) and value > 0),
+    )
+    _memory: MemoryDefinitions = field(factory=MemoryDefinitions, init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.base_url
+
+    @classmethod
+    def for_openai(cls, api_key: str | Secret, **more: Any) -> OpenAIServiceConfiguration:
+        """OpenAI's own service; `more` are further fields."""
+        return cls(api_key=_secret(api_key), service_type="openai", **more)
+
+    @classmethod
+    def for_azure_openai(cls, endpoint: str, **more: Any) -> OpenAIServiceConfiguration:
+        """A resource at Azure; `more` has `api_key` or `token_credential`."""
+        return cls(endpoint=endpoint, service_type="azure_openai", **more)
+
+    @classmethod
+    def for_host(cls, endpoint: str | None = None, **more: Any) -> OpenAIServiceConfiguration:
+        """A host that is served, `http://127.0.0.1:8642/v1/` by default."""
+        return cls(endpoint=endpoint, service_type="host", **more)
+
+    @property
+    def base_url(self) -> str:
+        """What the paths of requests are put behind; it ends in a slash."""
+        if not self.endpoint:
+            if self.service_type not in _ENDPOINTS:
+                raise ConfigurationError(
+                    "a service at Azure has an endpoint of its own",
+                    setting="endpoint",
+                    hint="give it, as https://name.openai.azure.com",
+                )
+            return _ENDPOINTS[self.service_type]
+        try:
+            parts = urlsplit(self.endpoint)
+            named = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            named = False
+        if not named or parts.scheme not in ("http", "https"):
+            raise _wrong("is no address over http or https")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise _wrong("is to be an address without a user, a key or a query")
+        azure = self.service_type == "azure_openai" and not parts.path.strip("/")
+        return self.endpoint.rstrip("/") + ("/openai/" if azure else "/")
+
+    @property
+    def kept_definitions(self) -> Definitions:
+        """What keeps definitions."""
+        kept: Definitions = self._memory if self.definitions is None else self.definitions
+        return kept
+
+    def public(self) -> OpenAIServiceConfiguration:
+        """The same without keys and sessions: what may be written."""
+        return attrs.evolve(
+            self, api_key=None, token_credential=None, http_session=None, definitions=None
+        )
+
+    def create_client(self) -> ServiceClient:
+        """A client for it, to be closed. Raises `ConfigurationError` where a key is missing."""
+
+        if self.service_type != "host" and not self.api_key and self.token_credential is None:
+            raise ConfigurationError(
+                f"there is no key for {self.service_type}",
+                setting="api_key",
+                hint="give api_key, or token_credential",
+            )
+        return ServiceClient(self)
+
+
+def _wrong(why: str) -> ConfigurationError:
+    return ConfigurationError(f"the endpoint {why}", setting="endpoint")
+
 
 MOST_BYTES = 64 * 2**20
 """That a reply may have, unpacked."""

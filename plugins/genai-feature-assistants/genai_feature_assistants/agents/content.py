@@ -1,18 +1,26 @@
-"""What assistants say, where the host's messages have no form for it.
+"""Contents of messages, and their JSON form.
+
+What assistants say, where the host's messages have no form for it.
 
 Source: `MessageObject` and `RunStepDetailsToolCallsCodeObject` of OpenAI's OpenAPI
 document 2.3.0.
+
+Messages as the Assistants API writes them.
+
+Source: OpenAI's OpenAPI document 2.3.0: `CreateMessageRequest`, `MessageObject`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from attrs import field, frozen
 
-from genai_feature_assistants.agents.fields import listed
-from genai_host.api import Message, Part, Text
+from genai_feature_assistants.agents.options import listed
+from genai_host.api import Image, Message, Part, Reasoning, Text
+from genai_host.api.dialects import count_in, list_in, malformed, object_in, string_in
+from genai_host.errors import UnsupportedPart, ValidationError
 
 
 @frozen
@@ -118,3 +126,107 @@ class AgentDelta:
     run_id: str = ""
 
     visible = True
+
+
+Wire = dict[str, Any]
+
+_ROLES = ("user", "assistant")
+
+
+def check_role(message: Message) -> None:
+    """Raises `ValidationError` for a message that a thread cannot have."""
+    if message.role not in _ROLES:
+        raise ValidationError(
+            f"a thread has messages of users and assistants, none of role {message.role}",
+            path="$.role",
+        )
+
+
+def written_message(message: Message) -> Wire:
+    """Raises `ValidationError` for another role and for a message without content, and
+    `UnsupportedPart` for what a thread cannot have."""
+    check_role(message)
+    content = [each for part in message.content for each in _written_part(part)]
+    if not content:
+        raise ValidationError("a message of a thread has a content", path="$.content")
+    return {"role": message.role, "content": content}
+
+
+def _written_part(part: Part) -> list[Wire]:
+    if isinstance(part, Text):
+        return [{"type": "text", "text": part.text}] if part.text else []
+    if isinstance(part, Code):
+        return [{"type": "text", "text": part.code}] if part.code else []
+    if isinstance(part, Image) and part.url:
+        return [{"type": "image_url", "image_url": {"url": part.url}}]
+    if isinstance(part, FileImage):
+        image = {"file_id": part.file_id, "detail": part.detail}
+        return [{"type": "image_file", "image_file": image}]
+    if isinstance(part, Reasoning):
+        return []  # it is of another model, and no service takes it back
+    raise UnsupportedPart(
+        f"a thread has no part of type {part.type}",
+        part=part.type,
+        hint="upload it with the client, and name it as FileImage" if part.type == "image" else "",
+    )
+
+
+def read_message(data: Mapping[str, Any], name: str = "") -> AgentMessage:
+    """A message of a thread; name is the assistant's. Raises `MalformedReply`."""
+    role = string_in(data, "role")
+    if role not in _ROLES:
+        raise malformed(f"a message has the role {role!r:.40}")
+    return AgentMessage(
+        "user" if role == "user" else "assistant",
+        tuple(_read_parts(list_in(data, "content"))),
+        name=name if role == "assistant" else "",
+        id=string_in(data, "id"),
+        thread_id=string_in(data, "thread_id"),
+        run_id=string_in(data, "run_id"),
+        assistant_id=string_in(data, "assistant_id"),
+    )
+
+
+def _read_parts(content: Iterable[Any]) -> Iterable[Part]:
+    """What has a kind that nobody knows yet is left out."""
+    for each in content:
+        if not isinstance(each, Mapping):
+            raise malformed("a part of a message is no object")
+        kind = each.get("type")
+        if kind == "text":
+            text = object_in(each, "text")
+            yield read_text(string_in(text, "value"), list_in(text, "annotations"))
+        elif kind == "refusal":
+            yield Text(string_in(each, "refusal"))
+        elif kind == "image_file":
+            image = object_in(each, "image_file")
+            yield FileImage(string_in(image, "file_id"), string_in(image, "detail") or "auto")
+        elif kind == "image_url":
+            url = string_in(object_in(each, "image_url"), "url")
+            if not url:
+                raise malformed("a picture has no address")
+            yield Image(url=url)
+
+
+def read_text(text: str, annotations: Iterable[Any]) -> Text:
+    """A text with what it refers to."""
+    read = tuple(_read_annotation(each, text) for each in annotations)
+    return AnnotatedText(text, read) if read else Text(text)
+
+
+def _read_annotation(data: Any, whole: str) -> Annotation:
+    """In either API: Responses has the fields beside the kind, and some of them alone."""
+    if not isinstance(data, Mapping):
+        raise malformed("an annotation is no object")
+    kind = string_in(data, "type")
+    of_kind = object_in(data, kind) or data
+    start, end = count_in(data, "start_index"), count_in(data, "end_index")
+    return Annotation(
+        kind,
+        string_in(data, "text") or whole[max(start, 0) : max(end, 0)],
+        start,
+        end,
+        string_in(of_kind, "file_id"),
+        string_in(of_kind, "title"),
+        string_in(of_kind, "url"),
+    )

@@ -1,4 +1,10 @@
-"""Where assistants are kept for a service that has no place for them.
+"""Definitions of agents, and where they are stored.
+
+Definitions and options as JSON, and back: strictly, as the host does it.
+
+What an assistant is.
+
+Where assistants are kept for a service that has no place for them.
 
 The successor of the Assistants API, Responses and Conversations, knows threads and runs by
 other names, but has no assistants: what one is made of is sent with each request. So whoever
@@ -12,14 +18,89 @@ import os
 import re
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
-from genai_feature_assistants.agents.json_form import from_json, to_json
+from attrs import field, frozen
+
+from genai_feature_assistants.agents.options import (
+    NUMBER_OR_NONE,
+    TEXTS,
+    OpenAIAssistantExecutionOptions,
+    listed,
+    one_or_none,
+)
+from genai_host.api import Codec
 from genai_host.api.json_text import read_json
+from genai_host.api.validators import BOOLEAN, FILLED, TEXT_BY_NAME, TEXT_OR_NONE
 from genai_host.errors import StoreError, ValidationError
+
+T = TypeVar("T")
+
+
+@cache
+def _codec() -> Codec:
+    from genai_feature_assistants.agents.content import PARTS
+    from genai_host.api.messages import PARTS as USUAL
+
+    return Codec((*USUAL, *PARTS))
+
+
+def to_json(value: Any) -> Any:
+    """A JSON value; what equals its default is left out, and so are keys and sessions."""
+    public = getattr(value, "public", None)
+    return _codec().to_json(public() if callable(public) else value)
+
+
+def from_json(data: Any, form: type[T]) -> T:
+    """An object of a class from its JSON. Raises `ValidationError`, for an unknown key too."""
+    read: T = _codec().from_json(data, form)
+    return read
+
+
+@frozen
+class OpenAIAssistantDefinition:
+    """An assistant: what one is made of, and what the service says of those it has.
+
+    model_id                    the model that answers
+    id                          as the service gives it; None for one that is yet to be made
+    name, description           for people
+    instructions                for the model
+    code_interpreter_file_ids   files for the code interpreter, which they switch on; at most 20
+    enable_code_interpreter     whether the model may run code
+    enable_file_search          whether the model may search files
+    enable_json_response        whether answers are JSON
+    metadata                    at most 16 pairs, of 64 and 512 characters; the execution
+                                options are one of them
+    temperature, top_p          as the model takes them; None for the service's
+    vector_store_id             of the files to search, which it switches on
+    execution_options           how runs are to go
+
+    Source: document 002; `AssistantObject` of OpenAI's OpenAPI document 2.3.0.
+    """
+
+    model_id: str = field(validator=FILLED)
+    id: str | None = field(default=None, validator=TEXT_OR_NONE)
+    name: str | None = field(default=None, validator=TEXT_OR_NONE)
+    description: str | None = field(default=None, validator=TEXT_OR_NONE)
+    instructions: str | None = field(default=None, validator=TEXT_OR_NONE)
+    code_interpreter_file_ids: tuple[str, ...] = field(
+        default=(), converter=listed, validator=TEXTS
+    )
+    enable_code_interpreter: bool = field(default=False, validator=BOOLEAN)
+    enable_file_search: bool = field(default=False, validator=BOOLEAN)
+    enable_json_response: bool = field(default=False, validator=BOOLEAN)
+    metadata: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    temperature: float | None = field(default=None, validator=NUMBER_OR_NONE)
+    top_p: float | None = field(default=None, validator=NUMBER_OR_NONE)
+    vector_store_id: str | None = field(default=None, validator=TEXT_OR_NONE)
+    execution_options: OpenAIAssistantExecutionOptions | None = field(
+        default=None, validator=one_or_none(OpenAIAssistantExecutionOptions)
+    )
+
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 

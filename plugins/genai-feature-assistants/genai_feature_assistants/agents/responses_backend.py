@@ -1,4 +1,10 @@
-"""Responses and Conversations, which came after the Assistants API.
+"""The backend over the Responses API.
+
+Runs of the Responses API: responses in a conversation, until one asks for no function.
+
+Source: OpenAI's OpenAPI document 2.3.0: `Response`, `ResponseStreamEvent`.
+
+Responses and Conversations, which came after the Assistants API.
 
 A thread is a conversation, a run is the responses in it up to one that asks for no function.
 Assistants the service has none: the configuration's `definitions` keep them, and what one is
@@ -10,28 +16,239 @@ Source: OpenAI's OpenAPI document 2.3.0, the paths below `/conversations` and `/
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import cast
+from contextlib import suppress
+from typing import Any, cast
 
 import attrs
 
 from genai_feature_assistants.agents.assistants_form import assistant_request
 from genai_feature_assistants.agents.client import ServiceClient, path_of
 from genai_feature_assistants.agents.content import AgentDelta, AgentMessage
-from genai_feature_assistants.agents.definition import OpenAIAssistantDefinition
-from genai_feature_assistants.agents.polling import Pace
+from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.errors import RunIncomplete
+from genai_feature_assistants.agents.options import OpenAIThreadCreationOptions, Pace, TimeIsUp
 from genai_feature_assistants.agents.responses_form import (
+    output_items,
+    read_code,
     read_item,
+    read_parts,
     read_thread,
+    response_request,
     thread_metadata,
     written_item,
 )
-from genai_feature_assistants.agents.responses_run import StreamedRun, WholeRun
-from genai_feature_assistants.agents.run_settings import RunOrder, ThreadSettings
-from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
-from genai_host.api import Message
-from genai_host.api.dialects import list_in, malformed, string_in
-from genai_host.errors import BadRequest
+from genai_feature_assistants.agents.runs import (
+    CANCELLING,
+    RunOrder,
+    StepTeller,
+    ThreadSettings,
+    endless,
+    run_error,
+    stream_error,
+    timed_out,
+)
+from genai_host.api import Message, ToolCall, ToolResult
+from genai_host.api.dialects import (
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    read_object,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import BadRequest, GenaiError, IncompleteReply, ProviderTimeout
+
+Wire = dict[str, Any]
+Told = AgentMessage | AgentDelta
+
+_OPEN = ("queued", "in_progress")
+_DELTAS = {
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "text",
+    "response.code_interpreter_call_code.delta": "code",
+}
+_ENDS = ("response.completed", "response.failed", "response.incomplete")
+
+
+class _Run(ABC):
+    """What both have in common."""
+
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        self.client = client
+        self.order = order
+        self.pace = pace
+        self.response: Wire = {}
+        self.teller = StepTeller(order)
+        self._pending: list[ToolCall] = []  # that no response has been given the results of
+
+    def told(self) -> Iterator[Told]:
+        """What it does and says. Cancelled where it is left while a response is made."""
+        body = response_request(self.order)
+        try:
+            for _ in range(self.pace.options.round_trips):
+                yield from self._answered(body)
+                self._check()
+                calls = self._calls()
+                self._pending = calls
+                yield from self._messages(calls)
+                if not calls:
+                    return
+                results = self.order.functions.call(calls)
+                for each in results:
+                    yield self.teller.message([each], visible=False, role="tool")
+                body = {**body, "input": output_items(results), **self._left(body)}
+        finally:
+            if self.response.get("status") in _OPEN:
+                self._cancel()
+            elif self._pending:
+                self._give_up()
+        raise endless(self.response, self.order, self.pace.options.round_trips)
+
+    @abstractmethod
+    def _answered(self, body: Wire) -> Iterator[Told]:
+        """Get a response, and tell of it while it is made."""
+
+    def update(self, response: Wire) -> None:
+        self.response = self.client.without_key(response)
+        self._pending = []
+        self.teller.run_id = string_in(response, "id")
+        if not self.teller.run_id:
+            raise malformed("the response has no id")
+
+    def path(self, *more: str) -> str:
+        return path_of("responses", self.teller.run_id, *more)
+
+    def _check(self) -> None:
+        if self.response.get("status") != "completed":
+            raise run_error(self.response, self.order)
+
+    def _items(self) -> list[Wire]:
+        found = list_in(self.response, "output")
+        if not all(isinstance(each, dict) for each in found):
+            raise malformed("output holds what is no object")
+        return found
+
+    def _calls(self) -> list[ToolCall]:
+        return [
+            read_tool_call(
+                string_in(each, "call_id"), string_in(each, "name"), string_in(each, "arguments")
+            )
+            for each in self._items()
+            if each.get("type") == "function_call"
+        ]
+
+    def _messages(self, calls: list[ToolCall]) -> Iterator[AgentMessage]:
+        """Calls, code and messages, in this order."""
+        if calls:
+            yield self.teller.asked(calls)
+        for item in self._items():
+            if item.get("type") == "code_interpreter_call":
+                yield self.teller.message([read_code(item)], id=string_in(item, "id"))
+        for item in self._items():
+            if item.get("type") == "message":
+                parts = list(read_parts(item))
+                yield self.teller.message(parts, id=string_in(item, "id"))
+
+    def _left(self, body: Wire) -> Wire:
+        """How many tokens the next response may have, of those that the run may have. Raises
+        `RunIncomplete` if that is none."""
+        if "max_output_tokens" not in body:
+            return {}
+        used = count_in(object_in(self.response, "usage"), "output_tokens")
+        left = body["max_output_tokens"] - used
+        if left <= 0:
+            incomplete = {
+                **self.response,
+                "status": "incomplete",
+                "incomplete_details": {"reason": "max_completion_tokens"},
+            }
+            raise run_error(incomplete, self.order, RunIncomplete)
+        return {"max_output_tokens": left}
+
+    def _cancel(self) -> None:
+        """As far as that can be done: whatever it is cancelled for is what matters."""
+        with suppress(GenaiError):
+            self.client.post(self.path("cancel"), seconds=CANCELLING)
+
+    def _give_up(self) -> None:
+        """Answer what was asked for in place of the functions, as far as that can be done: no
+        response is made in a conversation with calls that nobody has answered."""
+        results = [
+            ToolResult(each.id, each.name, "Error: the run was given up", True)
+            for each in self._pending
+        ]
+        with suppress(GenaiError):
+            path = path_of("conversations", self.order.thread_id, "items")
+            self.client.post(path, {"items": output_items(results)}, seconds=CANCELLING)
+
+
+class WholeRun(_Run):
+    """A run whose responses come whole; one that is made in the background is asked for."""
+
+    def _answered(self, body: Wire) -> Iterator[Told]:
+        self.update(self.client.post("responses", body, seconds=self.pace.options.timeout or None))
+        try:
+            self.pace.until(
+                self._fetched, lambda found: found.get("status") in _OPEN, self.response
+            )
+        except TimeIsUp:
+            raise timed_out(self.response, self.order, self.pace.options.timeout) from None
+        yield from ()
+
+    def _fetched(self) -> Wire:
+        self.update(self.client.get(self.path()))
+        return self.response
+
+
+class StreamedRun(_Run):
+    """A run whose responses tell of themselves."""
+
+    def __init__(self, client: ServiceClient, order: RunOrder, pace: Pace) -> None:
+        super().__init__(client, order, pace)
+        self._text: list[str] = []
+
+    def _answered(self, body: Wire) -> Iterator[Told]:
+        ended = False
+        seconds = self.pace.options.timeout
+        try:
+            for event in self.client.stream("responses", {**body, "stream": True}, seconds=seconds):
+                data = read_object(event.data.encode())
+                ended = ended or data.get("type") in _ENDS
+                yield from self._of_event(string_in(data, "type"), data)
+        except ProviderTimeout as error:
+            if error.deadline != "total":
+                raise
+            raise timed_out(self.response, self.order, seconds) from None
+        except IncompleteReply as error:
+            if not ended:
+                error.text = "".join(self._text)
+                raise
+        if not ended:
+            text = "".join(self._text)
+            raise IncompleteReply("the stream ended before its response did", text=text)
+
+    def _of_event(self, kind: str, data: Wire) -> Iterator[AgentDelta]:
+        """Kinds that nobody knows yet say nothing."""
+        if kind == "error":
+            raise stream_error(self.client.without_key(data))
+        if kind in ("response.created", "response.in_progress", *_ENDS):
+            self.update(dict(object_in(data, "response")))
+        elif kind in _DELTAS and string_in(data, "delta"):
+            piece = string_in(data, "delta")
+            is_text = _DELTAS[kind] == "text"
+            if is_text:
+                self._text.append(piece)
+            yield AgentDelta(
+                piece,
+                "text" if is_text else "code",
+                self.order.name,
+                string_in(data, "item_id"),
+                self.teller.run_id,
+            )
+
 
 _MOST_ITEMS = 20  # that are added at once
 

@@ -15,13 +15,17 @@ from genai_feature_assistants.agents.content import (
     AgentMessage,
     Code,
     FileImage,
+    check_role,
+    read_text,
 )
+from genai_feature_assistants.agents.definitions import from_json, to_json
 from genai_feature_assistants.agents.functions import output_text
-from genai_feature_assistants.agents.json_form import from_json, to_json
-from genai_feature_assistants.agents.limits import checked_files, checked_metadata
-from genai_feature_assistants.agents.messages_form import check_role, read_text
-from genai_feature_assistants.agents.run_settings import RunOrder, RunSettings, ThreadSettings
-from genai_feature_assistants.agents.thread_options import OpenAIThreadCreationOptions
+from genai_feature_assistants.agents.options import (
+    OpenAIThreadCreationOptions,
+    checked_files,
+    checked_metadata,
+)
+from genai_feature_assistants.agents.runs import RunOrder, RunSettings, ThreadSettings
 from genai_host.api import Image, Message, Part, Reasoning, Text, ToolResult
 from genai_host.api.dialects import list_in, malformed, object_in, string_in
 from genai_host.api.json_text import read_json, write_json

@@ -9,12 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genai_feature_assistants.cli import opened, uploads
+from genai_feature_assistants.cli import terminal
+from genai_feature_assistants.cli import terminal as uploads_terminal
 from genai_feature_assistants.cli.import_ import import_command
-from genai_feature_assistants.cli.opened import found, request, shelf_of, tools_of, value_of
 from genai_feature_assistants.cli.run import run_command
-from genai_feature_assistants.cli.terminal import echo, echo_json, echo_table, note, when
-from genai_feature_assistants.imports.runnable import why_model_cannot, why_tools_cannot
+from genai_feature_assistants.cli.terminal import (
+    echo,
+    echo_json,
+    echo_table,
+    found,
+    note,
+    request,
+    shelf_of,
+    tools_of,
+    value_of,
+    when,
+)
+from genai_feature_assistants.imports.checks import why_model_cannot, why_tools_cannot
 from genai_feature_assistants.service.indexing import shelf_of as files_of
 from genai_feature_assistants.service.shelf import shown
 from genai_host.api.json_text import read_json
@@ -41,7 +52,7 @@ def assistants(ctx: click.Context, user: str) -> None:
     They are those that `genai-host serve` has at /v1/assistants. ID is the id of one, the
     beginning of it, or its name if no other is called so.
     """
-    opened.be_user(ctx, user)
+    terminal.be_user(ctx, user)
 
 
 assistants.add_command(run_command)
@@ -103,10 +114,10 @@ def create_command(
     for field in ("name", "model"):
         if not definition.get(field):
             raise click.UsageError(f"{field} is missing: assistants create NAME --model MODEL")
-    with opened.service_of(ctx) as service:
+    with terminal.service_of(ctx) as service:
         with _kept(ctx, service, definition, files) as (wanted, store):
             made = value_of(service.assistants.create(request(ctx, wanted)))
-        failed = uploads.await_files(ctx, service, store) if store else []
+        failed = uploads_terminal.await_files(ctx, service, store) if store else []
     if as_json:
         echo_json(made)
     else:
@@ -168,13 +179,13 @@ def _kept(
     kept: list[str] = []
     store = ""
     try:
-        kept += [uploads.keep_file(ctx, service, path, "assistants") for path in paths]
+        kept += [uploads_terminal.keep_file(ctx, service, path, "assistants") for path in paths]
         resources: dict[str, Any] = {}
         if "code_interpreter" in kinds:
             resources["code_interpreter"] = {"file_ids": kept}
         if "file_search" in kinds:
             store = service.vector_stores.make(
-                opened.user_of(ctx), kept, str(definition.get("name") or "")[:256]
+                terminal.user_of(ctx), kept, str(definition.get("name") or "")[:256]
             )["id"]
             resources["file_search"] = {"vector_store_ids": [store]}
         yield {**definition, "tool_resources": resources}, store
@@ -231,7 +242,7 @@ def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
         echo(f"{'file:':<14}{line}")
     if assistant["instructions"]:
         echo(f"\n{assistant['instructions']}")
-    host = opened.host_of(ctx)
+    host = terminal.host_of(ctx)
     whys = (*why_model_cannot(host, assistant["model"]), *why_tools_cannot(host, assistant))
     for why in whys:
         note(f"warning: {why}")
@@ -261,7 +272,7 @@ def _files_of(ctx: click.Context, assistant: Object) -> Iterator[str]:
     for id in resources.get("code_interpreter", {}).get("file_ids", ()):
         yield told(id, "code_interpreter")
     for store in resources.get("file_search", {}).get("vector_store_ids", ()):
-        for each in files_of(opened.host_of(ctx), opened.user_of(ctx), store).all():
+        for each in files_of(terminal.host_of(ctx), terminal.user_of(ctx), store).all():
             yield told(each["id"], f"file_search in {store}, {each['status']}")
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import click
 
-from genai_feature_assistants.cli.opened import host_of, user_of
 from genai_feature_assistants.cli.terminal import (
     echo_json,
     echo_table,
     end_progress,
+    host_of,
     note,
     progress,
+    user_of,
 )
-from genai_feature_assistants.imports.report import Report
+from genai_feature_assistants.imports.keeping import Report
 
 _WHATS = ("imported", "replaced", "left alone", "failed")
 _MOST_TOLD = 50

@@ -1,7 +1,14 @@
-"""What the commands print: tables, JSON, notes, and nothing that drives a terminal.
+"""What the commands share: the service opened, files uploaded, output.
+
+What the commands print: tables, JSON, notes, and nothing that drives a terminal.
 
 Names, answers and files are written by anybody: at a terminal their control characters are
 shown, not obeyed. Where the output is piped it is exact.
+
+What the commands work with: the API of Assistants, in this process, over the host and the
+store of the command line.
+
+Files of the user's, kept as the API keeps what is uploaded.
 """
 
 from __future__ import annotations
@@ -9,11 +16,26 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from genai_feature_assistants.imports.checks import await_searchable
+from genai_feature_assistants.service.files import MOST_BYTES
+from genai_feature_assistants.service.shelf import Object, Shelf
+from genai_host.api import RouteRequest, RouteResponse
+from genai_host.api.cancellation import Cancellation
+from genai_host.api.json_text import read_json, write_json
+from genai_host.errors import NotFound, ValidationError
+
+if TYPE_CHECKING:
+    from genai_feature_assistants.service.service import Service
+    from genai_host.host import Host
+
 
 # C0 but tab and newline, DEL, C1, and what reorders text (Unicode TR9)
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]")
@@ -93,3 +115,111 @@ def _short(cell: str) -> str:
 def _encodable(text: str) -> str:
     """Half a surrogate pair has no form in UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+_USER = "genai_feature_assistants.user"
+_MOST_NAMED = 5
+
+
+def be_user(ctx: click.Context, user: str) -> None:
+    """The commands below are for this user."""
+    ctx.meta[_USER] = user
+
+
+def user_of(ctx: click.Context) -> str:
+    """Whose assistants they are: empty for whoever runs the server."""
+    user: str = ctx.meta.get(_USER, "")
+    return user
+
+
+def host_of(ctx: click.Context) -> Host:
+    """The host, with the store of the command line."""
+    host: Host = ctx.obj.host
+    if host.store is None:
+        host.store = ctx.obj.store
+    return host
+
+
+@contextmanager
+def service_of(ctx: click.Context) -> Iterator[Service]:
+    from genai_feature_assistants.service.service import Service
+
+    service = Service(host_of(ctx))
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def request(ctx: click.Context, body: Any = None, **parameters: str) -> RouteRequest:
+    """As a client of the server would send it."""
+    return RouteRequest(
+        "POST" if body is not None else "GET",
+        "/",
+        parameters=parameters,
+        body=b"" if body is None else write_json(body),
+        limits=Cancellation(),
+        user=user_of(ctx),
+    )
+
+
+def value_of(reply: RouteResponse) -> Any:
+    assert isinstance(reply.body, bytes)
+    return read_json(reply.body)
+
+
+def shelf_of(ctx: click.Context, kind: str) -> Shelf:
+    return Shelf(host_of(ctx), user_of(ctx), kind)
+
+
+def found(ctx: click.Context, given: str, kind: str = "assistant") -> Object:
+    """The one that is meant: by its id, the beginning of it that no other has, or its name if
+    no other is called so. Raises `NotFound`."""
+    shelf = shelf_of(ctx, kind)
+    exact = shelf.find(given) if given else None
+    if exact is not None:
+        return exact
+    every = list(shelf.all()) if given else []
+    chosen = [each for each in every if each.get("name") == given]
+    chosen = chosen or [each for each in every if each["id"].startswith(given)]
+    if len(chosen) == 1:
+        return chosen[0]
+    lists = "genai-host assistants list"
+    if not chosen:
+        hint = lists if kind == "assistant" else "its id was told when it was begun"
+        raise NotFound(f"there is no {kind} {given!r:.80}", hint=hint)
+    ids = [each["id"] for each in chosen[:_MOST_NAMED]]
+    more = " ..." if len(chosen) > _MOST_NAMED else ""
+    raise NotFound(
+        f"{len(chosen)} {kind}s are called {given!r:.80}, or have ids that begin so: "
+        f"{', '.join(ids)}{more}",
+        hint="give more of the id of the one that is meant",
+    )
+
+
+def tools_of(assistant: Mapping[str, Any]) -> list[str]:
+    """Names of the tools, those of functions among them."""
+    return [
+        tool["function"]["name"] if tool["type"] == "function" else tool["type"]
+        for tool in assistant["tools"]
+    ]
+
+
+def keep_file(ctx: click.Context, service: Service, path: Path, purpose: str) -> str:
+    """Its id. Raises `ValidationError` for one that is too large, and `OSError`."""
+    with path.open("rb") as stream:
+        data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValidationError(
+            f"{path} is larger than {MOST_BYTES >> 20} MiB", hint="cut it into several files"
+        )
+    id: str = service.files.keep(user_of(ctx), path.name, data, purpose)["id"]
+    return id
+
+
+def await_files(ctx: click.Context, service: Service, store: str) -> list[str]:
+    """Wait until all files of a vector store are searchable; a line for each that is not."""
+    try:
+        return await_searchable(ctx.obj.host, service, user_of(ctx), [store], progress)
+    finally:
+        end_progress()

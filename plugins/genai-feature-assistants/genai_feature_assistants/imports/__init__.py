@@ -13,6 +13,6 @@ runnable   what cannot run here, and why
 """
 
 from genai_feature_assistants.imports.importer import import_files
-from genai_feature_assistants.imports.report import Outcome, Report
+from genai_feature_assistants.imports.keeping import Outcome, Report
 
 __all__ = ["Outcome", "Report", "import_files"]

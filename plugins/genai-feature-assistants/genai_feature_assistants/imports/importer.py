@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from genai_feature_assistants.imports import forms
-from genai_feature_assistants.imports.keeping import Keeping
-from genai_feature_assistants.imports.messages import files_of, message_of
+from genai_feature_assistants.imports.checks import (
+    await_searchable,
+    why_model_cannot,
+    why_tools_cannot,
+)
+from genai_feature_assistants.imports.forms import files_of, message_of
+from genai_feature_assistants.imports.keeping import Keeping, Outcome, Report, What
 from genai_feature_assistants.imports.reading import Source, objects_in, sources_in
-from genai_feature_assistants.imports.report import Outcome, Report, What
-from genai_feature_assistants.imports.runnable import why_model_cannot, why_tools_cannot
-from genai_feature_assistants.imports.searchable import await_searchable
 from genai_host.api.http_routes import JsonReader
 from genai_host.errors import ValidationError
 

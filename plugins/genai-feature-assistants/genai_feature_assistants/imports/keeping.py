@@ -1,12 +1,18 @@
-"""Where imported objects go: into the same places as those that clients make."""
+"""Stores what is imported, and reports it.
+
+What became of what was to be imported.
+
+Where imported objects go: into the same places as those that clients make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from genai_feature_assistants.imports.report import What
+from attrs import define, field, frozen
+
 from genai_feature_assistants.service.files import MOST_BYTES
 from genai_feature_assistants.service.indexing import shelf_of
 from genai_feature_assistants.service.run_states import RunStates
@@ -16,6 +22,64 @@ from genai_host.errors import ValidationError
 if TYPE_CHECKING:
     from genai_feature_assistants.service.service import Service
     from genai_host.host import Host
+
+
+What = Literal["imported", "replaced", "left alone", "failed"]
+
+
+@frozen
+class Outcome:
+    """Of one object.
+
+    kind   as the API calls it: `assistant`, `thread`, `thread.message`, `vector_store`,
+           `vector_store.file`, `file`; whatever it said of itself if it could not be read
+    id     empty if it could not be read
+    what   `left alone` for what was there already
+    why    it failed; empty if it did not
+    at     where it stood, as `threads.jsonl:3` or `list.json[7]`
+    """
+
+    kind: str
+    id: str
+    what: What
+    why: str = ""
+    at: str = ""
+
+    def line(self) -> str:
+        """For people."""
+        return f"{self.at}: {' '.join(filter(None, [self.kind, self.id]))}: {self.why}"
+
+
+@define
+class Report:
+    """
+    outcomes   one for each object
+    """
+
+    outcomes: list[Outcome] = field(factory=list)
+    _warnings: dict[str, None] = field(factory=dict)
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """By kind, how many have come to what."""
+        counts: dict[str, dict[str, int]] = {}
+        for each in self.outcomes:
+            of = counts.setdefault(each.kind, {})
+            of[each.what] = of.get(each.what, 0) + 1
+        return counts
+
+    @property
+    def failed(self) -> Sequence[Outcome]:
+        return [each for each in self.outcomes if each.what == "failed"]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was imported, and will not run as it did: each a line."""
+        return list(self._warnings)
+
+    def warn(self, text: str) -> None:
+        """Once."""
+        self._warnings[text] = None
 
 
 class Keeping:

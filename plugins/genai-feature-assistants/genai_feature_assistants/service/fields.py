@@ -1,11 +1,19 @@
-"""What several requests have: metadata, tools, their resources, the form of the answer.
+"""Fields of requests; attributes of files.
+
+What several requests have: metadata, tools, their resources, the form of the answer.
 
 Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0.
+
+What a client says of a file in a vector store, and filters that look at it.
+
+Source: OpenAPI document 2.3.0, "VectorStoreFileAttributes", "ComparisonFilter",
+"CompoundFilter".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from genai_host.api import SchemaValidator
@@ -15,7 +23,7 @@ from genai_host.errors import ValidationError
 MOST_PAIRS = 16
 MOST_CODE_FILES = 20
 
-_KEY, _VALUE = 64, 512
+_FIELDS_KEY, _VALUE = 64, 512
 _NAME = 64
 _KINDS = ("code_interpreter", "file_search", "function")
 _CHOICES = ("none", "auto", "required")
@@ -27,8 +35,10 @@ def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
     if len(found) > MOST_PAIRS:
         raise ValidationError(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
     for key, value in found.items():
-        if len(key) > _KEY:
-            raise ValidationError(f"a key has at most {_KEY} characters", path=given.at(name))
+        if len(key) > _FIELDS_KEY:
+            raise ValidationError(
+                f"a key has at most {_FIELDS_KEY} characters", path=given.at(name)
+            )
         if not isinstance(value, str) or len(value) > _VALUE:
             raise ValidationError(
                 f"a value is a text of at most {_VALUE} characters", path=f"{given.at(name)}.{key}"
@@ -147,12 +157,12 @@ def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
     told: dict[str, Any] = {"type": kind}
     if kind == "function":
         told["function"] = {"name": "" if function is None else function.text("name")}
-    if not any(_is(tool, told) for tool in tools):
+    if not any(_fields_is(tool, told) for tool in tools):
         raise ValidationError("no tool of the run is chosen here", path=given.at("tool_choice"))
     return told
 
 
-def _is(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+def _fields_is(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
     if tool["type"] != chosen["type"]:
         return False
     name = chosen.get("function", {}).get("name")
@@ -195,3 +205,72 @@ def truncation_in(given: JsonReader) -> dict[str, Any]:
     if kind == "last_messages" and last is None:
         raise ValidationError("last_messages is a number", path=strategy.at("last_messages"))
     return {"type": kind, "last_messages": last if kind == "last_messages" else None}
+
+
+_KEY, _TEXT = 64, 512
+_DEPTH = 10
+
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+_EQUALS = ("eq", "ne", "in", "nin")
+
+
+def attributes_in(given: JsonReader) -> dict[str, Any]:
+    """At most 16 texts, numbers and truths, by name. Raises `ValidationError`."""
+    found = given.mapping("attributes") or {}
+    path = given.at("attributes")
+    if len(found) > MOST_PAIRS or any(len(key) > _KEY for key in found):
+        raise ValidationError(f"at most {MOST_PAIRS}, with names of {_KEY} characters", path=path)
+    for key, value in found.items():
+        if not isinstance(value, (str, bool, int, float)) or (
+            isinstance(value, str) and len(value) > _TEXT
+        ):
+            raise ValidationError(
+                f"an attribute is a number, true, false or a text of {_TEXT} characters",
+                path=f"{path}.{key}",
+            )
+    return dict(found)
+
+
+def must_be_filter(filter: Any, path: str, depth: int = 0) -> None:
+    """Raises `ValidationError`."""
+    if not isinstance(filter, Mapping) or depth > _DEPTH:
+        raise ValidationError("a filter is an object", path=path)
+    kind = filter.get("type")
+    if kind in ("and", "or"):
+        inner = filter.get("filters")
+        if not isinstance(inner, list):
+            raise ValidationError("filters is a list", path=f"{path}.filters")
+        for number, each in enumerate(inner):
+            must_be_filter(each, f"{path}.filters[{number}]", depth + 1)
+    elif kind not in (*_ORDERS, *_EQUALS):
+        raise ValidationError(f"there is no filter of type {kind!r:.40}", path=f"{path}.type")
+    elif not isinstance(filter.get("key"), str) or "value" not in filter:
+        raise ValidationError("a filter has a key and a value", path=path)
+    elif (kind in ("in", "nin")) != isinstance(filter["value"], list):
+        raise ValidationError("in and nin take a list, and others none", path=f"{path}.value")
+
+
+def matches(attributes: Mapping[str, Any] | None, filter: Mapping[str, Any]) -> bool:
+    """Whether a file with these attributes passes a filter."""
+    kind = filter["type"]
+    if kind in ("and", "or"):
+        found = (matches(attributes, each) for each in filter["filters"])
+        return all(found) if kind == "and" else any(found)
+    has, wanted = (attributes or {}).get(filter["key"]), filter["value"]
+    if kind in ("eq", "ne"):
+        return _is(has, wanted) is (kind == "eq")
+    if kind in ("in", "nin"):
+        return any(_is(has, each) for each in wanted) is (kind == "in")
+    try:
+        return has is not None and bool(_ORDERS[kind](has, wanted))
+    except TypeError:  # a text is neither more nor less than a number
+        return False
+
+
+def _is(one: Any, other: Any) -> bool:
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

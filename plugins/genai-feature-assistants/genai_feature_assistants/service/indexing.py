@@ -1,22 +1,305 @@
-"""A file of a vector store, made searchable: its text in passages, and their vectors.
+"""Texts of files, split into passages and indexed.
+
+The text in a file, for it to be searched, and cut into passages.
+
+What is read is hostile: it is bounded, and whatever a library raises on it is a reason.
+
+The passages of a file with their vectors, as one blob, and the search among many of them.
+
+a blob: the length of its head in 8 bytes, the head in JSON, then a row of 32-bit floats
+(little-endian) for each passage, of length 1
+
+A file of a vector store, made searchable: its text in passages, and their vectors.
 
 It is a job: what a killed process leaves, another does.
 """
 
 from __future__ import annotations
 
+import io
+import logging
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.jobs import MOST_TRIES, Job
-from genai_feature_assistants.service.passages import Passages, unit_rows
 from genai_feature_assistants.service.shelf import Shelf
-from genai_feature_assistants.service.texts import Unreadable, passages, text_of
 from genai_host.api import CancelToken
+from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import Cancelled, GenaiError, Interrupted, NotFound
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from genai_host.host import Host
+    from genai_host.store.blobs import Blobs
+
+
+MOST_PASSAGES = 20_000
+"""Of one file."""
+
+_MOST_PDF_PAGES = 2000
+_MOST_DEPTH = 5000  # of HTML: any parser takes time that grows with its square
+_CHARACTERS = 4  # of a token, about: there is no tokenizer that fits all models
+_HEAD = 8192
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_UNCLOSED = frozenset(
+    (
+        *("br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link", "meta", "option"),
+        *("p", "source", "td", "th", "tr"),
+    )
+)
+_HALVES = re.compile("[\ud800-\udfff]")
+_BREAKS = ("\n\n", "\n", ". ", " ")
+
+
+class Unreadable(Exception):
+    """A file without text, and why.
+
+    code   `unsupported_file` or `invalid_file`, as the API has it
+    """
+
+    def __init__(self, message: str, code: str = "invalid_file") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def text_of(data: bytes, name: str) -> str:
+    """The text of a file, of the kind that its name says: PDF, HTML, or else plain text in
+    UTF-8 or UTF-16. Raises `Unreadable`."""
+    kind = os.path.splitext(name)[1].lower()
+    if kind == ".pdf" or data.startswith(b"%PDF-"):
+        found = _of_pdf(data)
+    elif kind in (".html", ".htm"):
+        found = _of_html(_decoded(data))
+    else:
+        found = _decoded(data)
+    found = _HALVES.sub("\ufffd", found)
+    if not found.strip():
+        raise Unreadable("there is no text in it")
+    return found
+
+
+def passages(text: str, tokens: int, overlap: int) -> list[str]:
+    """A text in pieces of at most so many tokens, each with the end of the one before.
+
+    tokens    of a piece, counted as four characters each
+    overlap   tokens of the end that a piece shares with the next; at most half of a piece
+    """
+    found = []
+    for piece in _cut(text, tokens * _CHARACTERS, overlap * _CHARACTERS):
+        if piece.strip():
+            found.append(piece.strip())
+        if len(found) == MOST_PASSAGES:
+            break
+    return found
+
+
+def _cut(text: str, size: int, overlap: int) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = min(len(text), start + size)
+        if end < len(text):
+            end = _break_before(text, start + size // 2, end)
+        yield text[start:end]
+        if end == len(text):
+            return
+        start = max(end - overlap, start + 1)
+
+
+def _break_before(text: str, least: int, most: int) -> int:
+    """Where a paragraph, else a line, a sentence or a word ends, in that stretch."""
+    for mark in _BREAKS:
+        at = text.rfind(mark, least, most)
+        if at != -1:
+            return at + len(mark)
+    return most
+
+
+def _decoded(data: bytes) -> str:
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    if encoding != "utf-16" and b"\0" in data[:_HEAD]:
+        raise Unreadable("it is no text, nor a kind of file that text is read of", _UNSUPPORTED)
+    return data.decode(encoding, "replace")
+
+
+def _of_html(text: str) -> str:
+    from selectolax.lexbor import LexborHTMLParser
+
+    depth = 0
+    for closes, name in _TAG.findall(text):
+        if name.lower() not in _UNCLOSED:
+            depth = max(0, depth - 1) if closes else depth + 1
+        if depth > _MOST_DEPTH:
+            raise Unreadable(f"it is nested deeper than {_MOST_DEPTH} levels")
+    tree = LexborHTMLParser(text)
+    for node in tree.css("script, style, noscript, template, svg, iframe"):
+        node.decompose()
+    body = tree.body
+    return "" if body is None else body.text(separator="\n", strip=True)
+
+
+def _of_pdf(data: bytes) -> str:
+    import pypdf
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of each fault of a file
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("it is encrypted")
+        return "\n\n".join(page.extract_text() for page in reader.pages[:_MOST_PDF_PAGES])
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(f"it is no PDF that can be read: {type(error).__name__}") from error
+
+
+_UNSUPPORTED = "unsupported_file"
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from genai_host.store.blobs import Blobs
+
+    Matrix = NDArray[np.float32]
+
+_LENGTH = 8
+_HELD = 256 * 2**20  # bytes of vectors and texts that stay in memory
+
+
+@frozen(eq=False)
+class Passages:
+    """Of one file.
+
+    embedder   the model that made the vectors, as `NAME@PROVIDER`
+    texts      one for each row
+    vectors    rows of length 1, or of zeros
+    """
+
+    embedder: str
+    texts: Sequence[str]
+    vectors: Matrix = field(repr=False)
+
+    def to_bytes(self, label: str) -> bytes:
+        """
+        label   what makes the blob this file's own: equal ones would be kept once
+        """
+        size = int(self.vectors.shape[1])
+        head = write_json(
+            {"label": label, "embedder": self.embedder, "size": size, "texts": list(self.texts)}
+        )
+        rows = self.vectors.astype("<f4").tobytes()
+        return len(head).to_bytes(_LENGTH, "little") + head + rows
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Passages:
+        import numpy as np
+
+        end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
+        head: Any = read_json(data[_LENGTH:end])
+        rows = np.frombuffer(data, dtype="<f4", offset=end)
+        size = head["size"]
+        return cls(head["embedder"], head["texts"], rows.reshape(-1, size) if size else rows)
+
+    @property
+    def bytes(self) -> int:
+        return int(self.vectors.nbytes) + sum(map(len, self.texts))
+
+
+def unit_rows(vectors: Iterable[Sequence[float]]) -> Matrix:
+    """Vectors of length 1, in the directions of these; zeros where there is none."""
+    import numpy as np
+
+    rows = np.nan_to_num(np.asarray(list(vectors), dtype=np.float64))
+    if rows.size == 0:
+        return np.zeros((0, 0), dtype=np.float32)
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    rows = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    made: Matrix = unit.astype(np.float32)
+    return made
+
+
+@frozen
+class Hit:
+    """
+    key     of the file, as it was given
+    score   from 0 to 1: how much alike
+    """
+
+    key: str
+    text: str
+    score: float
+
+
+def nearest(
+    files: Iterable[tuple[str, Passages]],
+    question: Callable[[str], Matrix],
+    most: int,
+    least: float = 0.0,
+) -> list[Hit]:
+    """The passages that are most like a question, best first. Every vector is looked at.
+
+    files      each with a key
+    question   its vectors by the embedder: one row, or several where it is asked in several
+               ways; a passage counts by the best of them
+    least      the score that it takes
+    """
+    import numpy as np
+
+    found: list[Hit] = []
+    for key, passages in files:
+        if not len(passages.texts):
+            continue
+        asked = question(passages.embedder)
+        if asked.shape[1:] != passages.vectors.shape[1:]:  # that model has changed
+            continue
+        scores = (passages.vectors @ asked.T).max(axis=1)
+        best = np.argsort(-scores, kind="stable")[:most]
+        found += [
+            Hit(key, passages.texts[at], min(1.0, max(0.0, float(scores[at])))) for at in best
+        ]
+    found.sort(key=lambda hit: -hit.score)
+    return [hit for hit in found if hit.score >= least][:most]
+
+
+class Held:
+    """Passages that were read lately, as many as fit. May be used from many threads."""
+
+    def __init__(self, size: int = _HELD) -> None:
+        self._size = size
+        self._used = 0
+        self._held: OrderedDict[str, Passages] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, id: str, blobs: Blobs) -> Passages:
+        """Those of a blob, which is read if they are not here. Raises `NotFound`."""
+        with self._lock:
+            found = self._held.get(id)
+            if found is not None:
+                self._held.move_to_end(id)
+                return found
+        made = Passages.from_bytes(b"".join(blobs.get(id)))
+        with self._lock:
+            if id not in self._held:
+                self._held[id] = made
+                self._used += made.bytes
+            while self._used > self._size and len(self._held) > 1:
+                _, gone = self._held.popitem(last=False)
+                self._used -= gone.bytes
+        return made
+
 
 KIND = "file"
 _BATCH = 64  # texts that are embedded by one call

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from genai_feature_assistants.service.citations import Pieces, annotations_of
 from genai_feature_assistants.service.messages import made, text_content
-from genai_feature_assistants.service.run_states import RunStates
-from genai_feature_assistants.service.run_tools import CODE, Given, begun
-from genai_feature_assistants.service.shelf import Object, Shelf, shown
-from genai_feature_assistants.service.steps import (
+from genai_feature_assistants.service.run_states import (
+    RunStates,
+    Streams,
     end_steps,
     id_of,
     new_step,
@@ -23,7 +21,8 @@ from genai_feature_assistants.service.steps import (
     usage_of,
     without_content,
 )
-from genai_feature_assistants.service.streams import Streams
+from genai_feature_assistants.service.run_tools import CODE, Given, Pieces, annotations_of, begun
+from genai_feature_assistants.service.shelf import Object, Shelf, shown
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
 

@@ -19,16 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from genai_feature_assistants.service.citations import GUIDE
 from genai_feature_assistants.service.fields import schema_of
 from genai_feature_assistants.service.jobs import MOST_TRIES, Job
 from genai_feature_assistants.service.messages import Messages
 from genai_feature_assistants.service.run_progress import RunProgress
-from genai_feature_assistants.service.run_states import ACTIVE, RunStates, owner_of
-from genai_feature_assistants.service.run_tools import SCHEMAS, SEARCH, RunTools
+from genai_feature_assistants.service.run_states import ACTIVE, RunStates, Steps, Streams, owner_of
+from genai_feature_assistants.service.run_tools import GUIDE, SCHEMAS, SEARCH, RunTools
 from genai_feature_assistants.service.shelf import Object
-from genai_feature_assistants.service.steps import Steps
-from genai_feature_assistants.service.streams import Streams
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import Answer, Message
 from genai_host.api.cancellation import Cancellation, ended_with

@@ -6,21 +6,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genai_feature_assistants.service import indexing, run_work
-from genai_feature_assistants.service.assistants import Assistants
+from genai_feature_assistants.service.assistants import Assistants, Resources
 from genai_feature_assistants.service.files import Files
 from genai_feature_assistants.service.indexing import Indexing
+from genai_feature_assistants.service.jobs import Worker
 from genai_feature_assistants.service.messages import Messages
-from genai_feature_assistants.service.resources import Resources
-from genai_feature_assistants.service.run_states import RunStates
+from genai_feature_assistants.service.run_states import RunStates, Steps, Streams
 from genai_feature_assistants.service.run_tools import RunTools
 from genai_feature_assistants.service.run_work import RunWork
 from genai_feature_assistants.service.runs import Runs
-from genai_feature_assistants.service.steps import Steps
-from genai_feature_assistants.service.store_files import StoreFiles
-from genai_feature_assistants.service.streams import Streams
 from genai_feature_assistants.service.threads import Threads
+from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
-from genai_feature_assistants.service.worker import Worker
 
 if TYPE_CHECKING:
     from genai_host.host import Host

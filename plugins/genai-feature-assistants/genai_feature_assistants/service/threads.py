@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from genai_feature_assistants.service.assistants import Resources
 from genai_feature_assistants.service.fields import MOST_CODE_FILES, metadata_in
 from genai_feature_assistants.service.messages import Messages, Said
-from genai_feature_assistants.service.resources import Resources
 from genai_feature_assistants.service.run_states import RunStates
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_feature_assistants.service.store_files import StoreFiles
+from genai_feature_assistants.service.vector_store_files import StoreFiles
 from genai_feature_assistants.service.vector_stores import VectorStores
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import JsonReader, body_of

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.attributes import matches, must_be_filter
-from genai_feature_assistants.service.fields import count_in, metadata_in, ranking_in
-from genai_feature_assistants.service.indexing import shelf_of
-from genai_feature_assistants.service.passages import Held, Hit, nearest, unit_rows
+from genai_feature_assistants.service.fields import (
+    count_in,
+    matches,
+    metadata_in,
+    must_be_filter,
+    ranking_in,
+)
+from genai_feature_assistants.service.indexing import Held, Hit, nearest, shelf_of, unit_rows
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_feature_assistants.service.store_files import StoreFiles, chunking_in
+from genai_feature_assistants.service.vector_store_files import StoreFiles, chunking_in
 from genai_host.api import CancelToken, RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import ValidationError

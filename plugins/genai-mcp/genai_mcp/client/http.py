@@ -34,11 +34,9 @@ from genai_host.errors import (
 )
 from genai_host.http.transport import EventStream, Transport
 from genai_mcp import rpc
-from genai_mcp.client.connection import SessionGone
-from genai_mcp.client.servers import Server, filled
+from genai_mcp.client.servers import Server, SessionGone, filled
 from genai_mcp.mirrored import header_value
-from genai_mcp.protocol import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
-from genai_mcp.texts import one_line
+from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, one_line
 from genai_mcp.within import Within
 
 MOST_EVENTS = 100_000

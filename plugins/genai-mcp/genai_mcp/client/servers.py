@@ -1,4 +1,8 @@
-"""The user's servers: the file `mcp.json`, in the form that other MCP clients have too.
+"""Configured servers, and what a connection to one is.
+
+A way to a server: one of the two transports.
+
+The user's servers: the file `mcp.json`, in the form that other MCP clients have too.
 
     {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]},
                     "shop": {"url": "https://example.com/mcp",
@@ -14,13 +18,67 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from genai_host import paths
+from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError
-from genai_mcp.texts import one_line
+from genai_mcp.rpc import one_line
+
+
+class SessionGone(Exception):
+    """The server has forgotten the session, and has not done what it was asked for."""
+
+
+class Connection(Protocol):
+    """May be used from many threads.
+
+    version   the version of the protocol that is spoken; set by the `Session`
+    changed   whether the server said that it has other tools now; set back by who asks
+    listens   whether it is sure to hear that
+    """
+
+    version: str
+    changed: bool
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be used; one that cannot will never be again."""
+
+    @property
+    def listens(self) -> bool: ...
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        limits: CancelToken,
+        headers: Mapping[str, str],
+    ) -> Any:
+        """Ask for something, and wait for the result.
+
+        headers   for a transport that has some
+
+        Raises `RpcError` for the server's own error, `SessionGone`, `ProviderError` where
+        the server or the way to it fails, and whatever ends `limits`; the server is told
+        then that nobody waits any more.
+        """
+
+    def notify(self, method: str, params: Mapping[str, Any], limits: CancelToken) -> None:
+        """Tell something. Raises as `request`."""
+
+    def listen(self, method: str, params: Mapping[str, Any]) -> None:
+        """Hear of changes from now on. Before 2026-07-28 nothing is to be asked for that:
+        `method` is empty then. Raises nothing."""
+
+    def restart(self) -> None:
+        """Forget the session: it will be opened anew."""
+
+    def close(self) -> None:
+        """End it, within some seconds, whatever is under way."""
+
 
 FILE = "mcp.json"
 VARIABLE = "GENAI_MCP"

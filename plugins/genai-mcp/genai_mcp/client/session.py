@@ -20,10 +20,8 @@ from genai_host.errors import (
     ProviderTimeout,
     ServiceUnavailable,
 )
-from genai_mcp.client.connection import Connection, SessionGone
-from genai_mcp.protocol import HANDSHAKES, LISTEN, MODERN, OWN
-from genai_mcp.rpc import RpcError
-from genai_mcp.texts import one_line
+from genai_mcp.client.servers import Connection, SessionGone
+from genai_mcp.rpc import HANDSHAKES, LISTEN, MODERN, OWN, RpcError, one_line
 from genai_mcp.within import Within
 
 MOST_PAGES = 100

@@ -1,30 +1,191 @@
-"""The tools of one server, as a source of tools."""
+"""Servers as a source of tools: definitions and contents.
+
+What a tool of a server gives, as the output of a tool here.
+
+Models get texts and pictures; sounds and resources are told of in words. All of it is a
+stranger's, and the toolbox caps it.
+
+From what a server says of its tools to tools of the host.
+
+All that a server says is a stranger's: a description may be written to make a model do
+something, an annotation may be a lie. So a human is asked before each call, unless the user
+says otherwise (`approvals`), and no tool is repeatable, whatever its annotations say.
+
+The tools of one server, as a source of tools.
+"""
 
 from __future__ import annotations
 
+import binascii
 import copy
 import logging
+import re
 import threading
 import time
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from itertools import islice
 from typing import Any
 
-from genai_host.api import CancelToken, Tool, ToolContext, ToolOutput, ToolSource
-from genai_host.errors import ServiceUnavailable
-from genai_mcp.client.connection import Connection
-from genai_mcp.client.content import output_of
-from genai_mcp.client.definitions import tools_of
-from genai_mcp.client.servers import Server
+from genai_host.api import CancelToken, Image, Text, Tool, ToolContext, ToolOutput, ToolSource
+from genai_host.api.json_text import write_json
+from genai_host.errors import MalformedReply, ServiceUnavailable, ValidationError
+from genai_mcp import mirrored
+from genai_mcp.client.servers import Connection, Server
 from genai_mcp.client.session import PROBE, Session
-from genai_mcp.protocol import MODERN
+from genai_mcp.rpc import MODERN, clean, one_line
+
+_MOST_PARTS = 1001  # one more than the toolbox keeps, so that it tells of the rest
+
+
+def output_of(result: Mapping[str, Any]) -> ToolOutput:
+    """Raises `MalformedReply` for what is no result of a tool."""
+    content = result.get("content", [])
+    if not isinstance(content, list):
+        raise MalformedReply("its content is no list")
+    parts = [_part(each) for each in islice(content, _MOST_PARTS)]
+    if not parts and "structuredContent" in result:
+        parts = [Text(write_json(result["structuredContent"]).decode())]
+    return ToolOutput(parts, error=result.get("isError") is True)
+
+
+def _part(item: Any) -> Text | Image:
+    if not isinstance(item, Mapping):
+        return Text("(content that is no object)")
+    kind = item.get("type")
+    if kind == "text" and isinstance(item.get("text"), str):
+        return Text(item["text"])
+    if kind == "image":
+        data = _bytes(item.get("data"))
+        return Image(data, _word(item, "mimeType")) if data else Text("(a picture without data)")
+    if kind == "audio":
+        size = len(_bytes(item.get("data")))
+        return Text(f"(a sound, {_word(item, 'mimeType') or 'of unknown type'}, {size} bytes)")
+    if kind == "resource_link":
+        return Text(f"(a resource: {_described(item)})")
+    if kind == "resource" and isinstance(item.get("resource"), Mapping):
+        return _resource(item["resource"])
+    return Text(f"(content of a kind that is not known: {one_line(str(kind))})")
+
+
+def _resource(resource: Mapping[str, Any]) -> Text:
+    text = resource.get("text")
+    if isinstance(text, str):
+        return Text(f"(a resource: {_described(resource)})\n{text}")
+    size = len(_bytes(resource.get("blob")))
+    return Text(f"(a resource: {_described(resource)}, {size} bytes)")
+
+
+def _described(resource: Mapping[str, Any]) -> str:
+    names = ("uri", "name", "mimeType", "description")
+    return ", ".join(filter(None, (_word(resource, name) for name in names))) or "without a name"
+
+
+def _word(item: Mapping[str, Any], name: str) -> str:
+    value = item.get(name)
+    return one_line(value) if isinstance(value, str) else ""
+
+
+def _bytes(value: Any) -> bytes:
+    """What base64 stands for; nothing if it is none."""
+    try:
+        return b64decode(value, validate=True) if isinstance(value, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+MOST_DESCRIPTION = 1024
+"""Characters of a description, as many as all services take; what is beyond is cut off."""
+
+MOST_SCHEMA = 100_000
+"""Bytes of a schema, as JSON; a tool with more is left out."""
+
+MOST_TOOLS = 1000
+
+_LONGEST = 64  # characters of a tool's full name
+_BETWEEN = "__"
+
+Call = Callable[[str, Mapping[str, Any], Mapping[str, str], ToolContext], ToolOutput]
+"""Calls a tool: its name there, its arguments, the headers that go with them."""
+
+_log = logging.getLogger(__name__)
+
+
+def tools_of(
+    server: str, definitions: Iterable[Any], call: Call, *, has_headers: bool
+) -> list[Tool]:
+    """The tools that can be used; of the others it is said why they are left out.
+
+    has_headers   whether arguments are repeated in headers
+    """
+    found: dict[str, Tool] = {}
+    for number, definition in enumerate(definitions):
+        if number == MOST_TOOLS:
+            _log.warning("%s has more than %d tools: the rest is left out", server, MOST_TOOLS)
+            break
+        try:
+            tool = _tool(server, definition, call, has_headers)
+            if tool.name in found:
+                raise ValidationError(f"there is another one that is called {tool.name} here")
+            found[tool.name] = tool
+        except (ValidationError, RecursionError) as error:
+            name = definition.get("name") if isinstance(definition, Mapping) else definition
+            _log.warning(
+                "%s: the tool %s is left out: %s", server, one_line(str(name)), one_line(str(error))
+            )
+    return list(found.values())
+
+
+def _tool(server: str, definition: Any, call: Call, has_headers: bool) -> Tool:
+    """Raises `ValidationError` for one that cannot be used."""
+    if not isinstance(definition, Mapping):
+        raise ValidationError("it is no object")
+    name, schema = definition.get("name"), definition.get("inputSchema")
+    if not isinstance(name, str) or not name:
+        raise ValidationError("it has no name")
+    if not isinstance(schema, Mapping) or schema.get("type") != "object":
+        raise ValidationError("its inputSchema is none of an object")
+    if len(write_json(schema)) > MOST_SCHEMA:
+        raise ValidationError(f"its inputSchema has more than {MOST_SCHEMA} bytes")
+    places = mirrored.places(schema) if has_headers else {}
+
+    def run(arguments: Mapping[str, Any], run: ToolContext) -> ToolOutput:
+        return call(name, arguments, mirrored.values(places, arguments), run)
+
+    return Tool(
+        usable_name(name, _LONGEST - len(server) - len(_BETWEEN)),
+        _description(definition) or name,
+        run,
+        schema,
+        approval="ask",
+    )
+
+
+def usable_name(name: str, most: int) -> str:
+    """A name that a tool can have: what cannot stand in one is `_`, and one that is too
+    long ends with a digest of itself."""
+    plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+    if not re.match(r"[a-zA-Z_]", plain):
+        plain = f"_{plain}"
+    if len(plain) <= most:
+        return plain
+    digest = sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return f"{plain[: most - 9]}_{digest}"
+
+
+def _description(definition: Mapping[str, Any]) -> str:
+    for given in (definition.get("description"), definition.get("title")):
+        if isinstance(given, str) and (text := clean(given, MOST_DESCRIPTION).strip()):
+            return text
+    return ""
+
 
 FRESH = 60.0
 """Seconds that a list holds where the server says neither how long it does, nor when it
 changes."""
 
-_LONGEST = 3600.0  # seconds that a list may hold, whatever the server says
-
-_log = logging.getLogger(__name__)
+_SOURCE_LONGEST = 3600.0  # seconds that a list may hold, whatever the server says
 
 
 class McpSource(ToolSource):
@@ -89,8 +250,8 @@ class McpSource(ToolSource):
             self._call,
             has_headers=self._server.transport == "http" and session.version == MODERN,
         )
-        usual = _LONGEST if session.announces else FRESH
-        self._until = time.monotonic() + min(max(seconds, usual), _LONGEST)
+        usual = _SOURCE_LONGEST if session.announces else FRESH
+        self._until = time.monotonic() + min(max(seconds, usual), _SOURCE_LONGEST)
         return self._tools
 
     def _live(self) -> tuple[Session, Connection]:

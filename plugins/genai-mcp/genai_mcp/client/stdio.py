@@ -33,9 +33,7 @@ from genai_host.errors import (
 )
 from genai_mcp import rpc
 from genai_mcp.client.servers import Server, filled
-from genai_mcp.lines import Lines
-from genai_mcp.protocol import CANCELLED, CHANGED, HEARD, LARGEST, MODERN
-from genai_mcp.texts import one_line
+from genai_mcp.rpc import CANCELLED, CHANGED, HEARD, LARGEST, MODERN, Lines, one_line
 
 MOST_UNASKED = 100_000
 """Lines that a server may write while nobody asks it for anything, or gets an answer."""

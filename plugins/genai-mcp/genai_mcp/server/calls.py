@@ -1,4 +1,17 @@
-"""One call of a tool, as a request of a client.
+"""Calls of tools: performed, asked about, cancelled.
+
+One call of a tool, from its beginning to its result; it may outlive a request, where the
+client is asked something in between.
+
+One request of a client, and what is sent back for it.
+
+What a client is asked while it waits for an answer of its own (before 2026-07-28).
+
+Who sent a request, as far as that decides how it is answered.
+
+What the sessions of all clients share.
+
+One call of a tool, as a request of a client.
 
 Calls.answer → _taken_up → Work.go_on → News (progress)
                                       → Question (Asking.ask, or Waiting.keep)
@@ -7,21 +20,295 @@ Calls.answer → _taken_up → Work.go_on → News (progress)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+import secrets
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from attrs import field, frozen
 
 from genai_host.errors import GenaiError
-from genai_mcp.rpc import INVALID_PARAMS, Id, Request, RpcError
+from genai_mcp import rpc
+from genai_mcp.rpc import (
+    CANCELLED,
+    HANDSHAKES,
+    INVALID_PARAMS,
+    MODERN,
+    OWN,
+    Id,
+    Request,
+    RpcError,
+    one_line,
+)
 from genai_mcp.server import messages
-from genai_mcp.server.asking import Asking
-from genai_mcp.server.caller import Caller
-from genai_mcp.server.exchange import Exchange, Sending
-from genai_mcp.server.messages import Outgoing
-from genai_mcp.server.results import failed, result_of_error
-from genai_mcp.server.service import Service
-from genai_mcp.server.steps import News, Question
-from genai_mcp.server.work import Done, Work
-from genai_mcp.texts import one_line
+from genai_mcp.server.messages import (
+    News,
+    Outgoing,
+    Question,
+    Result,
+    Steps,
+    failed,
+    result_of_error,
+)
+from genai_mcp.server.offer import Offer
+from genai_mcp.within import Within
+
+KEPT_SECONDS = 600.0
+"""How long a call waits for the client to come back with what it was asked."""
+
+MOST_KEPT = 64
+"""Calls that wait so; when there are more, the oldest ends."""
+
+
+class Work:
+    """It goes on in one thread at a time; it is ended from any.
+
+    Its steps begin when it first goes on.
+    """
+
+    def __init__(
+        self, name: str, arguments: Mapping[str, Any], begin: Callable[[Within], Steps]
+    ) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.limits = Within(None, f"the call of {name}")
+        self._steps = begin(self.limits)
+
+    def go_on(self, given: bool | None = None) -> News | Question | Done:
+        """The next step. Raises what the call does."""
+        try:
+            return self._steps.send(given)
+        except StopIteration as stop:
+            return Done(stop.value)
+
+    def end(self) -> None:
+        """Whoever goes on with it hears of it."""
+        self.limits.end()
+
+    def drop(self) -> None:
+        """Forget it, while nobody goes on with it."""
+        self.end()
+        self._steps.close()
+
+
+@frozen
+class Done:
+    result: Result
+
+
+@frozen
+class _Kept:
+    work: Work
+    question: Question
+    until: float = field(factory=lambda: time.monotonic() + KEPT_SECONDS)
+
+
+class Waiting:
+    """The calls that wait until their client comes back, by a name that nobody can guess."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Kept] = {}
+
+    def keep(self, work: Work, question: Question) -> str:
+        """The name under which to ask for it."""
+        name = secrets.token_urlsafe(24)
+        with self._lock:
+            self._kept[name] = _Kept(work, question)
+            now = time.monotonic()
+            gone = [key for key, kept in self._kept.items() if kept.until < now]
+            gone += list(self._kept)[: max(0, len(self._kept) - len(gone) - MOST_KEPT)]
+            dropped = [self._kept.pop(key) for key in dict.fromkeys(gone)]
+        for kept in dropped:
+            kept.work.drop()
+        return name
+
+    def take(self, name: str, tool: str, arguments: Mapping[str, Any]) -> _Kept | None:
+        """The call of that name, once; None if it is not there any more, or was for
+        something else."""
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is None or kept.until < time.monotonic():
+                return None
+            if (kept.work.name, kept.work.arguments) != (tool, arguments):
+                return None
+            return self._kept.pop(name)
+
+    def close(self) -> None:
+        with self._lock:
+            dropped = list(self._kept.values())
+            self._kept.clear()
+        for kept in dropped:
+            kept.work.drop()
+
+
+SLOW = ("tools/call", "tools/list")
+"""Methods that take their time."""
+
+Sending: TypeAlias = "Generator[Outgoing, None, None]"
+
+
+class Exchange:
+    """Iterate once, in any thread. The last message is the answer, unless it is cancelled:
+    then there is none.
+
+    send       what is sent back for it
+    refusal    why it is not done; None if it is
+    is_quick   whether it is answered at once
+    work       what is being done for it; None if that has not begun
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        send: Callable[[Exchange], Sending],
+        refusal: RpcError | None = None,
+    ) -> None:
+        self.request = request
+        self.refusal = refusal
+        self.is_quick = refusal is not None or request.method not in SLOW
+        self.cancelled = False
+        self.work: Work | None = None
+        self._send = send
+
+    def __iter__(self) -> Iterator[Outgoing]:
+        return self._send(self)
+
+    def begin(self, work: Work) -> None:
+        self.work = work
+        if self.cancelled:  # meanwhile
+            work.end()
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self.cancelled = True
+        work = self.work
+        if work is not None:
+            work.end()
+
+
+SECONDS = 600.0
+"""How long a human may take to decide."""
+
+
+class _Asked:
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.answer: rpc.Answer | None = None
+
+
+class Asking:
+    """Of one session. May be used from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._open: dict[Id, _Asked] = {}
+
+    def ask(self, question: Question, limits: Within) -> Generator[Outgoing, None, bool]:
+        """Whether the answer is yes; what is yielded is to be sent. No answer is none, and
+        the client is told that nobody waits for it any more."""
+        asked = _Asked()
+        id = f"ask-{next(self._numbers)}"
+        with self._lock:
+            self._open[id] = asked
+        params = messages.elicitation(question)
+        try:
+            yield {"jsonrpc": "2.0", "id": id, "method": messages.ELICIT, "params": params}
+            with limits.on_cancel(asked.done.set):
+                asked.done.wait(SECONDS)
+        finally:
+            with self._lock:
+                self._open.pop(id, None)
+        if asked.answer is None:
+            yield messages.notification(CANCELLED, {"requestId": id})
+            return False
+        return asked.answer.error is None and messages.is_allowed(asked.answer.result)
+
+    def answered(self, answer: rpc.Answer) -> None:
+        """What a client has answered; nothing, if it was not asked."""
+        with self._lock:
+            asked = self._open.pop(answer.id, None) if answer.id is not None else None
+        if asked is not None:
+            asked.answer = answer
+            asked.done.set()
+
+
+_ASK_SINCE = HANDSHAKES[:2]  # clients of older versions cannot be asked
+_VERSION, _CAPABILITIES = f"{OWN}protocolVersion", f"{OWN}clientCapabilities"
+_OF_REQUEST = (_VERSION, _CAPABILITIES, f"{OWN}clientInfo")
+
+
+@frozen
+class Caller:
+    """modern   whether the request stands for itself
+    asks     whether its user can be asked something
+    """
+
+    modern: bool
+    asks: bool
+
+
+def is_alone(request: Request) -> bool:
+    """Whether a request says of itself what a session would know."""
+    meta = request.params.get("_meta")
+    return isinstance(meta, Mapping) and any(name in meta for name in _OF_REQUEST)
+
+
+def caller_of(request: Request, version: str, capabilities: Mapping[str, Any]) -> Caller:
+    """Who sent a request in a session.
+
+    version        that was agreed on in the session; empty if none was
+    capabilities   that the client has named in it
+
+    Raises `RpcError` if the request does not say what it has to.
+    """
+    if is_alone(request):
+        return _of_meta(request.params["_meta"])
+    if request.method in ("initialize", "ping"):
+        return Caller(modern=False, asks=False)
+    if not version:
+        raise RpcError(
+            INVALID_PARAMS,
+            f"a request is to have {_VERSION} and {_CAPABILITIES} in its _meta, for {MODERN}, or "
+            "to come after initialize",
+        )
+    return Caller(modern=False, asks=version in _ASK_SINCE and messages.can_ask(capabilities))
+
+
+def _of_meta(meta: Mapping[str, Any]) -> Caller:
+    version, capabilities = meta.get(_VERSION), meta.get(_CAPABILITIES)
+    if not isinstance(version, str) or not isinstance(capabilities, Mapping):
+        raise RpcError(
+            INVALID_PARAMS, f"its _meta lacks {_VERSION} or {_CAPABILITIES}, or they are wrong"
+        )
+    if version != MODERN:
+        raise messages.wrong_version(version)
+    return Caller(modern=True, asks=messages.can_ask(capabilities))
+
+
+MOST_CALLS = 32
+"""Requests of all clients that are under way at once."""
+
+
+class Service:
+    """May be used from many threads.
+
+    offer     what is offered
+    waiting   calls whose client was asked something, and has not come back
+    places    for requests that are under way
+    """
+
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
+        self.waiting = Waiting()
+        self.places = threading.BoundedSemaphore(MOST_CALLS)
+
+    def close(self) -> None:
+        self.waiting.close()
+
 
 MOST_NEWS = 1000
 """Notifications of one call on how it goes; there are no more then."""

@@ -17,9 +17,16 @@ from attrs import field, frozen
 from genai_host.api import Answer, AvailableTool, Feature, Pause, Progress, SchemaValidator
 from genai_host.errors import Cancelled, GenaiError, TurnPaused, ValidationError
 from genai_mcp import mirrored
-from genai_mcp.server.results import failed, result_of_answer, result_of_error, result_of_output
-from genai_mcp.server.steps import News, Question, Steps
-from genai_mcp.texts import clean, one_line
+from genai_mcp.rpc import clean, one_line
+from genai_mcp.server.messages import (
+    News,
+    Question,
+    Steps,
+    failed,
+    result_of_answer,
+    result_of_error,
+    result_of_output,
+)
 from genai_mcp.within import Within
 
 if TYPE_CHECKING:  # a plugin's command is given a host, and imports none

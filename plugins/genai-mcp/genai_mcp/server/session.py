@@ -15,15 +15,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from genai_mcp import rpc
-from genai_mcp.protocol import CANCELLED, HANDSHAKES, HEARD, LISTEN, MODERN, OWN
-from genai_mcp.rpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Id, Request, RpcError
+from genai_mcp.rpc import (
+    CANCELLED,
+    HANDSHAKES,
+    HEARD,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN,
+    METHOD_NOT_FOUND,
+    MODERN,
+    OWN,
+    Id,
+    Request,
+    RpcError,
+    one_line,
+)
 from genai_mcp.server import messages
-from genai_mcp.server.asking import Asking
-from genai_mcp.server.caller import caller_of
-from genai_mcp.server.calls import Calls
-from genai_mcp.server.exchange import SLOW, Exchange, Sending
-from genai_mcp.server.service import Service
-from genai_mcp.texts import one_line
+from genai_mcp.server.calls import SLOW, Asking, Calls, Exchange, Sending, Service, caller_of
 
 PAGE = 100
 """Tools of one page of a list."""

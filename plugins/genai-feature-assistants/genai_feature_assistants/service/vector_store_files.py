@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from genai_feature_assistants.service.attributes import attributes_in
-from genai_feature_assistants.service.fields import count_in
+from genai_feature_assistants.service.fields import attributes_in, count_in
 from genai_feature_assistants.service.files import Files
-from genai_feature_assistants.service.indexing import job_of, shelf_of
-from genai_feature_assistants.service.passages import Passages
+from genai_feature_assistants.service.indexing import Passages, job_of, shelf_of
+from genai_feature_assistants.service.jobs import Worker
 from genai_feature_assistants.service.shelf import Object, Shelf, new_id, shown
-from genai_feature_assistants.service.worker import Worker
 from genai_host.api import RouteRequest, RouteResponse, json_response
 from genai_host.api.http_routes import JsonReader, body_of
 from genai_host.errors import NotFound, ValidationError

@@ -1,0 +1,303 @@
+"""Options of agents, invocations, threads and polling.
+
+What the fields of definitions and options must be.
+
+Which tools a run is to use.
+
+How an assistant's runs are to go, unless a run is asked for otherwise.
+
+How one run is to go.
+
+What a thread begins with.
+
+How a run is waited for.
+
+What the service takes at most, refused before anything is sent.
+
+Source: OpenAI's OpenAPI document 2.3.0 (`Metadata`, `CreateAssistantRequest.tool_resources`).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from genai_host.api import Clock, Message
+from genai_host.api.validators import TEXT_BY_NAME, TEXT_OR_NONE, Must
+from genai_host.errors import GenaiError, ValidationError
+
+
+def _or_none(is_so: Any) -> Any:
+    return lambda value: value is None or is_so(value)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+BOOLEAN_OR_NONE = Must("True, False or None", _or_none(lambda value: isinstance(value, bool)))
+COUNT_OR_NONE = Must(
+    "a whole number, not below 0, or None",
+    _or_none(lambda value: type(value) is int and value >= 0),
+)
+NUMBER_OR_NONE = Must("a finite number or None", _or_none(_is_number))
+MESSAGES = Must("messages", lambda value: all(isinstance(each, Message) for each in value))
+TEXTS = Must("strings", lambda value: all(isinstance(each, str) for each in value))
+
+
+def one_or_none(kind: type[Any]) -> Must:
+    """A validator: one of a class, or None."""
+    return Must(f"of class {kind.__name__}, or None", _or_none(lambda v: isinstance(v, kind)))
+
+
+def listed(given: Iterable[Any]) -> tuple[Any, ...]:
+    """Several, as a tuple. Raises `ValidationError` for one string, which is no list of its
+    characters."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise ValidationError(f"a list is expected, not {type(given).__name__}")
+    return tuple(given)
+
+
+@frozen
+class OpenAIAssistantToolCallBehavior:
+    """What an assistant, or one run of it, is to make of its tools.
+
+    It is kept, with the assistant too, and given back; nothing of it is sent as `tool_choice`:
+    source document 002 decides that this waits for a model of choosing functions.
+
+    require_code_interpreter   whether the code interpreter is to be used
+    require_function           name of the function that is to be called
+    require_file_search        whether files are to be searched
+    """
+
+    require_code_interpreter: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    require_function: str | None = field(default=None, validator=TEXT_OR_NONE)
+    require_file_search: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+
+
+@frozen
+class OpenAIAssistantExecutionOptions:
+    """Options of runs that are kept with the assistant; None leaves one to the service.
+
+    The service has no place for them: they stand in the assistant's metadata, as JSON, which
+    may have 512 characters.
+
+    max_completion_tokens         that all completions of a run may have together
+    max_prompt_tokens             that all prompts of a run may have together
+    parallel_tool_calls_enabled   whether the model may ask for several calls at once
+    truncation_message_count      how many messages the model is shown, the newest
+    tool_call_behavior            which tools are to be used
+    additional_instructions       what is added to the instructions
+
+    Source: document 002; `CreateRunRequest` of OpenAI's OpenAPI document 2.3.0.
+    """
+
+    max_completion_tokens: int | None = field(default=None, validator=COUNT_OR_NONE)
+    max_prompt_tokens: int | None = field(default=None, validator=COUNT_OR_NONE)
+    parallel_tool_calls_enabled: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    truncation_message_count: int | None = field(default=None, validator=COUNT_OR_NONE)
+    tool_call_behavior: OpenAIAssistantToolCallBehavior | None = field(
+        default=None, validator=one_or_none(OpenAIAssistantToolCallBehavior)
+    )
+    additional_instructions: str | None = field(default=None, validator=TEXT_OR_NONE)
+
+
+@frozen
+class OpenAIAssistantInvocationOptions:
+    """Options of one run, which come before the thread's and the definition's; None takes
+    theirs, 0 and False do not.
+
+    model_name                which model answers
+    enable_code_interpreter   whether the model may run code
+    enable_file_search        whether the model may search files
+    enable_json_response      whether the answer is JSON
+    temperature, top_p        as the model takes them
+    metadata                  added to what the thread and the definition have
+    additional_messages       added to the thread before the run; of roles user and assistant
+
+    The others are as `OpenAIAssistantExecutionOptions` has them.
+    """
+
+    model_name: str | None = field(default=None, validator=TEXT_OR_NONE)
+    enable_code_interpreter: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    enable_file_search: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    enable_json_response: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    max_completion_tokens: int | None = field(default=None, validator=COUNT_OR_NONE)
+    max_prompt_tokens: int | None = field(default=None, validator=COUNT_OR_NONE)
+    parallel_tool_calls_enabled: bool | None = field(default=None, validator=BOOLEAN_OR_NONE)
+    truncation_message_count: int | None = field(default=None, validator=COUNT_OR_NONE)
+    temperature: float | None = field(default=None, validator=NUMBER_OR_NONE)
+    top_p: float | None = field(default=None, validator=NUMBER_OR_NONE)
+    metadata: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+    tool_call_behavior: OpenAIAssistantToolCallBehavior | None = field(
+        default=None, validator=one_or_none(OpenAIAssistantToolCallBehavior)
+    )
+    additional_instructions: str | None = field(default=None, validator=TEXT_OR_NONE)
+    additional_messages: tuple[Message, ...] = field(
+        default=(), converter=listed, validator=MESSAGES
+    )
+
+
+@frozen
+class OpenAIThreadCreationOptions:
+    """What a thread begins with; it comes before what the assistant's definition says.
+
+    code_interpreter_file_ids   files for the code interpreter, at most 20
+    messages                    of roles user and assistant, oldest first
+    vector_store_id             of the files to search
+    metadata                    at most 16 pairs, of 64 and 512 characters
+    """
+
+    code_interpreter_file_ids: tuple[str, ...] = field(
+        default=(), converter=listed, validator=TEXTS
+    )
+    messages: tuple[Message, ...] = field(default=(), converter=listed, validator=MESSAGES)
+    vector_store_id: str | None = field(default=None, validator=TEXT_OR_NONE)
+    metadata: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
+
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 60.0
+"""Seconds: who asks for more in `Retry-After` is not asked again."""
+
+_SECONDS = Must("seconds, not below 0", lambda value: type(value) in (int, float) and value >= 0)
+_COUNT = Must("a whole number above 0", lambda value: type(value) is int and value > 0)
+
+
+@frozen
+class PollingOptions:
+    """How a run is waited for; times in seconds.
+
+    interval        before each of the first polls
+    back_off        before each of those after
+    back_off_after  how many are the first
+    timeout         that a run may take, from when it is made, or is given the results of
+                    functions, until it wants something or is over
+    tries           of a request that only reads, where it fails in passing
+    round_trips     how often a run may ask for functions
+    """
+
+    interval: float = field(default=0.25, validator=_SECONDS)
+    back_off: float = field(default=1.0, validator=_SECONDS)
+    back_off_after: int = field(default=2, validator=_COUNT)
+    timeout: float = field(default=60.0, validator=_SECONDS)
+    tries: int = field(default=3, validator=_COUNT)
+    round_trips: int = field(default=100, validator=_COUNT)
+
+
+class TimeIsUp(Exception):
+    """What was waited for did not come in time; never leaves this package."""
+
+
+class Pace:
+    """Waits as the options say, by a clock; None for that of the system."""
+
+    def __init__(self, options: PollingOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self._clock = clock
+
+    def until(self, fetch: Callable[[], T], is_open: Callable[[T], bool], found: T) -> T:
+        """What is found when it is no longer open. Raises `TimeIsUp`."""
+        begun = self.now()
+        polls = 0
+        while is_open(found):
+            left = begun + self.options.timeout - self.now()
+            if left <= 0:
+                raise TimeIsUp
+            first = polls < self.options.back_off_after
+            self.wait(min(self.options.interval if first else self.options.back_off, left))
+            found = self.tried(fetch, by=begun + self.options.timeout)
+            polls += 1
+        return found
+
+    def tried(
+        self,
+        fetch: Callable[[], T],
+        passing: Callable[[Any], bool] | None = None,
+        by: float = math.inf,
+    ) -> T:
+        """What is fetched, at the last of so many tries. Raises what that raises, and that of
+        an earlier one where the service asks for more patience than there is.
+
+        passing   whether an error is one that may not come again; None to go by its own word
+        by        when there is no time for another, by `now`
+        """
+        for _ in range(self.options.tries - 1):
+            try:
+                return fetch()
+            except GenaiError as error:
+                if not (error.retryable or (passing is not None and passing(error))):
+                    raise
+                asked = getattr(error, "retry_after", None) or 0.0
+                seconds = max(asked, self.options.back_off)
+                if asked > LONGEST_WAIT or self.now() + seconds >= by:
+                    raise
+                self.wait(seconds)
+        return fetch()
+
+    def now(self) -> float:
+        return time.monotonic() if self._clock is None else self._clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        if self._clock is None:
+            time.sleep(seconds)
+            return
+        come = threading.Event()
+        with self._clock.call_later(seconds, come.set):
+            come.wait()
+
+
+MOST_PAIRS = 16
+"""Of metadata, those that the agents add counted."""
+
+LONGEST_KEY = 64
+LONGEST_VALUE = 512
+"""In characters."""
+
+MOST_FILES = 20
+"""That the code interpreter of an assistant or a thread may have."""
+
+
+def checked_metadata(metadata: Mapping[str, str], whose: str) -> dict[str, str]:
+    """The same. Raises `ValidationError` for what the service would refuse.
+
+    whose   what it is of, for the error
+    """
+    if len(metadata) > MOST_PAIRS:
+        raise ValidationError(
+            f"the metadata of {whose} has {len(metadata)} pairs, and at most {MOST_PAIRS} may be",
+            path="$.metadata",
+            hint="the execution options of a definition are one pair of them",
+        )
+    for key, value in metadata.items():
+        path = f"$.metadata.{key[:LONGEST_KEY]}"
+        if len(key) > LONGEST_KEY:
+            raise ValidationError(
+                f"a key in the metadata of {whose} has {len(key)} characters, and at most "
+                f"{LONGEST_KEY} may be",
+                path=path,
+            )
+        if len(value) > LONGEST_VALUE:
+            raise ValidationError(
+                f"{key} in the metadata of {whose} has {len(value)} characters, and at most "
+                f"{LONGEST_VALUE} may be",
+                path=path,
+            )
+    return dict(metadata)
+
+
+def checked_files(ids: Sequence[str], whose: str) -> list[str]:
+    """The ids of files for the code interpreter. Raises `ValidationError` for too many."""
+    if len(ids) > MOST_FILES:
+        raise ValidationError(
+            f"{whose} has {len(ids)} files for the code interpreter, and at most {MOST_FILES} "
+            "may be",
+            path="$.code_interpreter_file_ids",
+        )
+    return list(ids)

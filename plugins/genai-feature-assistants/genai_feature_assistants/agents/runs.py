@@ -1,0 +1,304 @@
+"""Settings, steps and outcomes of runs.
+
+How a run is to go: what is asked of it, before the thread, before the definition.
+
+How runs end.
+
+What the steps of a run tell of, as messages.
+
+Source: OpenAI's OpenAPI document 2.3.0: `RunStepObject`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from genai_feature_assistants.agents.content import AgentMessage, Code
+from genai_feature_assistants.agents.definitions import OpenAIAssistantDefinition
+from genai_feature_assistants.agents.errors import (
+    RunCancelled,
+    RunError,
+    RunExpired,
+    RunFailed,
+    RunIncomplete,
+    RunStuck,
+    RunTimedOut,
+)
+from genai_feature_assistants.agents.functions import Functions
+from genai_feature_assistants.agents.options import (
+    OpenAIAssistantExecutionOptions,
+    OpenAIAssistantInvocationOptions,
+    checked_metadata,
+)
+from genai_host.api import Message, Part, ToolCall, ToolResult
+from genai_host.api.dialects import (
+    count_in,
+    list_in,
+    malformed,
+    object_in,
+    one_line,
+    read_tool_call,
+    string_in,
+)
+from genai_host.errors import ProviderError, error_of_status
+
+
+@frozen
+class ThreadSettings:
+    """What a thread has of its own that comes before the definition."""
+
+    code_interpreter_file_ids: Sequence[str] = ()
+    vector_store_id: str | None = None
+    metadata: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class RunSettings:
+    """How a run is to go, each field settled; None leaves one to the service.
+
+    code_interpreter, file_search   whether the model has them
+    """
+
+    model: str
+    instructions: str
+    additional_instructions: str | None
+    code_interpreter: bool
+    file_search: bool
+    enable_json_response: bool
+    code_interpreter_file_ids: Sequence[str]
+    vector_store_id: str | None
+    temperature: float | None
+    top_p: float | None
+    max_completion_tokens: int | None
+    max_prompt_tokens: int | None
+    parallel_tool_calls_enabled: bool | None
+    truncation_message_count: int | None
+    metadata: Mapping[str, str]
+    additional_messages: Sequence[Message]
+
+
+@frozen
+class RunOrder:
+    """One run that is asked for.
+
+    options     as they were given: what of these is None is not sent where the service
+                has the definition itself
+    """
+
+    thread_id: str
+    definition: OpenAIAssistantDefinition
+    options: OpenAIAssistantInvocationOptions
+    settings: RunSettings
+    functions: Functions
+
+    @property
+    def assistant_id(self) -> str:
+        return self.definition.id or ""
+
+    @property
+    def name(self) -> str:
+        """The agent's."""
+        return self.definition.name or self.assistant_id
+
+
+def settled(
+    definition: OpenAIAssistantDefinition,
+    thread: ThreadSettings,
+    options: OpenAIAssistantInvocationOptions,
+) -> RunSettings:
+    """Raises `ValidationError` for metadata that is too much, once it is all together."""
+    execution = definition.execution_options or OpenAIAssistantExecutionOptions()
+    files = thread.code_interpreter_file_ids or definition.code_interpreter_file_ids
+    store = _first(thread.vector_store_id, definition.vector_store_id)
+    metadata = {**definition.metadata, **thread.metadata, **options.metadata}
+
+    def option(name: str) -> Any:
+        return _first(getattr(options, name), getattr(execution, name))
+
+    return RunSettings(
+        model=_first(options.model_name, definition.model_id),
+        instructions=definition.instructions or "",
+        additional_instructions=option("additional_instructions"),
+        code_interpreter=_first(
+            options.enable_code_interpreter, definition.enable_code_interpreter or bool(files)
+        ),
+        file_search=_first(
+            options.enable_file_search, definition.enable_file_search or bool(store)
+        ),
+        enable_json_response=_first(options.enable_json_response, definition.enable_json_response),
+        code_interpreter_file_ids=files,
+        vector_store_id=store,
+        temperature=_first(options.temperature, definition.temperature),
+        top_p=_first(options.top_p, definition.top_p),
+        max_completion_tokens=option("max_completion_tokens"),
+        max_prompt_tokens=option("max_prompt_tokens"),
+        parallel_tool_calls_enabled=option("parallel_tool_calls_enabled"),
+        truncation_message_count=option("truncation_message_count"),
+        metadata=checked_metadata(metadata, "the run"),
+        additional_messages=options.additional_messages,
+    )
+
+
+def _first(*values: Any) -> Any:
+    """The first that is not None: 0 and False are something."""
+    return next((value for value in values if value is not None), None)
+
+
+OPEN = ("queued", "in_progress", "cancelling")
+"""What a run is that is to be waited for."""
+
+ENDED: Mapping[str, type[RunError]] = {
+    "failed": RunFailed,
+    "cancelled": RunCancelled,
+    "expired": RunExpired,
+    "incomplete": RunIncomplete,
+}
+"""What is raised for a run that ended otherwise than completed."""
+
+FINAL = ("completed", *ENDED)
+
+CANCELLING = 5.0
+"""Seconds that a run which is left waits for the service to hear of it."""
+
+
+def run_error(
+    run: Mapping[str, Any], order: RunOrder, kind: type[RunError] | None = None, why: str = ""
+) -> RunError:
+    """The error that a run tells of.
+
+    run   a run of the Assistants API, or a response: both have an `id`, a `status` and
+          `incomplete_details`; the former a `last_error`, the latter an `error`
+    """
+    status = string_in(run, "status")
+    id = string_in(run, "id")
+    last = object_in(run, "last_error") or object_in(run, "error")
+    reason = string_in(object_in(run, "incomplete_details"), "reason")
+    known = kind or ENDED.get(status, RunStuck)
+    said = why or one_line(string_in(last, "message")) or reason
+    ended = f"the run {id or 'without an id'} is {status or 'in no state'}"
+    return known(
+        f"{ended}: {said}" if said else ended,
+        run_id=id,
+        thread_id=order.thread_id,
+        assistant_id=order.assistant_id,
+        run_status=status,
+        last_error=last or None,
+        incomplete_reason=reason,
+        reason=string_in(last, "code") or reason or status,
+        retryable=last.get("code") in ("server_error", "rate_limit_exceeded"),
+    )
+
+
+def stream_error(data: Mapping[str, Any]) -> ProviderError:
+    """The error that an `error` event of a stream is, or has within."""
+    error = object_in(data, "error") or data
+    said = one_line(string_in(error, "message"))
+    return error_of_status(500, said or "the stream tells of an error")
+
+
+def timed_out(run: Mapping[str, Any], order: RunOrder, seconds: float) -> RunError:
+    return run_error(run, order, RunTimedOut, f"not done within {seconds:g} s")
+
+
+def no_calls(run: Mapping[str, Any], order: RunOrder) -> RunError:
+    return run_error(run, order, RunStuck, "it wants an action, and names no calls")
+
+
+def endless(run: Mapping[str, Any], order: RunOrder, times: int) -> RunError:
+    return run_error(run, order, RunStuck, f"it asked for functions {times} times")
+
+
+Wire = Mapping[str, Any]
+
+
+@define
+class StepTeller:
+    """Makes messages of the steps of one run, each once.
+
+    called   the calls that were told of when the run asked for them
+    """
+
+    order: RunOrder
+    run_id: str = ""
+    called: dict[str, ToolCall] = field(factory=dict)
+    results: dict[str, ToolResult] = field(factory=dict)
+    _told: set[str] = field(factory=set)
+
+    def new(self, steps: Sequence[Wire]) -> list[Wire]:
+        """Those that are completed and were not told of, tool calls before messages. They
+        count as told from here on. Raises `MalformedReply` for one without an id."""
+        found = []
+        for each in steps:
+            id = string_in(each, "id")
+            if not id:
+                raise malformed("a step has no id")
+            if each.get("status") == "completed" and id not in self._told:
+                self._told.add(id)
+                found.append(each)
+        return sorted(
+            found, key=lambda each: (string_in(each, "type") != "tool_calls", _begun(each))
+        )
+
+    def asked(self, calls: Sequence[ToolCall]) -> AgentMessage:
+        """That the run asks for functions: hidden."""
+        self.called.update((each.id, each) for each in calls)
+        return self.message(calls, visible=False)
+
+    def answered(self, results: Sequence[ToolResult]) -> None:
+        """Keep what functions gave, for when the step that they belong to is completed."""
+        self.results.update((each.id, each) for each in results)
+
+    def tool_messages(self, step: Wire) -> Iterator[AgentMessage]:
+        """What a step of tool calls tells of: a hidden call, where it was not told of before,
+        with its hidden result, and visible code."""
+        id = string_in(step, "id")
+        for call in list_in(object_in(step, "step_details"), "tool_calls"):
+            if not isinstance(call, Mapping):
+                raise malformed("a tool call is no object")
+            kind = call.get("type")
+            if kind == "code_interpreter":
+                yield self.message([_code(object_in(call, "code_interpreter"))], id=id)
+            elif kind == "function":
+                yield from self._function_messages(call, id)
+
+    def message(
+        self, parts: Sequence[Part], *, visible: bool = True, id: str = "", role: Any = "assistant"
+    ) -> AgentMessage:
+        return AgentMessage(
+            role,
+            parts,
+            name=self.order.name,
+            visible=visible,
+            id=id,
+            thread_id=self.order.thread_id,
+            run_id=self.run_id,
+            assistant_id=self.order.assistant_id,
+        )
+
+    def _function_messages(self, data: Wire, step_id: str) -> Iterator[AgentMessage]:
+        function = object_in(data, "function")
+        id = string_in(data, "id")
+        call = self.called.get(id)
+        if call is None:
+            call = read_tool_call(id, string_in(function, "name"), string_in(function, "arguments"))
+            yield self.message([call], visible=False, id=step_id)
+        result = self.results.get(id) or ToolResult(id, call.name, string_in(function, "output"))
+        yield self.message([result], visible=False, id=step_id, role="tool")
+
+
+def _begun(step: Wire) -> int:
+    return count_in(step, "created_at")
+
+
+def _code(data: Wire) -> Code:
+    outputs = [each for each in list_in(data, "outputs") if isinstance(each, Mapping)]
+    logs = [string_in(each, "logs") for each in outputs if each.get("type") == "logs"]
+    images = [
+        string_in(object_in(each, "image"), "file_id")
+        for each in outputs
+        if each.get("type") == "image"
+    ]
+    return Code(string_in(data, "input"), "\n".join(logs), images)
