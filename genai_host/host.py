@@ -508,7 +508,7 @@ class Host:
     @lazy_property
     def observers(self) -> Observers:
         """Who is told of what happens: the plugins that want to be."""
-        return Observers(self.plugins.hooks)
+        return Observers(self.plugins.manager)
 
     @lazy_property
     def _meter(self) -> UsageRecorder:

@@ -107,7 +107,9 @@ def test_nothing_of_a_broken_plugin_is_registered(site: Path) -> None:
     assert not registry.offerings
     assert not registry.commands
     assert not [
-        impl for impl in plugins.hooks.genai_models.get_hookimpls() if "zz" in impl.plugin_name
+        impl
+        for impl in plugins.manager.hook.genai_models.get_hookimpls()
+        if "zz" in impl.plugin_name
     ]
 
 
@@ -136,7 +138,7 @@ def test_two_entry_points_that_name_one_module_are_one_plugin(site: Path) -> Non
     assert broken.found.name == "two"
     assert broken.reason == "it is the same object as the plugin one of twice"
     assert "plugins disable twice:two" in broken.fix
-    assert len(plugins.hooks.genai_on_change.get_hookimpls()) == 1
+    assert len(plugins.manager.hook.genai_on_change.get_hookimpls()) == 1
 
 
 def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> None:
@@ -145,7 +147,7 @@ def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> Non
     plugins = load(site)
     assert [type(result) for result in plugins.results] == [LoadedPlugin, Broken]
     assert list(plugins.registry.models) == ["good"]
-    assert plugins.hooks.genai_models.get_hookimpls()
+    assert plugins.manager.hook.genai_models.get_hookimpls()
 
 
 def test_keyboard_interrupt_is_not_a_broken_plugin(site: Path) -> None:
@@ -326,7 +328,7 @@ def test_plugins_that_change_their_mind_are_broken_alone() -> None:
     plugins = Plugins(StaticPlugins({"fickle": Fickle(), "good": good}), Config())
     assert [broken.reason for broken in plugins.broken] == ["RuntimeError: not today"]
     assert list(plugins.registry.models) == ["good"]
-    assert plugins.hooks.genai_models() == [[Model("good", ["plain"])]]
+    assert plugins.manager.hook.genai_models() == [[Model("good", ["plain"])]]
 
 
 class _Muted(Dialect):  # type: ignore[type-arg]  # never called: only its data is looked at

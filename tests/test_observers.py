@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
 
+import pluggy
 import pytest
 import requests
 from serving import served
@@ -31,10 +32,12 @@ from genai_host.api import (
     hookimpl,
     tool,
 )
+from genai_host.api import hooks as hookspecs
 from genai_host.config import InstanceConfig
 from genai_host.errors import AuthenticationFailed, Cancelled, RateLimited
 from genai_host.testing import FakeService, InlinePlugin, ManualClock
 from genai_host.testing.fake_service import json_reply
+from genai_host.util.names import GROUP
 
 
 class Watching(InlinePlugin):
@@ -121,6 +124,118 @@ def test_an_observer_that_breaks_does_not_break_the_call(
             raise RuntimeError("broken observer")
 
     assert make_host(broken=Broken()).open("chat", "mock").say("hi").text == "hi"
+    assert "plugin broken raised in genai_on_call_start" in caplog.text
+
+
+class Named(InlinePlugin):
+    """Writes down when it is called, in a list that several share."""
+
+    def __init__(self, name: str, heard: list[str]) -> None:
+        super().__init__()
+        self.name = name
+        self.heard = heard
+
+
+class Plain(Named):
+    @hookimpl
+    def genai_on_call_start(self) -> None:
+        self.heard.append(self.name)
+
+
+class First(Named):
+    @hookimpl(tryfirst=True)
+    def genai_on_call_start(self) -> None:
+        self.heard.append(self.name)
+
+
+class Last(Named):
+    @hookimpl(trylast=True)
+    def genai_on_call_start(self) -> None:
+        self.heard.append(self.name)
+
+
+class Wrapper(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self, id: str) -> Generator[None, Any, Any]:
+        self.heard.append(f"before {self.name}")
+        result = yield
+        self.heard.append(f"after {self.name} {bool(id)}")
+        return result
+
+
+class OldWrapper(Named):
+    @hookimpl(hookwrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, None]:
+        self.heard.append(f"before {self.name}")
+        outcome = yield
+        self.heard.append(f"after {self.name} {outcome.get_result()}")
+
+
+def test_observers_run_as_pluggy_runs_hooks(make_host: Callable[..., Host]) -> None:
+    heard: list[str] = []
+    kinds = {"first": First, "b": Plain, "old": OldWrapper, "last": Last, "a": Plain, "w": Wrapper}
+    plugins = {name: kind(name, heard) for name, kind in kinds.items()}
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    for name, plugin in plugins.items():
+        manager.register(plugin, name)
+    manager.hook.genai_on_call_start(id="x", parent="", operation="chat", route=None, call=None)
+    by_pluggy = [*heard]
+    heard.clear()
+    make_host(**plugins).open("chat", "mock").say("hi")
+    assert heard == by_pluggy
+    assert heard == [
+        "before w", "before old", "first", "a", "b", "last", "after old []", "after w True",
+    ]  # fmt: skip
+
+
+class BreaksBefore(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+        if self.name:
+            raise RuntimeError("broken before")
+        yield
+
+
+class BreaksAfter(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+        yield
+        raise RuntimeError("broken after")
+
+
+class BreaksAfterOld(Named):
+    @hookimpl(hookwrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, None]:
+        yield
+        raise RuntimeError("broken after")
+
+
+class NeverYields(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+        if not self.name:
+            yield
+
+
+class YieldsTwice(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+        yield
+        yield
+
+
+@pytest.mark.parametrize(
+    "kind", [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice]
+)
+def test_a_wrapper_that_breaks_breaks_neither_the_call_nor_other_observers(
+    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture, kind: type[Named]
+) -> None:
+    heard: list[str] = []
+    others = {"one": Plain("one", heard), "two": Wrapper("two", heard)}
+    host = make_host(one=others["one"], broken=kind("broken", heard), two=others["two"])
+    assert host.open("chat", "mock").say("hi").text == "hi"
+    assert heard == ["before two", "one", "after two True"]
     assert "plugin broken raised in genai_on_call_start" in caplog.text
 
 
@@ -270,6 +385,54 @@ def test_what_a_plugin_adds_to_the_headers_is_sent(
         host.open("chat", "openai/gpt-x").say("hi")
         [request] = service.requests
     assert (request.headers["x-call"], request.headers["x-provider"]) == (adding.id, "openai")
+
+
+class Adds(Named):
+    @hookimpl
+    def genai_call_headers(self) -> Any:
+        return {"x-who": self.name, f"x-{self.name}": 1}
+
+
+class AddsJunk(Named):
+    @hookimpl
+    def genai_call_headers(self) -> Any:
+        return 7
+
+
+class GivesJunk(Named):
+    @hookimpl(wrapper=True)
+    def genai_call_headers(self) -> Generator[None, Any, Any]:
+        yield
+        return 7
+
+
+class AddsAround(Named):
+    @hookimpl(wrapper=True)
+    def genai_call_headers(self) -> Generator[None, Any, Any]:
+        given = yield
+        return [{"x-around": len(given)}, *given]
+
+
+ROUTE = RouteInfo("m", "p", "plain")
+
+
+def test_of_two_that_add_one_header_the_first_holds(make_host: Callable[..., Host]) -> None:
+    plugins = {name: Adds(name, []) for name in ("a", "b")}
+    observers = make_host(**plugins, around=AddsAround("around", [])).observers
+    assert observers.headers("x", ROUTE) == {
+        "x-who": "b", "x-a": "1", "x-b": "1", "x-around": "2",
+    }  # fmt: skip
+
+
+def test_headers_that_are_none_are_logged_and_left_out(
+    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    observers = make_host(a=Adds("a", []), junk=AddsJunk("junk", [])).observers
+    assert observers.headers("x", ROUTE) == {"x-who": "a", "x-a": "1"}
+    assert "plugin junk raised in genai_call_headers" in caplog.text
+    observers = make_host(a=Adds("a", []), junk=GivesJunk("junk", [])).observers
+    assert observers.headers("x", ROUTE) == {}
+    assert "genai_call_headers gives 7" in caplog.text
 
 
 def test_the_time_to_the_first_piece_is_told(make_host: Callable[..., Host]) -> None:

@@ -9,7 +9,10 @@ object, with functions marked `@hookimpl`. It implements the hooks it needs:
     def genai_models():
         yield Model("my-model", dialects=["openai-chat"], at={"openai": "my-model-1"})
 
-Hooks are called when the host starts, so they import nothing heavy and open nothing.
+Hooks that declare are called when the host starts, so they import nothing heavy and open
+nothing. Hooks that observe (`genai_on_...`, `genai_call_headers`) run as pluggy runs them:
+wrappers run, `tryfirst` comes first, and of others the plugin that was registered last. One that
+raises is logged and affects neither the host nor other plugins.
 """
 
 from __future__ import annotations

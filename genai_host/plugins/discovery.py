@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import pluggy
 from attrs import frozen
@@ -130,7 +130,7 @@ class Plugins:
 
     registry   what the working ones declared
     results    one of `LoadedPlugin`, `Broken` and `BlockedPlugin` for each plugin
-    hooks      the working ones, to be told what happens
+    manager    the working ones, to be told what happens
 
     Where two declare the same name, one of them is broken: so that a small plugin
     does not take down a large one, the one that declares less; of two that declare
@@ -141,8 +141,8 @@ class Plugins:
 
     def __init__(self, discovery: Discovery, config: Config) -> None:
         self.registry = Registry()
-        self._manager = pluggy.PluginManager(GROUP)
-        self._manager.add_hookspecs(hookspecs)
+        self.manager = pluggy.PluginManager(GROUP)
+        self.manager.add_hookspecs(hookspecs)
         self.results = self._admit_all(
             [_look(discovery, config, each) for each in discovery.find()]
         )
@@ -164,10 +164,6 @@ class Plugins:
     def broken(self) -> list[BrokenPlugin]:
         return [result for result in self.results if isinstance(result, BrokenPlugin)]
 
-    @property
-    def hooks(self) -> Any:
-        return self._manager.hook
-
     def _admit_all(self, results: Sequence[Result]) -> list[Result]:
         """The same, with those broken that can have no place beside the others."""
         admitted = list(results)
@@ -185,13 +181,13 @@ class Plugins:
         except PluginError as error:
             return _broken_by(error, found)
         try:
-            self._manager.register(loaded.plugin, found.name)
+            self.manager.register(loaded.plugin, found.name)
             self.registry.claim(found.name, loaded.declared)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit too: it is only a plugin
-            if self._manager.has_plugin(found.name):
-                self._manager.unregister(name=found.name)
+            if self.manager.has_plugin(found.name):
+                self.manager.unregister(name=found.name)
             return _broken_by(error, found)
         here.append(loaded)
         return loaded

@@ -7,7 +7,10 @@ import logging
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from typing import Any
+
+import pluggy
 
 from genai_host.api import (
     Answer,
@@ -23,8 +26,11 @@ from genai_host.api import (
     ToolCall,
     ToolOutput,
     Turn,
+    hookimpl,
 )
+from genai_host.api import hooks as hookspecs
 from genai_host.errors import Cancelled
+from genai_host.util.names import GROUP
 
 _log = logging.getLogger(__name__)
 
@@ -70,29 +76,34 @@ Watching = AbstractContextManager[Observation]
 
 
 class Observers:
-    """The plugins that implement `genai_on_...` hooks.
+    """The plugins that implement `genai_on_...` hooks, called as pluggy calls hooks: wrappers run,
+    `tryfirst` comes first, of others the plugin that was registered last.
 
-    hooks   pluggy's hook relay; None if there are no plugins
+    manager   of the working plugins; None if there are none
     """
 
-    def __init__(self, hooks: Any = None) -> None:
-        self._hooks = hooks
-        self._found: dict[str, list[Any]] = {}
+    def __init__(self, manager: pluggy.PluginManager | None = None) -> None:
+        self._hooks = None if manager is None else _guarded(manager)
+        self._watched: dict[str, bool] = {}
         self._origin = os.urandom(12).hex()
         self._numbers = itertools.count(1)
 
     def tell(self, hook: str, **news: Any) -> None:
         """Call a hook of each plugin that has it."""
-        self._each(hook, news, lambda _: None)
+        if self._hooks is not None:
+            getattr(self._hooks, hook)(**news)
 
     def headers(self, id: str, route: RouteInfo) -> dict[str, str]:
-        """What plugins add to the headers of a call."""
+        """What plugins add to the headers of a call; of two that add the same one, what the
+        first of them says."""
         headers: dict[str, str] = {}
-        self._each(
-            "genai_call_headers",
-            {"id": id, "route": route},
-            lambda given: headers.update({str(name): str(given[name]) for name in given or ()}),
-        )
+        if self._hooks is not None:
+            given = self._hooks.genai_call_headers(id=id, route=route)
+            try:
+                for each in reversed(given):
+                    headers.update(_headers(each))
+            except Exception:  # noqa: BLE001 - a wrapper may give anything
+                _log.warning("genai_call_headers gives %.200r", given, exc_info=True)
         return headers
 
     def call(
@@ -164,24 +175,100 @@ class Observers:
                 seconds=seconds,
             )
 
-    def _each(self, hook: str, news: Mapping[str, Any], take: Callable[[Any], None]) -> None:
-        for implementation in self._implementations(hook):
-            wanted = {name: news[name] for name in implementation.argnames}
-            try:
-                take(implementation.function(**wanted))
-            except Exception:  # noqa: BLE001 - an observer must not break what it observes
-                _log.warning(
-                    "plugin %s raised in %s", implementation.plugin_name, hook, exc_info=True
-                )
-
     def _is_watched(self, what: str) -> bool:
-        start, end = f"genai_on_{what}_start", f"genai_on_{what}_end"
-        return bool(self._implementations(start) or self._implementations(end))
-
-    def _implementations(self, hook: str) -> list[Any]:
         """Plugins come before the first call, and stay: each hook is looked up once."""
-        found = self._found.get(hook)
+        found = self._watched.get(what)
         if found is None:
-            caller = getattr(self._hooks, hook, None)
-            found = self._found[hook] = caller.get_hookimpls() if caller is not None else []
+            hooks = [getattr(self._hooks, f"genai_on_{what}_{end}", None) for end in _ENDS]
+            found = any(each is not None and each.get_hookimpls() for each in hooks)
+            self._watched[what] = found
         return found
+
+
+_ENDS = ("start", "end")
+
+
+class _Guard:
+    """A plugin whose hooks raise nothing: they are its attributes."""
+
+
+def _guarded(manager: pluggy.PluginManager) -> pluggy.HookRelay:
+    """The hooks that observe, of the same plugins in the same order: an observer must not break
+    what it observes, and pluggy stops at the first hook that raises."""
+    guarded = pluggy.PluginManager(GROUP)
+    guarded.add_hookspecs(hookspecs)
+    for name, plugin in manager.list_name_plugin():
+        guard = _Guard()
+        for caller in manager.get_hookcallers(plugin) or ():
+            if caller.name.startswith("genai_on_") or caller.name == "genai_call_headers":
+                mine = (each for each in caller.get_hookimpls() if each.plugin is plugin)
+                for number, each in enumerate(mine):
+                    setattr(guard, f"{caller.name}_{number}", _implementation(caller.name, each))
+        guarded.register(guard, name)
+    return guarded.hook
+
+
+def _implementation(hook: str, found: pluggy.HookImpl) -> Callable[..., Any]:
+    def failed() -> None:
+        _log.warning("plugin %s raised in %s", found.plugin_name, hook, exc_info=True)
+
+    if found.wrapper or found.hookwrapper:
+        function = _guard_of_wrapper(found.function, failed)
+    else:
+        function = _guard(
+            found.function, failed, _headers if hook == "genai_call_headers" else None
+        )
+    options = ("tryfirst", "trylast", "wrapper", "hookwrapper")
+    mark = hookimpl(specname=hook, **{name: getattr(found, name) for name in options})
+    marked: Callable[..., Any] = mark(function)
+    return marked
+
+
+def _guard(
+    function: Callable[..., Any],
+    failed: Callable[[], None],
+    read: Callable[[Any], Any] | None,
+) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            result = function(*arguments, **named)
+            return result if read is None else read(result)
+        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+            failed()
+            return None
+
+    return call
+
+
+def _guard_of_wrapper(
+    function: Callable[..., Any], failed: Callable[[], None]
+) -> Callable[..., Any]:
+    """One that fails before it yields is as if it was not there, one that fails afterwards leaves
+    the result as it was."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> Generator[None, Any, Any]:
+        wrapping: Any = function(*arguments, **named)
+        try:
+            next(wrapping)
+        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+            failed()
+            return (yield)
+        try:
+            result = yield
+            wrapping.send(result)
+            raise RuntimeError("it yields twice")
+        except StopIteration as end:
+            return end.value
+        except Exception:  # noqa: BLE001 - an observer must not break what it observes
+            failed()
+            return result
+        finally:
+            wrapping.close()
+
+    return call
+
+
+def _headers(value: Any) -> dict[str, str]:
+    return {str(name): str(value[name]) for name in value or ()}
