@@ -61,7 +61,7 @@ def requests(host: Host, provider: str) -> list[dict[str, Any]]:
 def test_item_01_three_contracts_are_hooks_and_one_row_or_class_registers_each(
     make_host: MakeHost,
 ) -> None:
-    """The same from installed wheels: tests/test_installed.py, TestStrangers."""
+    """The same from installed wheels: tests/project/test_installed.py, TestStrangers."""
     for hook in ("genai_providers", "genai_models", "genai_features"):
         assert getattr(hooks, hook).genai_host_spec is not None
 
@@ -207,7 +207,7 @@ def test_item_10_a_providers_own_parameters_are_taken_and_checked(local_host: Ho
 
 
 def test_item_11_fifty_conversations_in_parallel_see_only_their_own(host: Host) -> None:
-    """With each conversation's parameters as well: tests/test_conversation.py."""
+    """With each conversation's parameters as well: tests/conversations/test_conversation.py."""
     conversations = [host.open("chat", "mock") for _ in range(50)]
     start = threading.Barrier(50)
 

@@ -28,7 +28,7 @@ from genai_host.testing import RouteServer
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
 PACKAGE = Path(__file__).with_name("mcp_conformance")
-TESTS = Path(__file__).parents[1]
+HELPERS = Path(__file__).parents[1] / "helpers"
 
 RESUMED = "streams that have broken are not resumed"
 RESOURCES = "no resources are offered"
@@ -193,7 +193,7 @@ def test_the_client(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
+    monkeypatch.setenv("PYTHONPATH", str(HELPERS))
     command = shlex.join([sys.executable, mcp_peer.__file__])
     passed = 0
     wrong: list[tuple[str, Check]] = []

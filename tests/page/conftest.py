@@ -13,6 +13,7 @@ import pytest
 from agents import Counting
 from fixtures import MakeHost
 from page.chromium import Installed, installed
+from page.kinds import Assisted, Check, MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Browser, sync_playwright
 
@@ -23,17 +24,6 @@ from genai_host.server.server import Server
 from genai_host.store import Store
 from genai_host.testing import FakeModel, InlinePlugin, RecordedPrompt
 from genai_host.testing.fake_model import Said
-
-Visiting = Callable[..., Visit]
-"""`visit(host, place, root=, token=, **context)` opens the page in a window of its own."""
-
-MakeTalking = Callable[..., Host]
-
-Assisted = Callable[..., Host]
-"""`assisted(answer, *tools)` makes a host with the API of assistants and a model."""
-
-Check = Callable[[Visit, str], None]
-"""`check(visit, state)` fails where the page, in that state, keeps people out."""
 
 _ARGUMENTS = (
     "--no-sandbox",

@@ -7,8 +7,8 @@ from typing import Any
 import genai_vendor_mock
 import pytest
 from agents import Counting, calls
-from page.conftest import Check, MakeTalking, Visiting
-from page.test_page_tools import CHART
+from page.charts import CHART
+from page.kinds import Check, MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 

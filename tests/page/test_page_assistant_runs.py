@@ -16,8 +16,8 @@ from page.assisting import (
     talk,
     with_function,
 )
-from page.conftest import Assisted, Visiting
-from page.test_page_chat import DOT, drop
+from page.files import DOT, drop
+from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from page.assisting import FILE, asking, make, searching, talk, with_function
-from page.conftest import Assisted, Check, MakeTalking, Visiting
+from page.kinds import Assisted, Check, MakeTalking, Visiting
 from playwright.sync_api import expect
 
 from genai_host.testing import RecordedPrompt

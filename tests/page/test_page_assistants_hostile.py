@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from agents import Counting, calls
 from page.assisting import MARK, make, result_of, talk, with_function
-from page.conftest import Assisted, Visiting
-from page.test_page_hostile import HOSTILE, look, trapped
+from page.hostile import HOSTILE, look, trapped
+from page.kinds import Assisted, Visiting
 from playwright.sync_api import expect
 
 from genai_host.api import Image, ToolOutput

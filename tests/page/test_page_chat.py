@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import genai_vendor_mock
-from page.conftest import MakeTalking, Visiting
+from page.files import DOT, FILE, drop
+from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
@@ -247,32 +248,10 @@ def test_other_files_are_not(talking: MakeTalking, visit: Visiting) -> None:
     expect(there.page.locator(".thumbs img")).to_have_count(0)
 
 
-DOT = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-    "1f15c4890000000d49444154789c6360606060000000050001"
-    "a5f645400000000049454e44ae426082"
-)
-
-_FILE = """
-    const bytes = Uint8Array.from(%s);
-    const data = new DataTransfer();
-    data.items.add(new File([bytes], "%s", { type: "%s" }));
-"""
-
-
-def drop(there: Visit, name: str, media_type: str) -> None:
-    there.page.evaluate(
-        "() => {"
-        + _FILE % (list(DOT), name, media_type)
-        + """document.querySelector(".talk").dispatchEvent(
-            new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));}"""
-    )
-
-
 def paste(there: Visit) -> None:
     there.page.evaluate(
         "() => {"
-        + _FILE % (list(DOT), "pasted.png", "image/png")
+        + FILE % (list(DOT), "pasted.png", "image/png")
         + """document.querySelector(".composer textarea").dispatchEvent(
             new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));}"""
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from page.conftest import MakeTalking, Visiting
+from page.kinds import MakeTalking, Visiting
 from playwright.sync_api import Route, expect
 
 from genai_host.testing import FakeModel

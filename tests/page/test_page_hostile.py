@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from agents import Counting, calls, in_turn
-from page.conftest import MakeTalking, Visiting
-from page.test_page_tools import AGENT
+from page.charts import AGENT
+from page.hostile import FOUND, HOSTILE, look, trapped
+from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
@@ -16,78 +17,11 @@ from genai_host.api import Completion, Reasoning, ToolCall, ToolOutput
 from genai_host.errors import ServiceUnavailable
 from genai_host.testing import FakeModel
 
-HOSTILE = (
-    "<script>hit()</script>",
-    "<img src=x onerror=hit()>",
-    "<img src='https://evil.example/track.png'>",
-    "![track](https://evil.example/track.png)",
-    "![x](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImhpdCgpIi8+)",
-    "[a](javascript:hit())",
-    "[a](JaVaScRiPt:hit())",
-    "[a](\x01javascript:hit())",
-    "[a](java&#x0A;script:hit())",
-    "[a](&#106;avascript:hit())",
-    "[a](vbscript:hit)",
-    "[a](data:text/html,<script>hit()</script>)",
-    "[a](//evil.example)",
-    "<javascript:hit()>",
-    "[a]: javascript:hit()\n\n[a]",
-    '[a](https://x.example "\\" onmouseover=hit() x=\\"")',
-    "<svg onload=hit()><animate onbegin=hit() attributeName=x>",
-    "<iframe srcdoc='<script>hit()</script>'></iframe>",
-    "<math><mtext></form><form><mglyph><style></math><img src onerror=hit()>",
-    "<a href='javascript:hit()'>x</a><base href=//evil.example>",
-    "<style>@import url(https://evil.example/x.css)</style>",
-    "<link rel=stylesheet href=https://evil.example/x.css>",
-    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
-    "<form action=https://evil.example><button>x</button></form>",
-    '```"><img src=x onerror=hit()>\nx\n```',
-    "```js' onclick='hit()\nx\n```",
-    "| <img src=x onerror=hit()> | b |\n| --- | --- |\n| <script>hit()</script> | c |",
-    "# <img src=x onerror=hit()>\n\n> <details open ontoggle=hit()>",
-    "</div></main></body><script>hit()</script>",
-    "${hit()} {{hit()}} <%= hit() %>",
-    "\x00<\x00script>hit()</script>",
-    "&lt;script&gt;hit()&lt;/script&gt; &#60;img src=x onerror=hit()&#62;",
-)
-
-_TRAP = "window.hits = 0; window.hit = () => { window.hits += 1; return 'hit'; };"
-_FOUND = """() => ({
-    hits: window.hits,
-    scripts: document.scripts.length,
-    elements: document.querySelector("main").querySelectorAll(
-        "iframe, script, style, link, meta, object, embed, base, form:not(.composer), "
-        + "[onerror], [onload], [onclick]").length,
-    images: [...document.images].map((each) => each.src)
-        .filter((address) => !/^(data|blob):/.test(address)).length,
-    links: [...document.querySelectorAll("main a[href]")].map((each) => each.protocol)
-        .filter((each) => !["http:", "https:", "mailto:"].includes(each)).length,
-    rels: [...document.querySelectorAll("main a[target]")]
-        .filter((each) => each.rel !== "noopener noreferrer nofollow").length,
-})"""
-_NOTHING = {"hits": 0, "scripts": 1, "elements": 0, "images": 0, "links": 0, "rels": 0}
-
-
-def trapped(there: Visit) -> Visit:
-    there.page.add_init_script(_TRAP)
-    there.page.reload()
-    return there
-
-
-def look(there: Visit, *, forms: int = 0) -> None:
-    """Do what a user might, and see that nothing came of it.
-
-    forms   how many the page itself has there
-    """
-    for link in there.page.locator("main a[target]").all():
-        link.hover()
-    assert there.page.evaluate(_FOUND) == {**_NOTHING, "elements": forms}
-
 
 def test_the_trap_would_be_seen(talking: MakeTalking, visit: Visiting) -> None:
     there = trapped(visit(talking()))
     there.page.evaluate("window.hit()")
-    assert there.page.evaluate(_FOUND)["hits"] == 1
+    assert there.page.evaluate(FOUND)["hits"] == 1
 
 
 def test_the_policy_refuses_what_slips_through(talking: MakeTalking, visit: Visiting) -> None:

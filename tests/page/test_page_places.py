@@ -8,7 +8,7 @@ import threading
 import genai_vendor_mock
 import genai_vendor_openai
 import pytest
-from page.conftest import MakeTalking, Visiting
+from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import Locator, expect
 

@@ -6,29 +6,14 @@ from typing import Any
 
 import pytest
 from agents import Counting, calls, in_turn
-from page.conftest import MakeTalking, Visiting
+from page.charts import AGENT, CHART, DATA
+from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
 from playwright.sync_api import expect
 
 from genai_host.api import Image, Part, ToolOutput
-from genai_host.config import Config
 from genai_host.testing import FakeModel, RecordedPrompt
 from genai_host.testing.fake_service import HANG
-
-AGENT = Config(feature="agent", models={"chat": "fake"})
-DATA = {
-    "columns": ["month", "north", "south"],
-    "rows": [["Jan", 1, 4], ["Feb", 2, 3]],
-    "more": False,
-}
-CHART = {
-    "type": "chart",
-    "display-type": "bar",
-    "title": "Sales",
-    "label": "month",
-    "values": ["north", "south"],
-    **DATA,
-}
 
 
 def with_reactions(talking: MakeTalking, visit: Visiting, *reactions: Any, **fields: Any) -> Visit:
@@ -144,7 +129,7 @@ class TestReactions:
         expect(there.listed).to_have_count(1)
 
     def test_pictures_are_shown(self, talking: MakeTalking, visit: Visiting) -> None:
-        from page.test_page_chat import DOT
+        from page.files import DOT
 
         pictures: list[str | Part] = [
             "found",

@@ -1,5 +1,5 @@
 """The code interpreter: without a sandbox, and with one that does what a test says. The real
-one is in tests/test_assistants_sandbox.py."""
+one is in tests/project/test_assistants_sandbox.py."""
 
 from __future__ import annotations
 

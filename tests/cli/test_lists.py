@@ -1,0 +1,367 @@
+"""The commands that list and check, with the installed plugins."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from configured import configure
+from genai_vendor_mock import MockProvider
+from support import Terminal
+
+from genai_host import __version__
+from genai_host.cli.app import App
+from genai_host.cli.doctor import _nearest
+from genai_host.cli.main import cli, commands, run
+from genai_host.config import read_config
+from genai_host.errors import ServiceUnavailable
+from genai_host.util.names import COMMANDS
+
+_BUNDLED = {"dialects", "mock", "local", "models-open", "chat", "tools-data"}
+
+
+def listed(terminal: Terminal, *arguments: str) -> Any:
+    code, out, err = terminal(*arguments)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_the_names_that_plugins_may_not_take_are_those_of_the_commands() -> None:
+    for name, command in commands():
+        assert isinstance(command, click.Command), name
+        assert command.help, name
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_all_commands(terminal: Terminal, option: str) -> None:
+    code, out, _ = terminal(option)
+    assert code == 0
+    for name, help in COMMANDS.items():
+        assert name in out
+        assert help in out
+
+
+def test_the_version(terminal: Terminal) -> None:
+    assert terminal("--version") == (0, f"genai-host, version {__version__}\n", "")
+
+
+def test_an_unknown_command_is_a_wrong_use(terminal: Terminal) -> None:
+    code, _, err = terminal("nonsense")
+    assert code == 2
+    assert "No such command 'nonsense'" in err
+
+
+class TestPlugins:
+    def test_they_are_listed_unchecked_until_they_were_loaded(self, terminal: Terminal) -> None:
+        rows = listed(terminal, "plugins", "--json")
+        assert {row["name"] for row in rows} >= _BUNDLED
+        assert {row["status"] for row in rows} == {"unchecked"}
+        terminal("models")
+        rows = {row["name"]: row for row in listed(terminal, "plugins", "--json")}
+        assert {row["status"] for row in rows.values()} == {"loaded"}
+        assert rows["mock"]["provides"]["providers"] == ["mock"]
+        assert rows["mock"]["distribution"] == "genai-vendor-mock"
+
+    def test_check_loads_them(self, terminal: Terminal) -> None:
+        rows = listed(terminal, "plugins", "check", "--json")
+        assert {row["status"] for row in rows} == {"loaded"}
+        [row] = listed(terminal, "plugins", "check", "chat", "--json")
+        assert row["provides"] == {"features": ["chat", "chat-model"]}
+
+    def test_show_tells_all_of_one(self, terminal: Terminal) -> None:
+        code, out, _ = terminal("plugins", "show", "mock")
+        assert code == 0
+        for word in ("genai-vendor-mock", "loaded", "providers: mock", "genai_vendor_mock"):
+            assert word in out
+        assert listed(terminal, "plugins", "show", "mock", "--json")["name"] == "mock"
+
+    def test_disable_and_enable(self, terminal: Terminal) -> None:
+        assert terminal("plugins", "disable", "mock", "chat")[0] == 0
+        assert set(read_config().disabled) == {"mock", "chat"}
+        rows = {row["name"]: row for row in listed(terminal, "plugins", "--json")}
+        assert (rows["mock"]["status"], rows["mock"]["reason"]) == ("blocked", "disabled")
+        assert terminal("ask", "-p", "mock", "hi")[0] == 1
+        assert terminal("plugins", "enable", "mock", "chat")[0] == 0
+        assert terminal("ask", "-p", "mock", "hi")[:2] == (0, "hi\n")
+
+    @pytest.mark.parametrize("action", ["check", "show", "disable", "enable"])
+    def test_an_unknown_one_suggests_the_nearest(self, terminal: Terminal, action: str) -> None:
+        code, _, err = terminal("plugins", action, "moc")
+        assert code == 1
+        assert "there is no plugin 'moc'" in err
+        assert "did you mean mock?" in err
+
+    def test_one_that_is_disabled_twice_is_enabled(self, terminal: Terminal, home: Path) -> None:
+        configure(home, '[plugins]\ndisabled = ["mock", "chat", "mock"]\n')
+        assert terminal("plugins", "enable", "mock")[0] == 0
+        assert list(read_config().disabled) == ["chat"]
+
+    def test_one_is_enabled_however_it_was_disabled(self, terminal: Terminal, home: Path) -> None:
+        configure(
+            home, '[plugins]\ndisabled = ["genai-vendor-mock:mock", "chat", "other:mock", "mock"]\n'
+        )
+        code, _, err = terminal("plugins", "enable", "mock")
+        assert (code, err) == (0, "enabled: genai-vendor-mock:mock, other:mock, mock\n")
+        assert list(read_config().disabled) == ["chat"]
+
+    def test_one_of_a_distribution_is_enabled_alone(self, terminal: Terminal, home: Path) -> None:
+        configure(home, '[plugins]\ndisabled = ["genai-vendor-mock:mock", "other:mock"]\n')
+        assert terminal("plugins", "enable", "genai-vendor-mock:mock")[0] == 0
+        assert list(read_config().disabled) == ["other:mock"]
+
+    def test_what_blocks_more_than_is_asked_for_is_not_taken_back(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        configure(home, '[plugins]\ndisabled = ["mock"]\n')
+        code, _, err = terminal("plugins", "enable", "genai-vendor-mock:mock")
+        assert code == 1
+        assert "genai-vendor-mock:mock is disabled as mock" in err
+        assert "genai-host plugins enable mock" in err
+        assert list(read_config().disabled) == ["mock"]
+
+    @pytest.mark.parametrize(
+        ("entry", "name"),
+        [("genai-vendor-mock:mock", "mock"), ("mock", "genai-vendor-mock:mock"), ("mock", "mock")],
+    )
+    def test_one_that_is_disabled_is_not_listed_twice(
+        self, terminal: Terminal, home: Path, entry: str, name: str
+    ) -> None:
+        configure(home, f'[plugins]\ndisabled = ["{entry}"]\n')
+        code, _, err = terminal("plugins", "disable", name, "chat")
+        assert (code, err) == (0, f"disabled: chat\ndisabled already: {name}\n")
+        assert list(read_config().disabled) == [entry, "chat"]
+
+    def test_where_no_file_can_be_written_it_says_what_to_do(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        home.write_text("no folder")
+        code, _, err = terminal("plugins", "disable", "mock")
+        assert code == 1
+        assert "cannot be written" in err
+        assert "--config FILE" in err
+
+    def test_what_the_environment_disables_it_goes_on_disabling(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        variable = "GENAI_HOST_PLUGINS__DISABLED"
+        monkeypatch.setenv(variable, "mock")
+        assert "mock is not disabled" in terminal("plugins", "enable", "mock")[2]
+        assert f"{variable} comes before it" in terminal("plugins", "disable", "chat")[2]
+        assert f"{variable} comes before it" in terminal("plugins", "enable", "chat")[2]
+
+    def test_what_is_not_disabled_cannot_be_enabled(self, terminal: Terminal) -> None:
+        code, _, err = terminal("plugins", "enable", "mock")
+        assert (code, "mock is not disabled" in err) == (1, True)
+
+    def test_they_are_listed_whatever_the_configuration_is(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[[[")
+        code, out, err = terminal("plugins")
+        assert code == 0
+        assert "mock" in out
+        assert "is not TOML" in err
+        code, _, err = terminal("plugins", "disable", "mock")
+        assert code == 1
+        assert file.read_text() == "[[["
+
+    def test_piped_lines_have_tabs_and_no_head(self, terminal: Terminal) -> None:
+        lines = terminal("plugins")[1].splitlines()
+        assert all(line.count("\t") == 4 for line in lines)
+        assert "name\t" not in lines[0]
+
+
+class TestProviders:
+    def test_each_has_a_name_and_what_it_lacks(self, terminal: Terminal) -> None:
+        rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
+        assert {"mock", "local"} <= set(rows)
+        assert rows["mock"]["status"] == "runs"
+        assert rows["mock"]["dialects"] == ["plain", "plain-embed", "plain-count"]
+        assert [setting["name"] for setting in rows["mock"]["settings"]][:1] == ["replies"]
+
+    def test_settings_are_told_from_their_class(self, terminal: Terminal) -> None:
+        code, out, _ = terminal("providers", "local")
+        assert code == 0
+        assert "threads\tint" in out
+        assert "tokens that prompt and answer share" in out
+
+    def test_an_instance_of_an_unknown_type_is_listed_as_failed(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        configure(home, '[providers.odd]\ntype = "nonexistent"\n')
+        rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
+        assert rows["odd"]["status"] == "failed"
+        assert "nonexistent" in rows["odd"]["reason"]
+        code, out, _ = terminal("providers", "odd")
+        assert (code, "no plugin brings the provider type 'nonexistent'" in out) == (0, True)
+        code, _, err = terminal("models", "--at", "odd")
+        assert (code, "no plugin brings the provider type 'nonexistent'" in err) == (1, True)
+
+    def test_an_unknown_one_is_an_error(self, terminal: Terminal) -> None:
+        for command in (["providers"], ["models", "--at"]):
+            code, _, err = terminal(*command, "nonsense")
+            assert (code, "there is no provider 'nonsense'" in err) == (1, True)
+            assert re.search(r"there are: .*\bmock\b", err)
+            assert "did you mean mock?" in terminal(*command, "mok")[2]
+
+
+class TestModels:
+    def test_those_that_run_are_listed(self, terminal: Terminal) -> None:
+        rows = {row["name"]: row for row in listed(terminal, "models", "--json")}
+        assert "mock" in rows
+        assert "olmo-2-32b" not in rows  # nobody offers it
+        assert rows["mock"]["providers"] == ["mock"]
+        assert "temperature" in rows["mock"]["parameters"]
+
+    def test_all_of_them_can_be_listed(self, terminal: Terminal) -> None:
+        rows = {row["name"]: row for row in listed(terminal, "models", "--all", "--json")}
+        assert rows["olmo-2-32b"]["runs"] is False
+        assert rows["smollm2-135m"]["aliases"] == ["smollm2"]
+
+    def test_a_provider_can_be_asked(self, terminal: Terminal) -> None:
+        rows = listed(terminal, "models", "--at", "mock", "--json")
+        assert [row["id"] for row in rows] == ["mock", "mock-embed"]
+        assert terminal("models", "--at", "mock")[1].startswith("mock\tplain")
+
+    @pytest.mark.parametrize(
+        ("listed", "says"),
+        [
+            (KeyError("models"), "mock cannot list its models: KeyError: 'models'"),
+            (ServiceUnavailable("nobody is there"), "nobody is there (mock)"),
+            (None, "mock cannot list its models: TypeError"),
+            ([3], "mock cannot list its models: AttributeError"),
+        ],
+    )
+    def test_a_provider_that_cannot_list_them_says_so(
+        self, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, listed: Any, says: str
+    ) -> None:
+        def list_models(*_: object) -> Any:
+            if isinstance(listed, Exception):
+                raise listed
+            return listed
+
+        monkeypatch.setattr(MockProvider, "list_models", list_models)
+        code, _, err = terminal("models", "--at", "mock")
+        assert (code, says in err) == (1, True)
+        assert "Traceback" not in err
+
+    def test_a_provider_that_is_asked_can_be_configured_away(
+        self, terminal: Terminal, home: Path
+    ) -> None:
+        configure(home, '[providers.mock]\ntype = "mock"\nenabled = false\n')
+        code, _, err = terminal("models", "--at", "mock")
+        assert (code, "the provider 'mock' is disabled" in err) == (1, True)
+
+
+def test_features_are_listed_with_roles_and_settings(terminal: Terminal) -> None:
+    [chat] = [row for row in listed(terminal, "features", "--json") if row["name"] == "chat"]
+    assert chat["roles"] == {"main": "chat", "support": "chat"}
+    assert chat["optional"] == ["support"]
+    assert "system_prompt" in [setting["name"] for setting in chat["settings"]]
+    assert "chat\t" in terminal("features")[1]
+
+
+class TestRoutes:
+    def test_every_pair_is_there_with_its_reasons(self, terminal: Terminal) -> None:
+        rows = listed(terminal, "routes", "--json")
+        pairs = {(row["model"], row["provider"]): row for row in rows}
+        assert pairs["mock", "mock"]["runs"] is True
+        assert pairs["mock", "mock"]["dialect"] == "plain"
+        assert pairs["mock", "local"]["runs"] is False
+        assert pairs["mock", "local"]["reasons"] == ["local does not offer mock"]
+        weights = pairs["smollm2-135m", "local"]
+        assert "genai-host local pull" in weights["reasons"][0]
+
+    def test_a_line_for_each_route(self, terminal: Terminal) -> None:
+        assert "mock\tmock\tplain\tmock\truns" in terminal("routes")[1]
+
+    def test_explain_shows_each_candidate(self, terminal: Terminal) -> None:
+        code, out, _ = terminal("routes", "explain", "smollm2")
+        assert code == 0
+        assert "the weights of smollm2-135m are missing" in out
+        assert "mock does not offer smollm2-135m" in out
+        rows = listed(terminal, "routes", "explain", "mock", "--json")
+        assert [row["runs"] for row in rows] == [True, *[False] * (len(rows) - 1)]
+        [row] = listed(terminal, "routes", "explain", "mock-embed@mock", "--for", "embed", "--json")
+        assert row["dialect"] == "plain-embed"
+
+    def test_explain_knows_what_may_have_been_meant(self, terminal: Terminal) -> None:
+        code, _, err = terminal("routes", "explain", "smolm2")
+        assert (code, "did you mean smollm2" in err) == (1, True)
+
+
+class TestDoctor:
+    def test_what_is_not_in_order_comes_with_a_fix(self, terminal: Terminal) -> None:
+        code, out, _ = terminal("doctor", "--json")
+        checks = {check["what"]: check for check in json.loads(out)}
+        assert checks["plugins"]["status"] == "ok"
+        assert checks["default"]["status"] == "failed"
+        assert "genai-host local pull" in checks["default"]["found"]
+        assert code == 1
+
+    def test_all_is_well_with_a_default_that_runs(self, terminal: Terminal, home: Path) -> None:
+        configure(home, '[defaults]\nmodel = "mock"\n')
+        code, out, _ = terminal("doctor")
+        assert code == 0
+        assert "chat with mock@mock" in out
+
+    def test_a_home_that_is_no_absolute_path_is_one(
+        self, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("GENAI_HOST_HOME", "rel/x")
+        assert f"cache\tok\t{tmp_path / 'rel' / 'x' / 'cache'}\n" in terminal("doctor")[1]
+
+    def test_where_nothing_exists_it_looks_no_further(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As on a drive that is not there."""
+        monkeypatch.setattr("os.path.exists", lambda path: False)
+        assert _nearest(os.path.join(os.sep, "a", "b")) == os.sep
+
+    def test_a_wrong_configuration_does_not_stop_it(self, terminal: Terminal, home: Path) -> None:
+        configure(home, "nonsense = 1")
+        code, out, _ = terminal("doctor", "--json")
+        checks = {check["what"]: check for check in json.loads(out)}
+        assert code == 1
+        assert checks["configuration"]["status"] == "failed"
+        assert checks["plugins"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(terminal: Terminal, shell: str) -> None:
+    code, out, _ = terminal("completion", shell)
+    assert code == 0
+    assert "_GENAI_HOST_COMPLETE" in out
+
+
+def test_names_are_completed() -> None:
+    from click.shell_completion import ShellComplete
+
+    for words, typed, expected in (
+        (["ask", "--provider"], "mo", "mock"),
+        (["ask", "--model"], "mock-", "mock-embed"),
+        (["ask", "--feature"], "", "chat"),
+        (["local"], "pu", "pull"),
+        ([], "plug", "plugins"),
+    ):
+        with App() as app:
+            completer = ShellComplete(cli, {"obj": app}, "genai-host", "_X")
+            values = [item.value for item in completer.get_completions(words, typed)]
+        assert expected in values, (words, typed)
+
+
+def test_commands_of_plugins_are_there(terminal: Terminal) -> None:
+    assert listed(terminal, "local", "list", "--json")[0]["model"] == "smollm2-135m"
+    assert "Fetch and list the weights" in terminal("--help")[1]
+
+
+def test_every_exit_code_is_an_int() -> None:
+    assert run(["plugins"]) == 0

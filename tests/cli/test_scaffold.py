@@ -1,0 +1,366 @@
+"""What `genai-host plugins new` writes: that it is whole, works, and takes nothing's place."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import genai_vendor_mock
+import pytest
+import tomlkit
+from broken_plugins import BROKEN
+from environments import Environment, base, environment, wheels
+from fixtures import MakeHost
+from support import Terminal
+
+from genai_host import Config
+from genai_host.cli.scaffold import Scaffold, new_scaffold
+from genai_host.config import InstanceConfig
+from genai_host.conversations.record import InMemoryRecord
+from genai_host.errors import ConfigurationError
+from genai_host.plugins.discovery import InstalledPlugins, LoadedPlugin, Plugins
+from genai_host.plugins.index import LoadResult, PluginIndex
+from genai_host.testing import make_distribution, replay_from_every_entry
+from genai_host.testing.fake_service import FakeService, json_reply, sse_reply
+
+__all__ = ["base", "environment", "wheels"]
+
+KINDS = ["vendor", "feature", "tool"]
+NAMES = ["acme", "my-ai-2", "x", "01-ai", "class", "genai", "self", "test", "genai-tools"]
+NO_NAMES = ["", " ", "Acme", "my_ai", "a--b", "a-", "a.b", "a/b", "..", "a b", "ä", "a\n", "<name>"]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on `sys.path`; what is imported from it is forgotten afterwards."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """The folder that somebody works in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def nothing(tmp_path: Path) -> PluginIndex:
+    """An index of no plugins."""
+    return PluginIndex([str(tmp_path / "nothing")], str(tmp_path / "index"))
+
+
+def written(folder: Path) -> dict[str, str]:
+    """All files below a folder."""
+    return {
+        str(file.relative_to(folder)): file.read_text(encoding="utf-8")
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def install(site: Path, scaffold: Scaffold) -> str:
+    """Put it into a folder as its own metadata says; the name of its module."""
+    files = scaffold.files()
+    project = tomlkit.parse(files["pyproject.toml"]).unwrap()
+    [module] = project["tool"]["setuptools"]["py-modules"]
+    make_distribution(
+        site,
+        project["project"]["name"],
+        version=project["project"]["version"],
+        entry_points=project["project"]["entry-points"]["genai_host"],
+        files={f"{module}.py": files[f"{module}.py"]},
+    )
+    assert isinstance(module, str)
+    return module
+
+
+class TestCommand:
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_it_writes_a_folder_and_says_what_is_next(
+        self, terminal: Terminal, work: Path, kind: str
+    ) -> None:
+        code, out, err = terminal("plugins", "new", kind, "acme", "--directory", str(work))
+        assert code == 0
+        folder = work / Scaffold(kind, "acme").distribution
+        assert [str(Path(line).relative_to(folder)) for line in out.splitlines()] == [
+            os.path.join(*path.split("/")) for path in Scaffold(kind, "acme").files()
+        ]
+        assert len(written(folder)) == len(out.splitlines())
+        assert f'  pip install -e "{folder}[test]"\n  pytest "{folder}"\n' in err
+        assert ("ACME_API_KEY" in err) is (kind == "vendor")
+
+    def test_it_writes_here_unless_told_otherwise(
+        self, terminal: Terminal, work: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(work)
+        code, out, _ = terminal("plugins", "new", "vendor", "acme")
+        assert (code, out.splitlines()[0]) == (
+            0,
+            os.path.join("genai-vendor-acme", "pyproject.toml"),
+        )
+        assert (work / "genai-vendor-acme" / "pyproject.toml").exists()
+
+    @pytest.mark.parametrize("name", NO_NAMES)
+    def test_a_name_that_is_none_is_one_line_and_a_hint(
+        self, terminal: Terminal, work: Path, name: str
+    ) -> None:
+        code, out, err = terminal("plugins", "new", "vendor", name, "--directory", str(work))
+        assert (code, out) == (1, "")
+        assert err.startswith(f"error: {name!r} cannot be the name of a vendor\n  lower case")
+        assert not written(work)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["gadget", "acme"],
+            ["vendor"],
+            ["vendor", "-x"],
+            ["vendor", "acme", "--directory", "nowhere"],
+        ],
+    )
+    def test_a_wrong_use_writes_nothing(
+        self,
+        terminal: Terminal,
+        work: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: list[str],
+    ) -> None:
+        monkeypatch.chdir(work)
+        assert terminal("plugins", "new", *arguments)[0] == 2
+        assert not written(work)
+
+    @pytest.mark.parametrize("there", ["folder", "file", "link"])
+    def test_nothing_is_overwritten(self, terminal: Terminal, work: Path, there: str) -> None:
+        place = work / "genai-vendor-acme"
+        if there == "folder":
+            place.mkdir()
+            (place / "README.md").write_text("mine")
+        elif there == "file":
+            place.write_text("mine")
+        else:
+            place.symlink_to(work / "elsewhere")
+        before = written(work)
+        code, out, err = terminal("plugins", "new", "vendor", "acme", "--directory", str(work))
+        assert (code, out) == (1, "")
+        assert err.startswith(f"error: {place} is there already, and stays as it is\n")
+        assert written(work) == before
+        assert not (work / "elsewhere").exists()
+
+    def test_a_name_that_an_installed_plugin_has_is_taken(
+        self, terminal: Terminal, work: Path
+    ) -> None:
+        for kind, name in (("vendor", "mock"), ("feature", "chat")):
+            code, _, err = terminal("plugins", "new", kind, name, "--directory", str(work))
+            assert code == 1
+            assert f"the name {name!r} is taken by genai-{kind}-{name}, which is installed" in err
+        assert not written(work)
+
+    def test_it_works_whatever_is_broken(
+        self, terminal: Terminal, work: Path, site: Path, home: Path
+    ) -> None:
+        for plugin in BROKEN:
+            plugin.install(site)
+        file = home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text("[[[")
+        before = set(sys.modules)
+        for kind in KINDS:
+            code, _, err = terminal("plugins", "new", kind, "acme", "--directory", str(work))
+            assert (code, err.partition(":")[0]) == (0, "next")
+        assert not [name for name in set(sys.modules) - before if name.startswith("zz_")]
+
+    def test_listing_does_not_import_it(self) -> None:
+        code = (
+            "import sys\nfrom genai_host.cli.main import run\nrun(['plugins'])\n"
+            "print('genai_host.cli.scaffold' in sys.modules, file=sys.stderr)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == "False\n"
+
+
+class TestNames:
+    def test_those_of_plugins_are_taken_and_what_they_declared_when_loaded(
+        self, tmp_path: Path, site: Path
+    ) -> None:
+        make_distribution(site, "genai-vendor-big", entry_points={"big": "big"})
+        index = PluginIndex([str(site)], str(tmp_path / "index"))
+        new_scaffold("vendor", "small", index)
+        [found] = index.plugins()
+        index.remember({found.key: LoadResult("loaded", provides={"providers": ["big", "small"]})})
+        taken = (("vendor", "small"), ("vendor", "big"), ("feature", "big"), ("tool", "big"))
+        for kind, name in taken:
+            with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
+                new_scaffold(kind, name, index)
+        new_scaffold("feature", "small", index)  # a provider and a feature may share one
+        index.remember({found.key: LoadResult("loaded", provides={"tools": ["big_one", "class_"]})})
+        for name in ("big-one", "class"):
+            with pytest.raises(ConfigurationError, match="is taken by genai-vendor-big"):
+                new_scaffold("tool", name, index)
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_all_that_depends_on_the_name_fits(self, nothing: PluginIndex, name: str) -> None:
+        for kind in KINDS:
+            scaffold = new_scaffold(kind, name, nothing)
+            for path, text in scaffold.files().items():
+                assert not re.search(r"<[a-z]+>", path + text)
+                assert all(len(line) <= 100 for line in text.splitlines())
+                if path.endswith(".py"):
+                    compile(text, path, "exec")
+            assert "<" not in scaffold.next_steps(Path("x"))
+            [variable] = set(re.findall(r"\w+_API_KEY", str(scaffold.files()))) or {"none"}
+            assert variable.isidentifier()
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_it_is_found_and_loads(
+        self, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        declared = {
+            "vendor": {"providers": [name], "models": [f"{name}-1"]},
+            "feature": {"features": [name]},
+            "tool": {"tools": [Scaffold("tool", name).function]},
+        }
+        for kind in KINDS:
+            folder = site / kind
+            install(folder, Scaffold(kind, name))
+            monkeypatch.syspath_prepend(str(folder))
+            index = PluginIndex([str(folder)], str(tmp_path / "index"))
+            [result] = Plugins(InstalledPlugins(index), Config()).results
+            assert isinstance(result, LoadedPlugin), f"{result}"
+            assert result.declared.names() == declared[kind]
+
+
+class TestVendor:
+    @pytest.fixture
+    def service(self) -> Iterator[FakeService]:
+        with FakeService() as made:
+            yield made
+
+    @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+    def test_its_model_answers(
+        self,
+        site: Path,
+        make_host: MakeHost,
+        service: FakeService,
+        monkeypatch: pytest.MonkeyPatch,
+        streamed: bool,
+    ) -> None:
+        monkeypatch.setenv("MY_AI_API_KEY", "sk-123456")
+        plugin = importlib.import_module(install(site, Scaffold("vendor", "my-ai")))
+        instance = InstanceConfig("my-ai", settings={"base_url": f"{service.url}/v1"})
+        host = make_host(new=plugin, config=Config(providers={"my-ai": instance}))
+        conversation = host.open("chat", "my-ai-1")
+        if streamed:
+            event = b'{"choices": [{"delta": {"content": "hello"}, "finish_reason": "stop"}]}'
+            service.replies = [sse_reply([event, b"[DONE]"])]
+            assert "".join(each.text for each in conversation.stream("hi")) == "hello"
+        else:
+            choice = {"message": {"content": "hello"}, "finish_reason": "stop"}
+            service.replies = [json_reply({"choices": [choice]})]
+            assert conversation.say("hi").text == "hello"
+        [sent] = service.requests
+        assert (sent.path, sent.json()["model"]) == ("/v1/chat/completions", "my-ai-1")
+        assert sent.headers["authorization"] == "Bearer sk-123456"
+
+    def test_its_service_is_nowhere_until_its_author_says_where(self) -> None:
+        """A name that nobody can register (RFC 2606)."""
+        [address] = re.findall(r"https://\S+(?=\")", str(Scaffold("vendor", "acme").files()))
+        assert address == "https://api.acme.example/v1"
+
+
+class TestFeature:
+    @pytest.fixture
+    def host(self, site: Path, make_host: MakeHost) -> Any:
+        plugin = importlib.import_module(install(site, Scaffold("feature", "poet")))
+        return make_host(new=plugin, mock=genai_vendor_mock)
+
+    def test_it_answers_and_heeds_its_setting(self, host: Any) -> None:
+        answer = host.open("poet", "mock").say("hi")
+        assert answer.text == "Write this again, in plain words: hi"
+        conversation = host.open("poet", "mock", settings={"style": "in verse"})
+        events = [event.text for event in conversation.stream("hi")]
+        assert "".join(events) == "Write this again, in verse: hi"  # and nothing of the draft
+        assert [detail.kind for detail in answer.details] == ["prompt", "prompt"]
+
+    def test_it_goes_on_from_wherever_it_was_cut(self, host: Any) -> None:
+        conversation = host.open("poet", "mock")
+        conversation.say("one")
+        conversation.say("two")
+        assert isinstance(conversation.record, InMemoryRecord)
+        assert replay_from_every_entry(host, conversation.record) == 10
+
+
+class TestTool:
+    def test_it_counts_words(self, site: Path, make_host: MakeHost) -> None:
+        plugin = importlib.import_module(install(site, Scaffold("tool", "my-words")))
+        host = make_host(new=plugin)
+        assert host.call_tool("my_words", {"text": "one two"}).text == "2 words"
+        assert host.call_tool("my_words", {"text": " "}).error
+        assert "do not fit" in host.call_tool("my_words", {"txet": "one"}).text
+
+
+def test_their_tests_pass(tmp_path: Path) -> None:
+    """Some of them: tests/project/test_tutorials.py runs all, in an environment of their own."""
+    scaffolds = [
+        Scaffold("vendor", "acme"),
+        Scaffold("feature", "my-poet"),
+        Scaffold("tool", "my-words"),
+    ]
+    folders = [str(each.write(tmp_path)) for each in scaffolds]
+    some = (
+        "it_answers or written_again or where_it_was_cut or Models or departures "
+        "or what_the_samples_say or services or nothing_to_count"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", some]
+    done = subprocess.run(
+        [*command, *folders],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_they_work_as_installed_wheels(environment: Environment, work: Path) -> None:
+    for kind, name in (("vendor", "acme"), ("feature", "poet"), ("tool", "words")):
+        environment.run("plugins", "new", kind, name, "--directory", str(work), check=True)
+        environment.install(str(work / Scaffold(kind, name).distribution))
+    assert environment.run("plugins", "check", "acme", "poet", "words").returncode == 0
+    rows = json.loads(environment.run("plugins", "--json", check=True).stdout)
+    found = {row["distribution"]: row for row in rows}
+    assert found["genai-vendor-acme"]["provides"] == {"providers": ["acme"], "models": ["acme-1"]}
+    assert found["genai-feature-poet"]["provides"] == {"features": ["poet"]}
+    assert found["genai-tools-words"]["provides"] == {"tools": ["words"]}
+    done = environment.run("tools", "call", "words", "text=one two")
+    assert (done.stdout, done.stderr) == ("2 words\n", "")
+    done = environment.run("ask", "-f", "poet", "-m", "mock", "hi")
+    assert (done.stdout, done.stderr) == ("Write this again, in plain words: hi\n", "")
+    choice = {"message": {"content": "from afar"}, "finish_reason": "stop"}
+    with FakeService([json_reply({"choices": [choice]})]) as service:
+        file = environment.home / "config" / "config.toml"
+        file.parent.mkdir(parents=True)
+        file.write_text(f'[providers.acme]\ntype = "acme"\nbase_url = "{service.url}/v1"\n')
+        variables = {"ACME_API_KEY": "sk-123456", "NO_PROXY": "*"}
+        done = environment.run("ask", "-m", "acme-1", "hi", environment=variables)
+    assert (done.stdout, done.stderr) == ("from afar\n", "")
+    [sent] = service.requests
+    assert sent.headers["authorization"] == "Bearer sk-123456"

@@ -1,0 +1,244 @@
+"""The terminal: nothing drives it, tables, notes, errors; and exact where it is piped."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from screens import HOSTILE, Screen
+
+from genai_host.cli.terminal import (
+    echo,
+    echo_json,
+    echo_table,
+    is_terminal,
+    note,
+    piped_lines,
+    piped_text,
+    safe,
+    show_error,
+)
+from genai_host.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    Cancelled,
+    CircuitOpen,
+    GenaiError,
+    NoRoute,
+    RateLimited,
+    ServiceUnavailable,
+)
+
+any_text = st.text(st.characters() | st.sampled_from(HOSTILE))
+
+
+@settings(max_examples=300)
+@given(text=any_text)
+def test_no_control_character_comes_through(text: str) -> None:
+    found = safe(text)
+    assert not set(found) & set(HOSTILE)
+    assert safe(found) == found
+    assert found.count("\n") == text.count("\n")
+    assert found.count("\t") == text.count("\t")
+
+
+@settings(max_examples=100)
+@given(text=st.text(st.characters(exclude_characters=HOSTILE)))
+def test_other_text_is_left_alone(text: str) -> None:
+    assert safe(text) == text
+
+
+def test_each_hostile_character_leaves_a_visible_sign() -> None:
+    assert len(HOSTILE) == 65 - 2 + 9 + 3
+    for character in HOSTILE:
+        sign = safe(f"a{character}b")[1:-1]
+        assert sign
+        assert sign.isprintable()
+    assert len({safe(character) for character in HOSTILE}) == len(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc", "a\tb\nc"),
+        ("a\r\nb", "a\nb"),
+        ("password: \rnone", "password: ␍none"),
+        ("\r\r\n", "␍\n"),
+        ("\x1b[31mred\x1b[0m", "␛[31mred␛[0m"),
+        ("\x1b]52;c;cm0gLXJm\x07", "␛]52;c;cm0gLXJm␇"),
+        ("\x9b2J\x9d0;title\x9c", "<009B>2J<009D>0;title<009C>"),
+        ("\x08\x7f\x00", "␈␡␀"),
+        ("user\u202etxt.exe", "user<202E>txt.exe"),
+        ("\u2066a\u2069\u061c\u200f", "<2066>a<2069><061C><200F>"),
+        ("\x85", "<0085>"),
+        ("héllo ␛ \U0001f600 \u200d", "héllo ␛ \U0001f600 \u200d"),
+        ("", ""),
+    ],
+    ids=ascii,
+)
+def test_control_characters_are_shown(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_a_terminal_gets_what_is_safe_unless_it_is_asked_for_raw() -> None:
+    with redirect_stdout(Screen()) as screen:
+        echo("\x1b[2Ja\r")
+        echo("\x1b[1mb", end="", raw=True)
+        echo("", end="!")
+    assert screen.shown == "␛[2Ja␍\n\x1b[1mb!"
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_what_is_piped_is_exact(capsys: pytest.CaptureFixture[str], raw: bool) -> None:
+    text = "\x1b[31mred\x1b[0m\x1b]52;c;x\x07 \u202e\x9b \t\r\x00é"
+    echo(text, end="", raw=raw)
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize(("text", "encoding"), [("a \ud83d!", "utf-8"), ("a é!", "ascii")])
+def test_text_that_cannot_be_encoded_is_shown_all_the_same(text: str, encoding: str) -> None:
+    with redirect_stdout(Screen(encoding)) as screen:
+        echo(text)
+    assert screen.shown.startswith("a ")
+    assert screen.shown.endswith("!\n")
+
+
+def test_what_is_echoed_is_there_at_once() -> None:
+    with redirect_stdout(Screen()) as screen:
+        echo("now", end="")
+    assert screen.bytes.getvalue() == b"now"
+
+
+def test_notes_are_safe_and_no_part_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    note("\x1b]0;title\x07 é", fg="red")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "␛]0;title␇ é\n"
+
+
+def test_json_is_ascii_and_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"é": ["\x1b\x9b\u202e\ud800", 1.5, None]}
+    echo_json(value)
+    found = capsys.readouterr().out
+    assert found.isascii()
+    assert not re.search(r"[^\n -~]", found)
+    assert json.loads(found) == value
+    assert found.startswith('{\n  "')
+
+
+def test_a_table_is_for_people_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "100")
+    with redirect_stdout(Screen()) as screen:
+        echo_table(["NAME", "STATUS"], [["one", "ok"], ["\x1b[2J[red]two", None], [("a", "b"), 5]])
+    head, *rows = [line.rstrip() for line in screen.shown.splitlines()]
+    assert head.split() == ["NAME", "STATUS"]
+    assert [row.split() for row in rows] == [["one", "ok"], ["␛[2J[red]two"], ["a,", "b", "5"]]
+    assert head.index("STATUS") == rows[0].index("ok") == rows[2].index("5")
+
+
+def test_a_table_is_for_programs_where_it_is_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[list[object]] = [["one", 5], ["two\nlines", None], [["a", "b"], True], ["a\tb", "c"]]
+    echo_table(["NAME", "VALUE"], rows)
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[:3] == ["one\t5", "two lines\t", "a, b\tTrue"]
+    assert lines[3].count("\t") == 1
+    assert lines[4:] == [""]
+
+
+def test_an_error_is_what_is_wrong_then_why_then_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_error(
+        NoRoute(
+            "nothing runs x: no key", reasons=["no key", "the mock is \x1bout"], hint="set X_KEY"
+        )
+    )
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "error: nothing runs x: no key\n  - the mock is ␛out\n  set X_KEY\n"
+
+
+@pytest.mark.parametrize("error", [Cancelled("stop"), BadRequest("stop", status=400)])
+def test_an_error_without_more_is_one_line(
+    capsys: pytest.CaptureFixture[str], error: Cancelled
+) -> None:
+    show_error(error)
+    assert capsys.readouterr().err == "error: stop\n"
+
+
+PLACE: Any = {"model": "mock", "provider": "script"}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (BadRequest("stop", **PLACE), "stop (mock@script)"),
+        (BadRequest("stop", provider="script"), "stop (script)"),
+        (BadRequest("stop", model="mock"), "stop (mock)"),
+        (BadRequest("script stops", **PLACE), "script stops (mock@script)"),
+        (BadRequest("mock@script stops", **PLACE), "mock@script stops"),
+        (BadRequest("stop", hint="go on", **PLACE), "stop (mock@script)\n  go on"),
+        (AuthenticationFailed("stop"), "stop\n  check the key: genai-host doctor"),
+        (AuthenticationFailed("stop", hint="set X_KEY"), "stop\n  set X_KEY"),
+        (RateLimited("stop"), "stop\n  wait a while, then try again"),
+        (RateLimited("stop", retry_after=4.2), "stop\n  wait 5 s, then try again"),
+        (RateLimited("stop", retry_after=0.0), "stop\n  wait 0 s, then try again"),
+        (CircuitOpen("stop", retry_after=30), "stop\n  wait 30 s, then try again"),
+        (
+            ServiceUnavailable("stop", provider="script"),
+            "stop (script)\n  is it running? genai-host doctor",
+        ),
+        (
+            ServiceUnavailable("https://example.org/a cannot be read"),
+            "https://example.org/a cannot be read",
+        ),
+    ],
+)
+def test_an_error_says_where_and_what_next(
+    capsys: pytest.CaptureFixture[str], error: GenaiError, told: str
+) -> None:
+    show_error(error)
+    assert capsys.readouterr().err == f"error: {told}\n"
+
+
+class Full(io.StringIO):
+    """A stream that takes nothing."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_an_output_that_takes_nothing_is_named() -> None:
+    with redirect_stdout(Full()), pytest.raises(OSError, match="No space left") as caught:
+        echo("x")
+    assert caught.value.filename == "standard output"
+
+
+@pytest.mark.parametrize("stream", [Full(), None])
+def test_nothing_is_wrong_where_nobody_can_be_told(
+    monkeypatch: pytest.MonkeyPatch, stream: Any
+) -> None:
+    monkeypatch.setattr("sys.stderr", stream)
+    note("x")
+
+
+def test_a_closed_stream_is_no_terminal() -> None:
+    assert not is_terminal(None)
+    assert not is_terminal(io.StringIO())
+    assert is_terminal(Screen())
+
+
+def test_reading_lines_leaves_the_input_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = io.TextIOWrapper(io.BytesIO(b"a\r\n\nb\nc"), "utf-8")
+    monkeypatch.setattr("sys.stdin", source)
+    lines = piped_lines()
+    assert [next(lines), next(lines), next(lines)] == ["a", "", "b"]
+    del lines
+    assert piped_text() == "c"

@@ -1,0 +1,96 @@
+"""The place of the store: where the configuration says, and no password in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from configured import configure
+from support import Terminal
+
+from genai_host.config import read_config
+from genai_host.errors import ConfigurationError
+from genai_host.store import Store
+
+VARIABLE = "GENAI_HOST_CONVERSATIONS__STORE"
+PASSWORDS = [
+    "postgresql://ada:s3cret@host/talks",
+    "postgresql://ada:s3cret/more@host/talks",
+    "postgresql+psycopg://ada:s3cret@host:5432/talks",
+    "postgresql://ada:s3cret:more@[::1]/talks",
+    "postgresql://host/talks?user=ada&password=s3cret",
+    "postgresql://host/talks?p%61ssword=s3cret",
+    "postgresql://ada@host/talks?SSLpassword=s3cret",
+]
+
+
+def written(folder: Path, place: str) -> Path:
+    file = folder / "config.toml"
+    file.write_text(f"version = 1\n[conversations]\nstore = '{place}'\n", encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("place", PASSWORDS)
+def test_a_password_is_refused_and_never_shown(tmp_path: Path, place: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"config.toml:3: .* has a password") as caught:
+        read_config(written(tmp_path, place))
+    assert "PGPASSWORD" in caught.value.hint
+    assert "s3cret" not in f"{caught.value}{caught.value.hint}"
+    with pytest.raises(ConfigurationError, match=f"{VARIABLE} has a password") as caught:
+        read_config(environ={VARIABLE: place})
+    assert "s3cret" not in f"{caught.value}{caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "postgresql://host/talks",
+        "postgresql://ada@host:5432/talks",
+        "postgresql://ada@/talks?host=/run/postgresql",
+        "postgresql://[::1]:5432/talks?sslmode=require",
+        "~/talks.db",
+        "/data/talks.db",
+        "",
+    ],
+)
+def test_places_without_one_are_taken(tmp_path: Path, place: str) -> None:
+    assert read_config(written(tmp_path, place)).store == place
+    assert read_config(environ={VARIABLE: place}).store == place
+
+
+def test_a_file_needs_its_whole_path(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is no whole path"):
+        read_config(written(tmp_path, "talks.db"))
+
+
+class TestCommands:
+    def test_they_keep_conversations_there(
+        self, terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(home))
+        configure(home, '[conversations]\nstore = "~/mine/talks.db"\n')
+        assert terminal("ask", "-p", "mock", "said here")[0] == 0
+        with Store(home / "mine" / "talks.db") as store:
+            assert [each.title for each in store.conversations()] == ["said here"]
+        with Store() as usual:
+            assert not Path(usual.place).exists()
+        assert "said here" in terminal("conversations", "list")[1]
+        assert terminal("ask", "-p", "mock", "-c", "said next")[0] == 0
+        assert str(home / "mine" / "talks.db") in terminal("doctor")[1]
+
+    def test_a_variable_comes_first(
+        self, terminal: Terminal, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        configure(home, '[conversations]\nstore = "/nowhere/at/all.db"\n')
+        monkeypatch.setenv(VARIABLE, str(home / "here.db"))
+        assert terminal("ask", "-p", "mock", "said here")[0] == 0
+        with Store(home / "here.db") as store:
+            assert [each.title for each in store.conversations()] == ["said here"]
+
+    def test_a_password_is_not_set(self, terminal: Terminal, home: Path) -> None:
+        code, out, err = terminal("config", "set", f"conversations.store={PASSWORDS[0]}")
+        assert (code, out) == (1, "")
+        assert "has a password" in err
+        assert "s3cret" not in err
+        assert terminal("config", "set", "conversations.store=postgresql://ada@host/x")[0] == 0
+        assert "postgresql://ada@host/x" in terminal("config", "show")[1]

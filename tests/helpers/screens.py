@@ -1,0 +1,33 @@
+"""A terminal that a test reads, and the characters that it must never show."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+
+# C0, DEL and C1 by their category; what reorders text by its class (Unicode TR9)
+REORDERS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+MARKS = {"\u200e", "\u200f", "\u061c"}
+HOSTILE = "".join(
+    character
+    for character in map(chr, range(0x110000))
+    if (unicodedata.category(character) == "Cc" and character not in "\n\t")
+    or unicodedata.bidirectional(character) in REORDERS
+    or character in MARKS
+)
+
+
+class Screen(io.TextIOWrapper):
+    """Standard output that is a terminal."""
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, encoding=encoding, newline="")
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def shown(self) -> str:
+        self.flush()
+        return self.bytes.getvalue().decode(self.encoding)

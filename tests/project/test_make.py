@@ -1,0 +1,157 @@
+"""The first command of the README, as a stranger runs it: a copy, no environment, no
+home. Slow: it installs everything and fetches the weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND = 'python3 make.py ask "What is the capital of France?"'
+DEBIAN = "/usr/bin/python3"
+
+
+def _loaded(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make = _loaded(ROOT / "make.py")
+
+
+def _is_managed(python: str) -> bool:
+    """Whether a Python is its system's, which pip may not install into (PEP 668)."""
+    code = (
+        "import sys, sysconfig, pathlib; print(sys.version_info >= (3, 10) and "
+        "(pathlib.Path(sysconfig.get_path('stdlib')) / 'EXTERNALLY-MANAGED').exists())"
+    )
+    if not os.path.exists(python):
+        return False
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() == "True"
+
+
+def _pythons() -> list[object]:
+    base = os.path.join(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
+    managed = pytest.mark.skipif(
+        not _is_managed(DEBIAN), reason=f"{DEBIAN} is no externally managed Python 3.10 or newer"
+    )
+    return [pytest.param(base, id="own"), pytest.param(DEBIAN, id="debian", marks=managed)]
+
+
+def test_the_readme_has_the_commands() -> None:
+    assert f"$ {COMMAND}\n" in README
+    assert "$ python3 make.py test\n" in README
+    assert "make.py test --all" in (ROOT / ".ci" / "run").read_text()
+
+
+_START = """
+import pathlib, sys
+import make
+make._environment = lambda *_, **__: pathlib.Path(sys.argv[1])
+sys.exit(make.main(sys.argv[2:]))
+"""
+
+
+def started(python: Path, *command: str) -> subprocess.Popen[str]:
+    """`make.py` in a process, with an environment that has this Python."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, str(python), *command],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """A Python that tells who it is and what it is to run, and ends with code 7; it has
+    the weights already."""
+    file = tmp_path / "python"
+    file.write_text('#!/bin/sh\n[ "$4" = pull ] && exit $PULLED\necho $$ "$@"\nexit 7\n')
+    file.chmod(0o700)
+    return file
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere no process takes another's place")
+def test_a_command_takes_the_place_of_the_process(python: Path) -> None:
+    """So that Ctrl-C is its own matter, in a chat as well."""
+    with started(python, "chat", "--model", "x") as process:
+        out, err = process.communicate()
+    assert (out, err) == (f"{process.pid} -m genai_host chat --model x\n", "")
+    assert process.returncode == 7
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the Python of this test is a shell script")
+def test_without_the_weights_nothing_is_run(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULLED", "3")
+    with started(python, "chat") as process:
+        assert process.communicate() == ("", "")
+    assert process.returncode == 3
+
+
+def test_elsewhere_it_waits_and_leaves_ctrl_c_to_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handlers: list[object] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        handlers.append(signal.getsignal(signal.SIGINT))
+        return subprocess.CompletedProcess(command, 7)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(subprocess, "run", run)
+    try:
+        assert make._hand_over(["python"], is_posix=False) == 7
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert handlers == [signal.SIG_IGN]
+
+
+def test_ctrl_c_amid_the_preparations_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(make, "_environment", interrupted)
+    assert make.main(["chat"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("python", _pythons())
+def test_a_stranger_gets_an_answer_of_a_real_model(python: str, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    unwanted = shutil.ignore_patterns(".git", ".tox", ".venv", ".cache", "build", "*.egg-info")
+    shutil.copytree(ROOT, clone, ignore=unwanted)
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "GENAI_HOST_HOME")
+    }
+    variables["HOME"] = str(tmp_path)
+    for name in ("CACHE", "CONFIG", "DATA", "STATE"):
+        variables.pop(f"XDG_{name}_HOME", None)
+    command = [python, "make.py", "ask", "What is the capital of France?"]
+    done = subprocess.run(
+        command, cwd=clone, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert list(tmp_path.glob(".local/share/genai-host/local/*.gguf"))

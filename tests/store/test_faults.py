@@ -1,0 +1,276 @@
+"""A store whose disk is full, that others hold, that is broken, older or newer."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from stores import CODEC, MakeStore, begin, make_store, place, postgres_server, store
+
+from genai_host import Message
+from genai_host.api import Feature, Prompt, Secret
+from genai_host.conversations.record import StepStarted, TurnStarted
+from genai_host.errors import AuthenticationFailed, StoreError
+from genai_host.store import Store
+from genai_host.store.database import VERSION, Database
+from genai_host.store.migrations import bring_up_to_date
+
+__all__ = ["make_store", "place", "postgres_server", "store"]
+
+CANARY = "sk-canary-0123456789"
+
+
+def test_on_a_full_disk_the_answer_still_reaches_the_user(
+    make_host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(store=store)
+        before = host.open("chat", "mock")
+        before.say("before")
+        with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        cursor = store._writer._cursor()
+        cursor.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        words = "much " * 10_000
+        assert before.say(words).text == words
+        assert before.unrecorded is not None
+        assert "full" in str(before.unrecorded)
+        assert before.unrecorded.hint == "make room on the disk"
+        assert before.unrecorded.file == str(tmp_path / "x.db")
+        assert before.say("and").text == "and"
+    with Store(tmp_path / "x.db") as store:
+        again = make_host(store=store).conversation(before.id)
+        assert [message.text for message in again.history] == ["before", "before"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
+def test_where_no_file_may_grow_the_answer_still_reaches_the_user(tmp_path: Path) -> None:
+    """A disk that is full, for all files of the process."""
+    code = f"""
+import logging, resource, signal, sys
+sys.path.insert(0, {str(Path(__file__).parents[1] / "helpers")!r})
+from writing import host_of
+from genai_host.store import Store
+logging.disable()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Store({str(tmp_path / "x.db")!r}) as store, host_of(store) as host:
+    conversation = host.open("chat", "mock")
+    assert conversation.say("before").text == "before"
+    assert conversation.unrecorded is None
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    assert conversation.say("after").text == "after"
+    print(conversation.unrecorded.code)
+    other = host.open("chat", "mock")
+    assert other.say("new").text == "new"
+    print(other.unrecorded.code)
+"""
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["store", "store"], ended.stderr
+
+
+def test_where_another_holds_the_lock_the_answer_still_reaches_the_user(
+    make_host: Any, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "x.db", patience=0.0) as store:
+        host = make_host(store=store)
+        conversation = host.open("chat", "mock")
+        conversation.say("before")
+        with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            assert conversation.say("after").text == "after"
+            assert conversation.unrecorded.message.endswith("database is locked")
+            assert "another program holds it" in conversation.unrecorded.hint
+            assert host.open("chat", "mock").say("new").text == "new"
+            other.execute("ROLLBACK")
+        fresh = host.conversation(conversation.id)
+        assert fresh.say("again").text == "again"
+        assert fresh.unrecorded is None
+
+
+@pytest.mark.parametrize("kind", ["text", "cut", "other"])
+def test_a_file_that_is_no_store_is_never_changed(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "x.db"
+    if kind == "text":
+        file.write_bytes(b"Dear friend, " * 1000)
+    elif kind == "other":
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("CREATE TABLE mine (x)")
+    else:
+        with Store(file) as made:
+            begin(made)
+        file.write_bytes(file.read_bytes()[:5000])
+    before = file.read_bytes()
+    with Store(file) as store:
+        for act in (lambda: begin(store), store.conversations):
+            with pytest.raises(StoreError) as caught:
+                act()
+            assert caught.value.file == str(file)
+            assert "not changed" in caught.value.hint
+    assert file.read_bytes() == before
+
+
+def add_colour(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE conversations ADD COLUMN colour TEXT"))
+
+
+class TestMigrations:
+    def database(self, place: str) -> Database:
+        return Database(place, 5.0)
+
+    def test_an_older_store_is_brought_up_to_date_with_all_that_it_has(
+        self, store: Store, place: str
+    ) -> None:
+        record = begin(store)
+        store.close()
+        database = self.database(place)
+        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
+        with database.reading() as connection:
+            rows = connection.execute(text("SELECT id, colour FROM conversations")).all()
+        assert [tuple(row) for row in rows] == [(record.id, None)]
+        database.close()
+
+    def test_before_that_a_file_is_backed_up(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "x.db") as store:
+            id = begin(store).id
+        database = self.database(str(tmp_path / "x.db"))
+        bring_up_to_date(database, {VERSION: add_colour}, VERSION + 1)
+        database.close()
+        backup = tmp_path / f"x.db.version-{VERSION}.backup"
+        assert backup.stat().st_mode & 0o777 == 0o600 or os.name == "nt"
+        with Store(backup) as store:
+            assert store.find(id) == id
+
+    def test_a_step_that_fails_changes_nothing(self, store: Store, place: str) -> None:
+        id = begin(store).id
+        store.close()
+
+        def fail(connection: Connection) -> None:
+            add_colour(connection)
+            connection.execute(text("SELECT nonsense"))
+
+        database = self.database(place)
+        with pytest.raises(StoreError):
+            bring_up_to_date(database, {VERSION: fail}, VERSION + 1)
+        database.close()
+        with Store(place) as again:
+            assert again.find(id) == id
+
+    def test_a_newer_store_is_refused(self, store: Store, make_store: MakeStore) -> None:
+        begin(store)
+        with store._database.writing() as connection:
+            connection.execute(text("UPDATE meta SET value = '999' WHERE name = 'schema'"))
+        newer = make_store()
+        with pytest.raises(StoreError, match="has version 999, this host knows") as caught:
+            newer.conversations()
+        assert "pip install --upgrade genai-host" in caught.value.hint
+
+
+def test_the_key_is_nowhere_in_the_files(
+    make_host: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attrs import field, frozen
+
+    from genai_host.api import Answer, about
+    from genai_host.testing import InlinePlugin
+
+    @frozen
+    class Settings:
+        token: Secret | None = field(default=None, metadata=about("a token", env="CANARY_TOKEN"))
+
+    def respond(turn: Any) -> Any:
+        assert turn.settings.token.reveal() == CANARY
+        completion = yield from Prompt([turn.message])
+        return Answer(completion.text)
+
+    monkeypatch.setenv("CANARY_TOKEN", CANARY)
+    secretive = InlinePlugin(features=[Feature("secretive", Settings, respond)])
+    with Store(tmp_path / "kept" / "x.db") as store:
+        host = make_host(store=store, secretive=secretive)
+        host.open("secretive", "mock").say("hi")
+        given = host.open("secretive", "mock", settings={"token": Secret(CANARY)})
+        given.configure(token=Secret(CANARY))
+        given.say("hi")
+        assert given.unrecorded is None
+        assert host.conversation(given.id).say("there").text == "there"
+        host.instances.add("script", "mock", {"replies": [{"status": 401}]})
+        with pytest.raises(AuthenticationFailed):
+            host.open("secretive", provider="script").say("hi")
+        assert len(store.conversations()) == 3
+        kept = [file.read_bytes() for file in (tmp_path / "kept").rglob("*") if file.is_file()]
+    assert any(b"secretive" in each for each in kept)
+    assert not any(CANARY.encode() in each for each in kept)
+
+
+def test_ten_thousand_messages_are_opened_by_one_query_and_gone_on_with_by_none(
+    make_host: Any, tmp_path: Path
+) -> None:
+    from sqlalchemy import event
+
+    roles: tuple[Any, Any] = ("user", "assistant")
+    history = [Message(roles[number % 2], f"message {number}") for number in range(10_000)]
+    with Store(tmp_path / "x.db") as store:
+        host = make_host(store=store)
+        id = host.open("chat", "mock", history=history, settings={"keep_history": False}).id
+        asked: list[str] = []
+        event.listen(
+            store._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+        )
+        conversation = host.conversation(id)
+        assert len(conversation.history) == 10_000
+        opening = [each for each in asked if "entries" in each and each.startswith("SELECT")]
+        assert len(opening) <= 2
+        asked.clear()
+        sizes = []
+        for _ in range(5):
+            conversation.say("more")
+            with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+                sizes.append(
+                    connection.execute("SELECT sum(length(body)) FROM entries").fetchone()[0]
+                )
+        assert asked == []
+        grown = {after - earlier for earlier, after in pairwise(sizes)}
+        assert max(grown) < 3000
+
+
+def test_a_store_that_others_write_to_is_read_meanwhile(tmp_path: Path) -> None:
+    with Store(tmp_path / "x.db", patience=0.0) as store:
+        record = begin(store)
+        store.conversations()
+        with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert store.entries(record.id, CODEC)
+            assert store.find(record.id) == record.id
+            with pytest.raises(StoreError, match="locked"):
+                for entry in (
+                    TurnStarted(0, Message("user", "x"), "1", 0),
+                    StepStarted(0, (0,), "prompt", ""),
+                ):
+                    record.append(entry)
+
+
+def test_a_connection_that_cannot_be_used_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.db").write_bytes(b"this is no database, whoever looks at it" * 99)
+    opened: list[sqlite3.Connection] = []
+
+    def connect(*given: Any, **more: Any) -> sqlite3.Connection:
+        opened.append(sqlite3.Connection(*given, **more))
+        return opened[-1]
+
+    monkeypatch.setattr("genai_host.store.database.sqlite3.connect", connect)
+    with Store(tmp_path / "x.db") as store, pytest.raises(StoreError):
+        store.conversations()
+    assert opened
+    for each in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            each.execute("SELECT 1")
