@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 from support import Terminal
 
 from genai_host.cli.stats import bar
-from genai_host.errors import ValidationError
-from genai_host.serializers.conversations import day_in
 
 
 @pytest.fixture
@@ -68,16 +65,6 @@ def test_days_and_wrong_names(asked: Terminal) -> None:
         code, out, err = asked("stats", *wrong)
         assert (code, out) == (1, "")
         assert err.startswith("error: ")
-
-
-def test_a_day_is_one_in_utc() -> None:
-    now = datetime(2030, 1, 3, 12, tzinfo=timezone.utc)
-    assert day_in("", now, "?") == ""
-    assert day_in("1d", now, "?") == "2030-01-03"
-    assert day_in("7d", now, "?") == "2029-12-28"
-    assert day_in("2030-01-01", now, "?") == "2030-01-01"
-    with pytest.raises(ValidationError):
-        day_in("2030-13-01", now, "?")
 
 
 @pytest.mark.parametrize(
