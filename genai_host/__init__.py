@@ -27,8 +27,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from genai_host.util.names import __version__
-
 if TYPE_CHECKING:
     from genai_host.aio import AsyncConversation, AsyncHost
     from genai_host.api.calls import Cost
@@ -46,31 +44,32 @@ if TYPE_CHECKING:
     from genai_host.prompts.attachments import attachment
     from genai_host.secrets.keys import SecretStore
     from genai_host.util import paths
-
+    from genai_host.util.names import __version__
 
 _HOMES = {
     "Answer": "api.features",
     "AsyncConversation": "aio",
     "AsyncHost": "aio",
-    "TurnLimits": "conversations.driver",
     "Config": "config",
     "Conversation": "conversations.conversation",
     "Cost": "api.calls",
     "Detail": "api.features",
-    "InstalledPlugins": "plugins.discovery",
     "Event": "api.features",
     "File": "api.messages",
     "GenaiError": "errors",
-    "StaticPlugins": "plugins.discovery",
     "Host": "host",
     "Image": "api.messages",
-    "SecretStore": "secrets.keys",
+    "InMemoryRecord": "conversations.record",
+    "InstalledPlugins": "plugins.discovery",
     "Message": "api.messages",
     "RetryPolicy": "calls.retry",
-    "InMemoryRecord": "conversations.record",
+    "SecretStore": "secrets.keys",
+    "StaticPlugins": "plugins.discovery",
     "Text": "api.messages",
     "ToolOutput": "api.tools",
+    "TurnLimits": "conversations.driver",
     "Usage": "api.messages",
+    "__version__": "util.names",
     "attachment": "prompts.attachments",
     "paths": "util.paths",
 }

@@ -337,7 +337,7 @@ class CountDialect(Dialect[ChatCall, TokenCount]):
         class MyCount(CountDialect):
             name = "my-count"
             of = MyMessages
-            endpoint = Serve(path="/count")
+            endpoint = DialectEndpoint(path="/count")
             fields = frozenset({"model", "messages", "tools"})
             tokens = "input_tokens"
 

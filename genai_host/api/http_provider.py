@@ -6,7 +6,10 @@ The whole of a vendor whose service speaks a known dialect:
     @hookimpl
     def genai_providers():
         yield http_provider(
-            "acme", "https://api.acme.ai/v1", {"openai-chat": Serve()}, key="ACME_API_KEY"
+            "acme",
+            "https://api.acme.ai/v1",
+            {"openai-chat": DialectEndpoint()},
+            key="ACME_API_KEY",
         )
 """
 

@@ -31,7 +31,6 @@ from genai_host.api.codec import usual_codec
 from genai_host.api.json_text import check_numbers, write_json
 from genai_host.api.messages import PARTS, ROLES, Part
 from genai_host.errors import ValidationError
-from genai_host.errors import ValidationError as InvalidData
 from genai_host.util.text import describe_exception, short_repr
 
 _PATTERN_SECONDS = 0.2
@@ -45,7 +44,7 @@ class SchemaValidator:
     It loads nothing: a reference to another document is an error. A pattern that
     takes too long on a value is one, too.
 
-    Raises `InvalidData` if the schema itself is wrong.
+    Raises `ValidationError` if the schema itself is wrong.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -54,7 +53,7 @@ class SchemaValidator:
         from referencing import Registry
 
         if not isinstance(schema, (Mapping, bool)):
-            raise InvalidData(
+            raise ValidationError(
                 f"the schema itself is wrong: it is a {type(schema).__name__}", path="$"
             )
         try:
@@ -64,19 +63,21 @@ class SchemaValidator:
                 kind = validators.extend(kind, _bounded_patterns(kind.VALIDATORS))  # type: ignore[no-untyped-call]  # the stubs lack it
             check_numbers(schema)
         except SchemaError as error:
-            raise InvalidData(
+            raise ValidationError(
                 f"the schema itself is wrong: {error.message}", path=error.json_path
             ) from error
-        except InvalidData as error:
-            raise InvalidData(f"the schema itself is wrong: {error}", path=error.path) from error
+        except ValidationError as error:
+            raise ValidationError(
+                f"the schema itself is wrong: {error}", path=error.path
+            ) from error
         except RecursionError as error:
-            raise InvalidData("the schema itself is wrong: it is nested too deeply") from error
+            raise ValidationError("the schema itself is wrong: it is nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InvalidData(f"the schema itself is wrong: {error}") from error
+            raise ValidationError(f"the schema itself is wrong: {error}") from error
         self._validator = kind(schema, registry=Registry())
 
     def check(self, value: Any) -> None:
-        """Raises `InvalidData`, with the place of the most telling fault. NaN and
+        """Raises `ValidationError`, with the place of the most telling fault. NaN and
         infinities are no JSON, whatever the schema says."""
         from jsonschema.exceptions import best_match
         from referencing.exceptions import Unresolvable
@@ -87,16 +88,16 @@ class SchemaValidator:
         except Unresolvable as error:
             raise _elsewhere(error) from error
         except RecursionError as error:
-            raise InvalidData("nested too deeply") from error
+            raise ValidationError("nested too deeply") from error
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             # a reference to what is no schema, or a number beyond arithmetic
-            raise InvalidData(f"it cannot be checked: {error}") from error
+            raise ValidationError(f"it cannot be checked: {error}") from error
         if fault is not None:
             message = fault.message if len(fault.message) < 300 else fault.message[:300] + " ..."
-            raise InvalidData(f"{message} (at {fault.json_path})", path=fault.json_path)
+            raise ValidationError(f"{message} (at {fault.json_path})", path=fault.json_path)
 
     def check_references(self) -> None:
-        """Raises `InvalidData` if the schema refers to what is not in it, wherever that is: for
+        """Raises `ValidationError` if the schema refers to what is not in it, wherever that is: for
         what is not to begin with a schema that no value may satisfy."""
         from referencing import Registry
         from referencing.exceptions import Unresolvable
@@ -126,9 +127,9 @@ def _references(schema: Any) -> list[str]:
     return [reference for reference in found if isinstance(reference, str)]
 
 
-def _elsewhere(error: Any) -> InvalidData:
+def _elsewhere(error: Any) -> ValidationError:
     what = getattr(error, "anchor", "") or error.ref
-    return InvalidData(f"the schema refers to {what}, which is not in it")
+    return ValidationError(f"the schema refers to {what}, which is not in it")
 
 
 def _has_patterns(schema: Any) -> bool:
@@ -149,21 +150,21 @@ def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that match regular expressions, with a bound on the time, since
     `re` may backtrack for ever."""
     import regex
-    from jsonschema.exceptions import ValidationError
+    from jsonschema.exceptions import ValidationError as Violation
 
     def found(pattern: str, text: str) -> bool:
         if _written_out(pattern) > _PATTERN_SIZE:
-            raise InvalidData(f"the pattern {pattern!r} repeats too much")
+            raise ValidationError(f"the pattern {pattern!r} repeats too much")
         try:
             return regex.search(pattern, text, timeout=_PATTERN_SECONDS) is not None
         except TimeoutError as error:
-            raise InvalidData(f"the pattern {pattern!r} takes too long") from error
+            raise ValidationError(f"the pattern {pattern!r} takes too long") from error
         except regex.error as error:
-            raise InvalidData(f"the pattern {pattern!r} is wrong: {error}") from error
+            raise ValidationError(f"the pattern {pattern!r} is wrong: {error}") from error
 
     def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterable[Any]:
         if validator.is_type(value, "string") and not found(wanted, value):
-            yield ValidationError(f"{value!r} does not match {wanted!r}")
+            yield Violation(f"{value!r} does not match {wanted!r}")
 
     def pattern_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterable[Any]:
         if validator.is_type(value, "object"):
@@ -185,7 +186,7 @@ def _bounded_patterns(keywords: Mapping[str, Any]) -> dict[str, Any]:
         yield from keywords["additionalProperties"](validator, inner, extra, {})
 
     def unevaluated_properties(*_: Any) -> Iterable[Any]:
-        raise InvalidData("unevaluatedProperties does not go together with patterns here")
+        raise ValidationError("unevaluatedProperties does not go together with patterns here")
 
     return {
         "pattern": pattern,
@@ -222,7 +223,7 @@ def schema_of(form: Any, dialect: str = "") -> dict[str, Any]:
 
     dialect   in which a model is to be asked for it, for a class that tells them apart
 
-    Raises `InvalidData` if the type has no JSON form.
+    Raises `ValidationError` if the type has no JSON form.
     """
     if isinstance(form, Mapping):
         return dict(form)
@@ -261,7 +262,7 @@ def schemas_of(forms: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """The JSON Schema of each of several types, by name, and the definitions that they
     refer to, as `$defs` of what they stand in.
 
-    Raises `InvalidData` if one has no JSON form.
+    Raises `ValidationError` if one has no JSON form.
     """
     import msgspec
 
@@ -314,7 +315,7 @@ def build(value: Any, form: Any) -> Any:
     """An object of a class from a JSON value that its schema was checked against.
 
     A mapping stands for a schema, and leaves the value as it is. Raises
-    `InvalidData` if the class refuses it.
+    `ValidationError` if the class refuses it.
     """
     if isinstance(form, Mapping):
         return value

@@ -23,7 +23,7 @@ from genai_host.util.names import plugin_line
 from genai_host.util.text import describe_exception
 
 _SERVES = Must(
-    "a mapping of names of dialects to Serve",
+    "a mapping of names of dialects to DialectEndpoint",
     by_name(lambda value: isinstance(value, DialectEndpoint)),
 )
 

@@ -357,7 +357,7 @@ class Driver:
 
     def _wait(self, step: Pause[Any], path: Path, cancellation: Cancellation) -> Performing:
         if len(path) > 1:
-            raise self._wrong("waits within All or Settled: wait before or after")
+            raise self._wrong("pauses within All or AllSettled: pause before or after")
         pause = TurnPaused(
             f"the turn waits for {step.kind}", kind=step.kind, hint="give it to resume()"
         )

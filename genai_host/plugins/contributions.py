@@ -184,7 +184,7 @@ def _look_at_parts(hook: str, found: Sequence[Any]) -> None:
 _look_at_dialects = _look_at(
     name=TEXT,
     operation=OPERATION,
-    endpoint=Must("a Serve", lambda value: isinstance(value, DialectEndpoint)),
+    endpoint=Must("a DialectEndpoint", lambda value: isinstance(value, DialectEndpoint)),
     capabilities=STRING_SET,
     parameters=SCHEMAS,
     variant=ANY_BY_NAME,

@@ -12,7 +12,7 @@ from genai_host.plugins.contributions import KINDS
 class InlinePlugin:
     """A plugin that declares what it is given, by the names of `Contributions`.
 
-        Host(discovery=Given({"mine": InlinePlugin(features=[feature])}))
+        Host(discovery=StaticPlugins({"mine": InlinePlugin(features=[feature])}))
 
     A test that needs further hooks subclasses it.
     """

@@ -136,9 +136,9 @@ class TestHanging:
         """With a clock of its own: what is given up keeps nobody from leaving."""
         code = (
             "import threading, genai_feature_agent, genai_host.dialects\n"
-            "from genai_host import Config, StaticPlugins as Given, Host\n"
+            "from genai_host import Config, Host, StaticPlugins\n"
             "from genai_host.api import Completion, Message, Tool, ToolCall\n"
-            "from genai_host.testing import FakeModel, InlinePlugin as MadePlugin\n"
+            "from genai_host.testing import FakeModel, InlinePlugin\n"
             "calls = [ToolCall(str(n), 'hang') for n in range(3)]\n"
             "def says(heard):\n"
             "    if heard.messages[-1].role == 'tool':\n"
@@ -146,10 +146,10 @@ class TestHanging:
             "    return Completion(Message('assistant', calls), 'tool_calls')\n"
             "def hang(*_):\n"
             "    threading.Event().wait()\n"
-            "tools = MadePlugin(tools=[Tool('hang', 'hangs', hang, seconds=0.2)])\n"
+            "tools = InlinePlugin(tools=[Tool('hang', 'hangs', hang, seconds=0.2)])\n"
             "plugins = {'d': genai_host.dialects, 'a': genai_feature_agent, 't': tools,\n"
             "           'm': FakeModel(says)}\n"
-            "host = Host(config=Config(), discovery=Given(plugins))\n"
+            "host = Host(config=Config(), discovery=StaticPlugins(plugins))\n"
             "print(host.open('agent', 'fake').say('hi').text)\n"
         )
         done = subprocess.run(

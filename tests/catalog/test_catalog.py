@@ -479,7 +479,11 @@ class TestAsked:
     @pytest.mark.parametrize(
         ("name", "value", "reason"),
         [
-            ("serves", ["chat-wire"], "serves must be a mapping of names of dialects to Serve"),
+            (
+                "serves",
+                ["chat-wire"],
+                "serves must be a mapping of names of dialects to DialectEndpoint",
+            ),
             ("serves", {"chat-wire": None}, "serves must be a mapping"),
             ("serves", {1: DialectEndpoint()}, "serves must be a mapping"),
             ("serves", None, "serves must be a mapping"),

@@ -445,7 +445,7 @@ class TestAtOnce:
             yield from All([Pause("approval")])
             return Answer("")
 
-        with pytest.raises(PluginError, match="waits within All"):
+        with pytest.raises(PluginError, match="pauses within All"):
             converse(respond, roles={}).say("hi")
 
     def test_their_answers_are_not_streamed_their_progress_is_told(

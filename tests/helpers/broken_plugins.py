@@ -11,7 +11,7 @@ _IMPORTS = "from genai_host.api import *\nfrom genai_host.api.hooks import hooki
 _MODEL = "Model('{0}', ['plain'])"
 
 
-class BrokenPlugin(NamedTuple):
+class Fault(NamedTuple):
     """A distribution whose only plugin is broken.
 
     name     of the distribution and of its plugin
@@ -45,59 +45,57 @@ def _hooks(body: str) -> str:
 
 
 BROKEN = (
-    BrokenPlugin("zz-missing-module", "ModuleNotFoundError", None),
-    BrokenPlugin("zz-missing-dependency", "No module named 'not_there'", "import not_there.at_all"),
-    BrokenPlugin("zz-import-error", "ImportError: no", "raise ImportError('no')"),
-    BrokenPlugin("zz-system-exit", "SystemExit: 3", "import sys\nsys.exit(3)"),
-    BrokenPlugin("zz-syntax-error", "SyntaxError", "def f(:\n"),
-    BrokenPlugin("zz-exception", "RuntimeError: oh", "raise RuntimeError('oh')"),
-    BrokenPlugin(
-        "zz-base-exception", "Odd", "class Odd(BaseException): pass\nraise Odd('very odd')"
-    ),
-    BrokenPlugin("zz-recursion", "RecursionError", "def f(): f()\nf()"),
-    BrokenPlugin("zz-missing-object", "AttributeError", "", ("zz-missing-object", "json:plugin")),
-    BrokenPlugin(
+    Fault("zz-missing-module", "ModuleNotFoundError", None),
+    Fault("zz-missing-dependency", "No module named 'not_there'", "import not_there.at_all"),
+    Fault("zz-import-error", "ImportError: no", "raise ImportError('no')"),
+    Fault("zz-system-exit", "SystemExit: 3", "import sys\nsys.exit(3)"),
+    Fault("zz-syntax-error", "SyntaxError", "def f(:\n"),
+    Fault("zz-exception", "RuntimeError: oh", "raise RuntimeError('oh')"),
+    Fault("zz-base-exception", "Odd", "class Odd(BaseException): pass\nraise Odd('very odd')"),
+    Fault("zz-recursion", "RecursionError", "def f(): f()\nf()"),
+    Fault("zz-missing-object", "AttributeError", "", ("zz-missing-object", "json:plugin")),
+    Fault(
         "zz-wrong-signature",
         "wrong signature",
         _hooks("@hookimpl\ndef genai_models(registry): return []\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-misspelt-hook",
         "misspelt hook: unknown hook 'genai_modells'",
         _hooks("@hookimpl\ndef genai_modells(): return []\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-unmarked-hook",
         "genai_models is not marked",
         _hooks("def genai_models(): return []\n"),
     ),
-    BrokenPlugin("zz-no-hook", "implements no hook", "x = 1"),
-    BrokenPlugin(
+    Fault("zz-no-hook", "implements no hook", "x = 1"),
+    Fault(
         "zz-api-version",
         "version 99",
         _hooks("@hookimpl\ndef genai_api(): return 99\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-raises-in-hook",
         "ZeroDivisionError",
         _hooks("@hookimpl\ndef genai_models(): yield Model('zz-a', ['plain']); 1 / 0\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-exits-in-hook",
         "SystemExit",
         _hooks("@hookimpl\ndef genai_features(): raise SystemExit('bye')\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-wrong-type",
         "which is no Model",
         _hooks("@hookimpl\ndef genai_models(): return ['gpt']\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-no-list",
         "which is no list",
         _hooks("@hookimpl\ndef genai_models(): return 7\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-malformed-name",
         "is no name for a provider",
         _hooks(
@@ -105,13 +103,13 @@ BROKEN = (
             "    yield ProviderType('Not A Name', NoSettings, lambda *a: None)\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-plugin",
         "the plugin name 'mock' is taken by genai-vendor-mock",
         _hooks(f"@hookimpl\ndef genai_models(): yield {_MODEL.format('zz-b')}\n"),
         ("mock", "zz_duplicate_plugin"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-provider",
         "the provider 'mock' is declared by mock already",
         _hooks(
@@ -120,12 +118,12 @@ BROKEN = (
             "    yield ProviderType('mock', NoSettings, lambda *a: None)\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-model",
         "the model 'mock' is declared by mock already",
         _hooks("@hookimpl\ndef genai_models(): yield Model('zz-d', ['plain'], aliases=['mock'])\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-feature",
         "the feature 'chat' is declared by chat already",
         _hooks(
@@ -133,33 +131,33 @@ BROKEN = (
             "@hookimpl\ndef genai_features(): yield Feature('chat', NoSettings, respond)\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-offering",
         "the offering 'mock at mock' is declared by mock already",
         _hooks("@hookimpl\ndef genai_offerings(): yield Offering('mock', 'mock', 'm')\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-duplicate-command",
         "the command 'ask' is declared by genai-host already",
         _hooks("@hookimpl\ndef genai_commands(): yield Command('ask', 'mine', 'zz:ask')\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-mute-exception",
         "Mute: it cannot say what is wrong",
         "class Mute(Exception):\n    def __str__(self): return 1 / 0\nraise Mute",
     ),
-    BrokenPlugin(
+    Fault(
         "zz-odd-exception",
         "ModuleNotFoundError: no",
         "raise ModuleNotFoundError('no', name=5)",
     ),
-    BrokenPlugin(
+    Fault(
         "zz-odd-hint",
         "PluginError of its own",
         "from genai_host.errors import PluginError\n"
         "raise PluginError('PluginError of its own\\n' + 'x' * 10_000, hint=object())",
     ),
-    BrokenPlugin(
+    Fault(
         "zz-mute-object",
         "which is no Model",
         _hooks(
@@ -167,32 +165,32 @@ BROKEN = (
             "@hookimpl\ndef genai_models(): return [Mute()]\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-endless",
         "genai_models gives more than 10000",
         _hooks(f"@hookimpl\ndef genai_models():\n    while True: yield {_MODEL.format('zz-e')}\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-model-at",
         "Model 'zz-f': at must be a mapping",
         _hooks("@hookimpl\ndef genai_models(): yield Model('zz-f', ['plain'], at={'mock'})\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-model-parameters",
         "Model 'zz-g': parameters must be a mapping",
         _hooks("@hookimpl\ndef genai_models(): yield Model('zz-g', ['plain'], parameters=None)\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-offering-id",
         "Offering 'mock': id must be a string, and not empty, not None",
         _hooks("@hookimpl\ndef genai_offerings(): yield Offering('mock', 'zz', None)\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-serve-parameters",
         "DialectEndpoint: parameters must be a mapping",
         _hooks("class Zz(Provider):\n    serves = {'plain': DialectEndpoint(parameters=None)}\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-dialect-capabilities",
         "Zz 'zz-h': capabilities must be a set of strings, not ['stream']",
         _hooks(
@@ -202,7 +200,7 @@ BROKEN = (
             "@hookimpl\ndef genai_dialects(): yield Zz()\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-feature-settings",
         "Feature 'zz-i': settings must be an attrs class",
         _hooks(
@@ -211,7 +209,7 @@ BROKEN = (
             "@hookimpl\ndef genai_features(): yield Feature('zz-i', Settings, respond)\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-provider-settings",
         "NameError",
         _hooks(
@@ -220,7 +218,7 @@ BROKEN = (
             "    yield ProviderType('zz-j', Settings, lambda *a: None)\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-part-fields",
         "NameError",
         _hooks(
@@ -229,42 +227,42 @@ BROKEN = (
             "@hookimpl\ndef genai_parts(): yield Zz\n"
         ),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-part-tag",
         "is no name for a message part",
         _hooks("class Zz(Part):\n    type = '\\x1b[2J'\n@hookimpl\ndef genai_parts(): yield Zz\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-command-help",
         "Command 'zz-k': help must be a string, not None",
         _hooks("@hookimpl\ndef genai_commands(): yield Command('zz-k', None, 'zz:k')\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-tool-name",
         "Tool 'zz l': name must be as `[a-zA-Z_]",
         _hooks("@hookimpl\ndef genai_tools(): yield Tool('zz l', 'x', print)\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-tool-type",
         "genai_tools gives <built-in function print>, which is no Tool",
         _hooks("@hookimpl\ndef genai_tools(): yield print\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-tool-twice",
         "declares the tool 'zz_m' twice",
         _hooks("@hookimpl\ndef genai_tools(): return [Tool('zz_m', 'x', print)] * 2\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-tool-async",
         "zz_n is async: a tool is a plain function",
         _hooks("@tool\nasync def zz_n() -> str:\n    'X.'\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-tool-untyped",
         "zz_o does not say of which type a is",
         _hooks("@tool\ndef zz_o(a):\n    'X.'\n"),
     ),
-    BrokenPlugin(
+    Fault(
         "zz-unreadable",
         "metadata cannot be read",
         raw=b"[genai_host]\nnot an entry point at all\n",

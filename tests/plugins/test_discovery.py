@@ -9,19 +9,19 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from broken_plugins import BROKEN, BrokenPlugin
+from broken_plugins import BROKEN, Fault
 
 from genai_host.api import Command, Dialect, Model, Offering, hookimpl
 from genai_host.config import Config
 from genai_host.errors import ConfigurationError, PluginError
 from genai_host.plugins.discovery import (
     BlockedPlugin,
+    BrokenPlugin,
     InstalledPlugins,
     LoadedPlugin,
     Plugins,
     StaticPlugins,
 )
-from genai_host.plugins.discovery import BrokenPlugin as Broken
 from genai_host.plugins.index import PluginIndex
 from genai_host.testing import InlinePlugin, make_distribution
 
@@ -76,7 +76,7 @@ def test_a_good_plugin_is_loaded_and_its_declarations_are_registered(site: Path)
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.name)
-def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: BrokenPlugin) -> None:
+def test_a_broken_plugin_is_named_and_disturbs_no_other(site: Path, broken: Fault) -> None:
     with_bundled(site)
     make_distribution(site, "good", files={"good.py": _GOOD})
     broken.install(site)
@@ -145,7 +145,7 @@ def test_an_entry_point_that_stands_there_twice_is_one_plugin(site: Path) -> Non
     info = make_distribution(site, "twice", files={"twice.py": _GOOD})
     (info / "entry_points.txt").write_text("[genai_host]\nx = twice\nx = twice\n")
     plugins = load(site)
-    assert [type(result) for result in plugins.results] == [LoadedPlugin, Broken]
+    assert [type(result) for result in plugins.results] == [LoadedPlugin, BrokenPlugin]
     assert list(plugins.registry.models) == ["good"]
     assert plugins.manager.hook.genai_models.get_hookimpls()
 
@@ -302,7 +302,11 @@ def test_results_of_every_kind_are_told_apart() -> None:
     plugins = Plugins(
         StaticPlugins({"good": good, "bad": bad, "off": good}), Config(disabled=["off"])
     )
-    assert [type(result) for result in plugins.results] == [LoadedPlugin, Broken, BlockedPlugin]
+    assert [type(result) for result in plugins.results] == [
+        LoadedPlugin,
+        BrokenPlugin,
+        BlockedPlugin,
+    ]
 
 
 def test_plugins_that_change_their_mind_are_broken_alone() -> None:

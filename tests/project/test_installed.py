@@ -27,7 +27,7 @@ class Settings:
     greeting: str = "hello"
 
 class Greeter(Provider):
-    serves = {"plain": Serve()}
+    serves = {"plain": DialectEndpoint()}
     default_models = {"chat": "greeter-1"}
     def __init__(self, settings, services):
         self.settings = settings

@@ -31,7 +31,6 @@ from several import (
 from talking import dial, heard, until
 
 from genai_host.errors import ConfigurationError, GenaiError, PluginError
-from genai_host.server import supervisor as child_module
 from genai_host.server import supervisor as supervisor_module
 from genai_host.server.listener import listen
 from genai_host.server.supervisor import Child, Supervisor, cores_for, must_share
@@ -277,7 +276,7 @@ class TestSupervisor:
         return []
 
     def run(self, said: list[str], monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-        monkeypatch.setattr(child_module, "_PROGRAM", program)
+        monkeypatch.setattr(supervisor_module, "_PROGRAM", program)
         listener = listen("127.0.0.1", 0)
 
         def start(number: int) -> Child:

@@ -216,6 +216,6 @@ def schema_in(body: JsonReader) -> Mapping[str, Any] | None:
 
 
 def refuse_what_is_not_done(body: JsonReader, *names: str) -> None:
-    """Raises `ValidationError`; see `Given.refuse`. What is about how a model is kept is read and
-    left at that."""
+    """Raises `ValidationError`; see `JsonReader.refuse`. Fields on how a model is kept in memory
+    are read and ignored."""
     body.refuse("logprobs", "top_logprobs", *names)

@@ -1,17 +1,13 @@
-"""The HTTP API: requests read, answered from memory and tables.
-
-What a caller of the microservice sends, as it is checked before anything is asked.
-
-Source: Assistant microservice, "Inputs".
-
-The Assistant microservice: the caller sends all state, and gets it back as it is after the
-answer. Nothing is kept here, but entries that the caller wants to name by id.
+"""The Assistant microservice: the caller sends all state, and gets it back after the answer.
 
     assistant = Assistant(host)
     result = assistant.answer({"input_text": "hi", "conversation_history": frame})
     result["answer"], result["conversation_history"]
 
     Assistant.stream → read_request → Host.open → Conversation.stream → _result
+
+`read_request` checks a request before any model is called. Nothing is stored, except entries that
+the caller wants to name by id (`keep_entries`).
 
 Source: Assistant microservice, "Inputs" and "Outputs".
 """

@@ -1,19 +1,15 @@
-"""What was read: vectors, embeddings, memory.
-
-The vectors of a table: one row each, all of one size. A row of zeros is none, as it has
-no direction.
-
-Vectors for what has none. Where nobody embeds, all goes on without: that is warned of once.
-
-What an assistant remembers: what was said, and the facts that it found, with the vectors
-of both.
-
-A caller of the microservice brings it along. In a conversation that the host keeps, it is
-made of the history: the answer of each turn carries what the turn has added to it, so that a
-conversation grows by as much with each turn, however long it is.
+"""Memory of an assistant: what was said, the facts that it found, and the vectors of both.
 
     memory_of(history) → Memory → Memory.with_(added) → Memory
                          Added.to_part → the message of the answer → Added.in_message
+
+A caller of the microservice sends it along. In a conversation that the host stores, it is made of
+the history: the answer of each turn carries what the turn added, so that a turn adds no more to a
+long conversation than to a short one.
+
+The vectors of a table (`VectorColumn`) have one size. A row of zeros is no vector, as it has no
+direction. `Embedding` makes missing vectors; without an embedder, or once embedding fails, the
+turn continues without vectors, with one warning.
 """
 
 from __future__ import annotations
@@ -28,11 +24,6 @@ from attrs import field, frozen
 
 from genai_host.api import Embed, Embeddings, Message, Step, VendorPart
 from genai_host.errors import GenaiError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 if TYPE_CHECKING:
     import numpy as np

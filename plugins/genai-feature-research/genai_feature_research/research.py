@@ -2,7 +2,7 @@
 
     respond → Research.answer → _refusal      what is not answered
                               → _recall       what was said before and is like it
-                              → _search       pages, queries; the facts that are shown
+                              → _find         pages, queries; the facts that are shown
                               → _write        the answer, and the style pass
                               → _end          both entries, with their vectors
 

@@ -1,20 +1,15 @@
 """Search, passages and citations.
 
-A long text in pieces that are short enough to be findings of their own.
-
-What an answer refers to: only what its prompt had in it may be referred to.
-
-A model makes up numbers of findings, and addresses; and what it has read may make it write an
-address that carries away what else it has read. So an address that did not stand in the
-prompt is taken out, and so is the number of a finding that there is not.
-
-Looking for facts: pages that the user names are read, and queries searched for, by tools
-of other plugins. What was found before is not looked for again.
-
     Search.find → _stored, else _call_for → CallTools → _facts_in
 
-A search tool takes `query`, `region` and `limit`, and gives a JSON list of `title`, `link` and
-`text`; a reader takes `link`, and gives one such object, with all the text of a page.
+Tools of other plugins read the pages that the user names and search for queries. What was found
+before is not looked for again. A search tool takes `query`, `region` and `limit`, and gives a JSON
+list of `title`, `link` and `text`. A reader takes `link`, and gives one such object with all the
+text of a page; `passages` splits that text into findings.
+
+A model makes up numbers of findings and addresses, and a page may make it write an address that
+carries away other text it has read. So `cited` removes addresses that were not in the prompt, and
+numbers without a finding.
 """
 
 from __future__ import annotations

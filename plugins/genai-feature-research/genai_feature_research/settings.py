@@ -1,12 +1,7 @@
-"""Settings, and regions of searches.
+"""Settings of the feature, and regions of searches.
 
-Where a search is made from: the regions of DuckDuckGo, by country and language.
-
-Source: https://duckduckgo.com/params, "Region".
-
-How the assistant researches and answers.
-
-Source: Assistant microservice, "Inputs", `settings` and `archetype`.
+Source: Assistant microservice, "Inputs", `settings` and `archetype`; for the regions, by country
+and language, https://duckduckgo.com/params, "Region".
 """
 
 from __future__ import annotations

@@ -1,28 +1,27 @@
-"""MCP (Model Context Protocol), both ends of it: the tools of servers that the user names in
-`mcp.json`, and the host as a server.
+"""MCP (Model Context Protocol): a client for the servers in `mcp.json`, and the host as a server.
 
     McpSource.tools → _live → StdioConnection | HttpConnection
                     → Session.open → Session.tools → tools_of
     Tool.run → Session.call → output_of
 
-client    the tools of others, as tools here
-    servers      the file, and what stands in it
-    source       the tools of one server
-    session      versions of MCP, and what each wants
-    connection   what both transports can; `stdio` and `http` are they
-    definitions  from what a server says of its tools to tools
-    content      from what they give to outputs
-server    the host's tools and features, as tools of a server
-    offer        what is offered, and how it is called: a generator of `steps`
-    work         a call, from its beginning to its result, though the client is asked something
-    session      a client's messages, and what is sent back for them; no I/O
+client    the tools of MCP servers, as tools of the host
+    servers      the file `mcp.json`, and the interface of a connection
+    source       the tools of one server: definitions → tools, results → outputs
+    session      versions of MCP, and what each requires
+    stdio, http  the connections
+server    the host's tools and features, as tools of an MCP server
+    offer        what is offered, and how it is called: a generator of `Steps`
     calls        a call as a request: progress, approval, result
-    stdio, http  what carries them; `headers`: what they repeat over HTTP
-protocol  what both ends know of MCP; `rpc`: JSON-RPC 2.0; `mirrored`: arguments in headers
+    messages     steps, messages to the client, results of tools
+    session      a client's messages, and what is sent back for them; no I/O
+    stdio, http  the transports
+rpc       for both ends: JSON-RPC 2.0, lines, versions of MCP
+mirrored  arguments that are repeated in headers
+within    own limits, inside those of the caller
 
-The client is written here, and not that of the package `mcp`, which is for asyncio, brings
-pydantic, an HTTP client and a web server, and takes longer to import than all of the host;
-what is used of the protocol are four requests. That package is the other end in the tests.
+The client of the package `mcp` is not used: it is for asyncio, brings pydantic, an HTTP client
+and a web server, and takes longer to import than all of the host, while four requests of the
+protocol are needed. That package is the other end in the tests.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""JSON-RPC: messages, lines and the versions of the protocol.
+"""JSON-RPC 2.0 as MCP has it: messages, lines and the versions of the protocol.
 
-Texts of strangers, made fit to be shown: no terminal escapes, no hidden characters.
-
-From the blocks that a pipe gives to the lines that were written into it.
-
-What both ends know of MCP: its versions, the names of its notifications, its bounds.
-
-JSON-RPC 2.0 as MCP has it: messages, read and written.
-
-What is read comes from a stranger, and is checked here: an id is an integer or a string, a
-result is whatever it is, an error has a number and a text.
+`Lines` splits the blocks that a pipe gives into lines. What is read is untrusted, and is checked:
+an id is an integer or a string, a result may be any value, an error has a number and a text.
+`clean` and `one_line` remove terminal escapes and hidden characters from texts.
 """
 
 from __future__ import annotations

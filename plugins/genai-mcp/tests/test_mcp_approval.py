@@ -12,8 +12,7 @@ import genai_feature_agent
 import pytest
 from fixtures import MakeHost
 from genai_mcp import rpc
-from genai_mcp.server import calls
-from genai_mcp.server import calls as asking_module
+from genai_mcp.server import calls as calls_module
 from genai_vendor_mock.script import Reply
 from mcp_talk import NEW, OLD, Talk, as_sent, service_of, text, tool, version
 
@@ -220,13 +219,13 @@ class TestApproval:
     def test_calls_do_not_wait_for_ever(
         self, asking: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(calls, "MOST_KEPT", 2)
+        monkeypatch.setattr(calls_module, "MOST_KEPT", 2)
         talk = Talk(service_of(asking), NEW, {"elicitation": {}})
         states = [talk.call("buy")["requestState"] for _ in range(3)]
         yes: Any = {"name": "buy", "inputResponses": {"approval": ALLOWED}}
         answers = [talk.ask("tools/call", **yes, requestState=each) for each in states]
         assert [each.get("code") for each in answers] == [rpc.INVALID_PARAMS, None, None]
-        monkeypatch.setattr(calls, "KEPT_SECONDS", -1.0)
+        monkeypatch.setattr(calls_module, "KEPT_SECONDS", -1.0)
         state = talk.call("buy")["requestState"]
         assert talk.ask("tools/call", **yes, requestState=state)["code"] == rpc.INVALID_PARAMS
 
@@ -259,7 +258,7 @@ class TestApproval:
     def test_a_human_takes_no_longer_than_that(
         self, asking: Host, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(asking_module, "SECONDS", 0.0)
+        monkeypatch.setattr(calls_module, "SECONDS", 0.0)
         talk = Talk(service_of(asking), OLD, {"elicitation": {}})
         asked, cancelled, answer = as_sent(talk.begin("tools/call", name="buy"))
         assert cancelled["method"] == "notifications/cancelled"

@@ -1,16 +1,12 @@
-"""Databases that are read, and results.
+"""SQLite databases, opened for reading only, and results of queries.
 
-What a query gave: rows of plain values, and how a model reads them.
+A statement comes from a model, so four things each prevent it from writing: the file is opened
+read-only, `query_only` is on, no database can be attached, and an authorizer refuses everything
+but reading data. It ends with its call. What it creates meanwhile is limited, where Python can
+set SQLite's limits (3.11 and newer); `genai_tools_data.apart` limits the rest.
 
-Whatever stands in the data, it takes one line for each row, and no more room than there is.
-
-Reading from SQLite, and nothing but reading.
-
-A statement comes from a model, so four things each keep it from writing: the file is opened
-to be read, `query_only` is on, no database can be attached, and an authorizer refuses
-whatever is not a look at data. It ends with its call, and what it makes on the way is
-bounded, where Python can tell SQLite so (3.11 and newer). What these do not bound,
-`genai_tools_data.apart` does.
+A `Result` has rows of plain values. Its size is limited, and its text for a model has one line
+for each row, whatever the data contain.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """Tools that read files of one directory.
 
-The folder that the user allows a model to read in: never one of a model's choice.
-
-Nothing outside it can be read,
-whatever leads there: `..`, an absolute path, a link, or a folder that becomes a link while
-it is looked at. Names that begin with a dot are left out: they are for programs, and may
-have keys in them.
-
-Reading files in the folder that the user names.
+The user names the directory, never a model. Nothing outside it can be read, neither by `..` nor
+an absolute path, a link, or a directory that becomes a link while it is looked at. Names that
+begin with a dot are left out: they are for programs, and may have keys in them.
 """
 
 from __future__ import annotations

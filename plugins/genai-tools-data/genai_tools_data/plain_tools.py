@@ -1,8 +1,6 @@
-"""Tools that need no data: calculation, charts.
+"""Tools that need no data: arithmetic and the time.
 
-What time it is: by the front end's clock if it sends it, else by this machine's.
-
-Arithmetic and the time.
+The time is that of the front end's clock if it sends one, otherwise that of this machine.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Sources of data: databases and CSV files.
+"""Sources of data: SQLite databases and CSV files.
 
-A CSV file as a table of an SQLite database in memory.
+The user names the data, never a model: one SQLite database, or CSV files. The kind of a file is
+detected from its first bytes, whatever its name is. CSV files are tables of an SQLite database in
+memory, which stays loaded until a file changes.
 
-Nobody says how it is written, so that is found out: the letters (a byte order mark, else
-UTF-8, else Windows' Latin letters), what stands between the fields, whether the first line
-names the columns, and what is in them. It is read twice, line by line: once to learn all
-that, of all lines, and once to fill the table.
-
-A file that is too large is refused, and never cut: a sum over a part of it would be wrong.
-
-The data that the user names, and the tools look into: never a model.
-
-That is a SQLite database, a CSV file, or several of these. What is in it is found out from
-what it begins with, whatever it is called. CSV files are kept in memory until they change.
+The form of a CSV file is detected: the encoding (a byte order mark, else UTF-8, else Windows'
+Latin letters), the delimiter, whether the first line names the columns, and their types. The file
+is read twice, line by line: once to detect this from all lines, once to fill the table. A file
+that is too large is refused, never cut: a sum over a part of it would be wrong.
 """
 
 from __future__ import annotations

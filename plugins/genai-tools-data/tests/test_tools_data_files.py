@@ -12,7 +12,6 @@ import genai_tools_data
 import pytest
 from fixtures import MakeHost
 from genai_tools_data import file_tools
-from genai_tools_data import file_tools as folder
 from genai_tools_data.file_tools import MOST_DEPTH, MOST_LINE, MOST_LISTED, MOST_TEXT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,10 +143,10 @@ class TestLinks:
         self, root: Path, tmp_path: Path
     ) -> None:
         (tmp_path / "root-beside" / "b.txt").write_text(SECRET)
-        place = folder.Folder(str(root)).place_of("inner/b.txt")
+        place = file_tools.Folder(str(root)).place_of("inner/b.txt")
         (root / "inner").rename(root / "moved")
         (root / "inner").symlink_to(tmp_path / "root-beside")
-        with pytest.raises(ValidationError, match="cannot be read"), folder.opened(place):
+        with pytest.raises(ValidationError, match="cannot be read"), file_tools.opened(place):
             pass
 
     def test_a_pipe_is_not_waited_for(self, call: Call, root: Path) -> None:

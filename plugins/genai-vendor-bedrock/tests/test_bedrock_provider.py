@@ -507,7 +507,7 @@ def test_the_library_of_amazon_waits_for_a_signature() -> None:
 import sys
 from pathlib import Path
 import genai_vendor_bedrock, genai_feature_chat, genai_host.dialects
-from genai_host import Config, Host, RetryPolicy as Patience
+from genai_host import Config, Host
 from genai_host.config import InstanceConfig
 from genai_host.plugins.discovery import StaticPlugins
 

@@ -1,4 +1,4 @@
-"""What a program holds: assistants of a service, as agents.
+"""Agents: the assistants of a service, as objects of a program.
 
     from genai_feature_assistants.agents import (
         OpenAIAssistantAgent,
@@ -11,14 +11,18 @@
     with OpenAIAssistantAgent.create(configuration, definition) as agent:
         ...
 
-agent           the agent
-channel         a thread that several agents share
-configuration   which service, and its client
-definition      what an assistant is
-...options      of threads, of runs, of waiting for them
-content         what assistants say
-errors          what goes wrong
-backend         the seam between the Assistants API and Responses with Conversations
+agent               the agent, and the channel that several agents share
+client              the configuration of a service, and its client
+definitions         definitions of assistants, and where they are stored
+options             options of threads, of runs and of polling
+content             messages, their parts and their JSON form
+errors              errors of assistants and their runs
+functions           the functions of an agent, called when its assistant asks for them
+backends            the interface to an API, and the choice between the two
+assistants_backend  the Assistants API; `assistants_form`: its JSON
+responses_backend   Responses and Conversations; `responses_form`: their JSON
+runs                settings, steps and outcomes of runs, for both backends
+events              replies and server-sent events
 
 Source: document 002, an ADR of Semantic Kernel. Names are loaded when they are first used.
 """

@@ -1,8 +1,7 @@
 """The agent over assistants or responses, and its channel.
 
-An agent: an assistant of a service, with the functions that it may call.
-
-A channel: what agents that talk with each other share of a thread.
+`OpenAIAssistantAgent` is an assistant of a service with the functions that it may call.
+`OpenAIAssistantChannel` is one thread of a service that several agents share.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""The backend over the Assistants API.
+"""The backend over the Assistants API, version 2.
 
-Runs of the Assistants API: one that is polled, and one that is streamed.
+A run is polled (`PolledRun`) or streamed (`StreamedRun`).
 
 Source: document 002, "Run processing"; OpenAI's OpenAPI document 2.3.0: `RunObject`,
-`RunStepObject`, `AssistantStreamEvent`.
-
-The Assistants API, version 2.
-
-Source: OpenAI's OpenAPI document 2.3.0, the paths below `/assistants` and `/threads`.
+`RunStepObject`, `AssistantStreamEvent`, and the paths below `/assistants` and `/threads`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a backend is, and which there are.
+"""The interface between an agent and an API, and the choice of a backend.
 
-What an agent asks of an API: the one seam between the Assistants API and its successor.
-
-The APIs that an agent can work with, by name.
+`Backend` is the one interface between agents and the two APIs, the Assistants API and its
+successor. `backend_of` returns the backend that the configuration of a client names.
 """
 
 from __future__ import annotations

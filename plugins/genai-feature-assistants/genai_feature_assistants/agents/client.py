@@ -1,8 +1,7 @@
 """The client of a service, and how it is configured.
 
-Which service is used, and how.
-
-Requests to a service that has the Assistants, or the Responses API.
+`OpenAIServiceConfiguration` names a service and its credentials. `ServiceClient` sends requests
+to a service that has the Assistants API or the Responses API.
 
 Source: OpenAI's OpenAPI document 2.3.0; Azure OpenAI's REST reference for `api-key` and
 `api-version`.

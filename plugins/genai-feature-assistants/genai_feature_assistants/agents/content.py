@@ -1,13 +1,10 @@
 """Contents of messages, and their JSON form.
 
-What assistants say, where the host's messages have no form for it.
+`PARTS` are the parts of an assistant's messages that the host's messages have no form for.
+`written_message` and `read_message` convert messages to and from the JSON of the Assistants API.
 
-Source: `MessageObject` and `RunStepDetailsToolCallsCodeObject` of OpenAI's OpenAPI
-document 2.3.0.
-
-Messages as the Assistants API writes them.
-
-Source: OpenAI's OpenAPI document 2.3.0: `CreateMessageRequest`, `MessageObject`.
+Source: OpenAI's OpenAPI document 2.3.0: `CreateMessageRequest`, `MessageObject`,
+`RunStepDetailsToolCallsCodeObject`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Definitions of agents, and where they are stored.
 
-Definitions and options as JSON, and back: strictly, as the host does it.
+`to_json` and `from_json` convert definitions and options to JSON and back, as strictly as the
+host does: an unknown key raises `ValidationError`.
 
-What an assistant is.
-
-Where assistants are kept for a service that has no place for them.
-
-The successor of the Assistants API, Responses and Conversations, knows threads and runs by
-other names, but has no assistants: what one is made of is sent with each request. So whoever
-asks keeps it, in memory or in a folder of files.
+The successor of the Assistants API, Responses and Conversations, has threads and runs under other
+names, but no assistants: each request carries the content of the definition. The client therefore
+stores definitions itself, in memory (`MemoryDefinitions`) or in a directory of files
+(`FileDefinitions`).
 """
 
 from __future__ import annotations

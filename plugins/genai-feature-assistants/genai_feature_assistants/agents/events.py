@@ -1,11 +1,9 @@
 """Replies and server-sent events of a service.
 
-What comes back of a request: its bytes, what it says of an error, and when to ask again.
+A reply is read as its bytes arrive (`arrived`). `message_in` and `retry_after` read an error.
+`server_events` decodes one line at a time, so that a character sent in two chunks stays intact.
 
-Server-sent events, out of the bytes of a reply.
-
-Source: WHATWG HTML, "Server-sent events", section 9.2.6. Bytes become text a line at a time,
-so that a character that is sent in two pieces stays one.
+Source: WHATWG HTML, "Server-sent events", section 9.2.6.
 """
 
 from __future__ import annotations

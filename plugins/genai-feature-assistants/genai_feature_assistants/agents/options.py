@@ -1,18 +1,8 @@
 """Options of agents, invocations, threads and polling.
 
-What the fields of definitions and options must be.
-
-Which tools a run is to use.
-
-How an assistant's runs are to go, unless a run is asked for otherwise.
-
-How one run is to go.
-
-What a thread begins with.
-
-How a run is waited for.
-
-What the service takes at most, refused before anything is sent.
+The option classes share the validators at the top. `Pace` polls and retries as `PollingOptions`
+specify. `checked_metadata` and `checked_files` enforce the limits of the service before anything
+is sent.
 
 Source: OpenAI's OpenAPI document 2.3.0 (`Metadata`, `CreateAssistantRequest.tool_resources`).
 """

@@ -1,16 +1,11 @@
-"""The backend over the Responses API.
+"""The backend over Responses and Conversations, the successor of the Assistants API.
 
-Runs of the Responses API: responses in a conversation, until one asks for no function.
+A thread is a conversation. A run is the responses in it, up to the first one that asks for no
+function. The service has no assistants: the `definitions` of the configuration store them, and
+each run sends the content of the definition.
 
-Source: OpenAI's OpenAPI document 2.3.0: `Response`, `ResponseStreamEvent`.
-
-Responses and Conversations, which came after the Assistants API.
-
-A thread is a conversation, a run is the responses in it up to one that asks for no function.
-Assistants the service has none: the configuration's `definitions` keep them, and what one is
-made of is sent with each run.
-
-Source: OpenAI's OpenAPI document 2.3.0, the paths below `/conversations` and `/responses`.
+Source: OpenAI's OpenAPI document 2.3.0: `Response`, `ResponseStreamEvent`, and the paths below
+`/conversations` and `/responses`.
 """
 
 from __future__ import annotations

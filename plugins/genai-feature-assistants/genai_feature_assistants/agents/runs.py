@@ -1,10 +1,8 @@
 """Settings, steps and outcomes of runs.
 
-How a run is to go: what is asked of it, before the thread, before the definition.
-
-How runs end.
-
-What the steps of a run tell of, as messages.
+`settled` computes the settings of a run: options of the invocation precede settings of the
+thread, which precede the definition. `StepTeller` converts the steps of a run to messages, each
+step once. `run_error` is the error of a run that did not complete.
 
 Source: OpenAI's OpenAPI document 2.3.0: `RunStepObject`.
 """

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genai_feature_assistants.cli import terminal
-from genai_feature_assistants.cli import terminal as uploads_terminal
 from genai_feature_assistants.cli.import_ import import_command
 from genai_feature_assistants.cli.run import run_command
 from genai_feature_assistants.cli.terminal import (
@@ -117,7 +116,7 @@ def create_command(
     with terminal.service_of(ctx) as service:
         with _kept(ctx, service, definition, files) as (wanted, store):
             made = value_of(service.assistants.create(request(ctx, wanted)))
-        failed = uploads_terminal.await_files(ctx, service, store) if store else []
+        failed = terminal.await_files(ctx, service, store) if store else []
     if as_json:
         echo_json(made)
     else:
@@ -179,7 +178,7 @@ def _kept(
     kept: list[str] = []
     store = ""
     try:
-        kept += [uploads_terminal.keep_file(ctx, service, path, "assistants") for path in paths]
+        kept += [terminal.keep_file(ctx, service, path, "assistants") for path in paths]
         resources: dict[str, Any] = {}
         if "code_interpreter" in kinds:
             resources["code_interpreter"] = {"file_ids": kept}

@@ -1,9 +1,7 @@
-"""`assistants run`, and what is shown of a run.
+"""`genai-host assistants run`: send a message to an assistant, and print its answer.
 
-What is heard of a run as it goes on: printed piece by piece, and known as a whole in the
-end.
-
-`genai-host assistants run`: say something to an assistant, and read its answer.
+`Heard` collects the events of the run. Text is printed as it arrives; the whole answer is known
+when the run ends.
 """
 
 from __future__ import annotations

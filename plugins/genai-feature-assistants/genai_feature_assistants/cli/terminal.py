@@ -1,14 +1,10 @@
-"""What the commands share: the service opened, files uploaded, output.
+"""Shared parts of the commands: the API in this process, uploaded files, output.
 
-What the commands print: tables, JSON, notes, and nothing that drives a terminal.
+The commands use the API of Assistants in this process, over the host and the store of the command
+line. `keep_file` stores a file of the user as the API stores an upload.
 
-Names, answers and files are written by anybody: at a terminal their control characters are
-shown, not obeyed. Where the output is piped it is exact.
-
-What the commands work with: the API of Assistants, in this process, over the host and the
-store of the command line.
-
-Files of the user's, kept as the API keeps what is uploaded.
+Output is tables, JSON and notes. Names, answers and files are untrusted: at a terminal their
+control characters are shown as a sign and have no effect. Piped output is exact.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Whether what was imported can run and be searched.
+"""Checks whether assistants can run, and whether files of vector stores can be searched.
 
-What an assistant needs, and there is not: each in a line with the next step.
-
-Waiting for files of vector stores to be made searchable.
+`why_model_cannot` and `why_tools_cannot` return one line for each requirement that is missing,
+with the next step. `await_searchable` waits until the files of vector stores are indexed.
 """
 
 from __future__ import annotations

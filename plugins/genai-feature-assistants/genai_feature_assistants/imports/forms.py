@@ -1,16 +1,11 @@
-"""Exported objects, and messages, as they are stored here.
+"""Exported objects and messages, converted to the form in which the service stores them.
 
-Exported objects, checked by what reads the requests of the API, as the service keeps them.
+They are checked by the functions that read requests of the API. Each function raises
+`ValidationError` for an invalid object. Unknown fields are left out, because an export may have
+fields that the API does not have.
 
-Each function raises `ValidationError` for what is no such object. Fields that nobody knows are
-left out: those who exported may have some of their own.
-
-Source: OpenAPI document 2.3.0, "AssistantObject", "ThreadObject", "VectorStoreObject",
-"VectorStoreFileObject", "OpenAIFile".
-
-Exported messages of threads, checked, as the service keeps them.
-
-Source: OpenAPI document 2.3.0, "MessageObject".
+Source: OpenAPI document 2.3.0, "AssistantObject", "ThreadObject", "MessageObject",
+"VectorStoreObject", "VectorStoreFileObject", "OpenAIFile".
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Stores what is imported, and reports it.
+"""Stores imported objects, and reports the result of each.
 
-What became of what was to be imported.
-
-Where imported objects go: into the same places as those that clients make.
+`Keeping` stores an object in the same place as one that a client creates. `Report` has one
+`Outcome` for each object.
 """
 
 from __future__ import annotations

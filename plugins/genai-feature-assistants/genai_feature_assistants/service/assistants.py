@@ -1,12 +1,10 @@
 """Assistants, and the resources of their tools.
 
-What tools are given: files for code, vector stores for the search.
+An assistant is a model with instructions and tools. Resources are files for the code interpreter
+and vector stores for the file search; `Resources` reads them for assistants and threads.
 
-Source: OpenAPI document 2.3.0, "CreateAssistantRequest", "CreateThreadRequest".
-
-Assistants: a model, what it is told, its tools.
-
-Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0.
+Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0, "CreateAssistantRequest",
+"CreateThreadRequest".
 """
 
 from __future__ import annotations
@@ -134,7 +132,7 @@ class Assistants:
         return json_response({"id": id, "object": "assistant.deleted", "deleted": True})
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `Missing`."""
+        """Raises `NotFound`."""
         return self._shelf(user).get(id)
 
     def _read(self, user: str, given: JsonReader) -> dict[str, Any]:

@@ -1,13 +1,11 @@
-"""Fields of requests; attributes of files.
+"""Fields that several requests have, and attributes of files.
 
-What several requests have: metadata, tools, their resources, the form of the answer.
+The fields are metadata, tools, the choice of a tool, the form of the answer and the truncation of
+the thread. Clients set attributes of a file in a vector store; `matches` applies the filter of a
+search to them.
 
-Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0.
-
-What a client says of a file in a vector store, and filters that look at it.
-
-Source: OpenAPI document 2.3.0, "VectorStoreFileAttributes", "ComparisonFilter",
-"CompoundFilter".
+Source: OpenAI API reference, "Assistants"; OpenAPI document 2.3.0, "VectorStoreFileAttributes",
+"ComparisonFilter", "CompoundFilter".
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Files, and their upload.
 
-A file as clients send it: a form of several parts.
+`read_upload` reads a multipart form. `Files` has the files that clients uploaded and those that
+code created; their bytes are blobs of the store.
 
-Source: RFC 7578; OpenAI API reference, "Upload file".
-
-Files that clients sent, and those that code has made: their bytes are blobs of the store.
-
-Source: OpenAI API reference, "Files".
+Source: RFC 7578; OpenAI API reference, "Files", "Upload file".
 """
 
 from __future__ import annotations
@@ -165,7 +162,7 @@ class Files:
         return shelf.add(file)
 
     def get(self, user: str, id: str) -> Object:
-        """Raises `Missing`."""
+        """Raises `NotFound`."""
         return self._shelf(user).get(id)
 
     def must_be(self, user: str, ids: Mapping[str, str]) -> None:

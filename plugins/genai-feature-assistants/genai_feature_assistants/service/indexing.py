@@ -1,17 +1,13 @@
-"""Texts of files, split into passages and indexed.
+"""Texts of files, split into passages and indexed for search.
 
-The text in a file, for it to be searched, and cut into passages.
+    Indexing.do → _index → text_of → passages → Host.embed → Passages.to_bytes → a blob
 
-What is read is hostile: it is bounded, and whatever a library raises on it is a reason.
+Indexing a file is a job: if the process is killed, another one does it. Files are untrusted:
+`text_of` has limits, and any exception of a library is a reason why the file is unreadable.
 
-The passages of a file with their vectors, as one blob, and the search among many of them.
-
-a blob: the length of its head in 8 bytes, the head in JSON, then a row of 32-bit floats
-(little-endian) for each passage, of length 1
-
-A file of a vector store, made searchable: its text in passages, and their vectors.
-
-It is a job: what a killed process leaves, another does.
+The passages of a file and their vectors are one blob: the length of its head in 8 bytes, the head
+in JSON, then for each passage a row of 32-bit floats of length 1; all numbers are little-endian.
+`nearest` searches the passages of many files.
 """
 
 from __future__ import annotations
@@ -40,6 +36,8 @@ if TYPE_CHECKING:
 
     from genai_host.host import Host
     from genai_host.store.blobs import Blobs
+
+    Matrix = NDArray[np.float32]
 
 
 MOST_PASSAGES = 20_000
@@ -164,14 +162,6 @@ def _of_pdf(data: bytes) -> str:
 
 _UNSUPPORTED = "unsupported_file"
 
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from genai_host.store.blobs import Blobs
-
-    Matrix = NDArray[np.float32]
 
 _LENGTH = 8
 _HELD = 256 * 2**20  # bytes of vectors and texts that stay in memory

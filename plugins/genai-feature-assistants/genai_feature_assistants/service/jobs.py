@@ -1,16 +1,14 @@
 """Background jobs with leases, and the worker that does them.
 
-Jobs that several processes share: what is to be done, who does it, and until when that is
-taken for granted.
+A job is a document of the store, shared by several processes. A worker takes it by writing its
+name and an expiry time into the document, by compare-and-set, and renews the lease before it
+expires. When a worker is killed, the lease of its job expires and another worker takes the job. A
+job that was taken too often is given up (`MOST_TRIES`).
 
-A job is a document of the store. Whoever takes it writes its name and a time into it, by
-compare-and-set, and does so again before that time is over. One whose worker was killed is
-there for others when its time is over; one that was taken too often is given up.
+`Worker` does jobs in threads of one process: those submitted to it, and those that others left.
 
-The threads of one process that do jobs: those that came to it, and those that others left.
-
-Worker.submit → Jobs.add → _start → the work of its kind
-Worker._beat, again and again → Jobs.keep (those under way) → Jobs.take (what others left)
+    Worker.submit → Jobs.add → _begin → _start → the work of its kind
+    Worker._beat, repeatedly → Jobs.keep (jobs in progress) → Jobs.take (jobs that others left)
 """
 
 from __future__ import annotations

@@ -1,20 +1,17 @@
 """States, steps and streams of runs.
 
-The steps of runs: messages that were made, tools that were called.
-
-Source: OpenAI API reference, "Run steps"; OpenAPI document 2.3.0.
-
-The states of runs, and how they go from one to another, whoever asks for it.
+`RunStates` changes the state of a run, for any process that asks:
 
     queued → in_progress → completed, incomplete or failed
                          → requires_action → queued ...
-    any that has not ended → cancelling → cancelled; and expired, when its time is over
+    queued, in_progress → cancelling → cancelled; requires_action → cancelled
+    any that has not ended → expired, when its time is over
 
-Source: OpenAI API reference, "Run lifecycle".
+Steps are messages that were created and tools that were called. `Streams` passes what happens in
+a run to the listeners in this process; `event_of` writes it as a server-sent event.
 
-What happens in runs, to whoever listens in this process, as server-sent events.
-
-Source: OpenAI API reference, "Assistants streaming".
+Source: OpenAI API reference, "Run lifecycle", "Run steps", "Assistants streaming"; OpenAPI
+document 2.3.0.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Tools of runs, and citations of files.
+"""Tools that the server itself runs, and citations of files.
 
-What a model says of where it found something, as annotations of its text.
+`RunTools` runs the file search and code. Each call returns the output for the model, and the call
+as the step shows it (`Given`).
 
-It is shown each passage with a mark, `【2:0†notes.txt】`, and writes the mark where it uses
-the passage; so does code with files that it made, as `sandbox:/mnt/data/NAME`.
-
-The tools that the server itself runs: the search in files, and code.
-
-Each call gives what the model is told, and what the step shows.
+The model sees each passage with a mark, `【2:0†notes.txt】`, and writes the mark where it uses the
+passage. A file that code has created is cited as `sandbox:/mnt/data/NAME`. `annotations_of` and
+`Pieces` convert both to annotations of the text.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Runs: requests read, runs made, listed, cancelled.
+"""Runs of an assistant at a thread: created, listed, shown and cancelled.
 
-A request for a run, read; what it does not say, its assistant and its thread do.
+`read_run` reads a request; fields that it does not have come from the assistant and the thread.
 
-Source: OpenAPI document 2.3.0, "CreateRunRequest", "RunObject".
+    Runs.create → _begin → Threads.occupy
+                → _reply → Worker.submit → RunWork.do, in any process
 
-Runs: an assistant at a thread.
-
-    Runs.create → _begin → Threads.occupy → Worker.submit → RunWork.do, in whatever process
-
-Source: OpenAI API reference, "Runs"; OpenAPI document 2.3.0.
+Source: OpenAI API reference, "Runs"; OpenAPI document 2.3.0, "CreateRunRequest", "RunObject".
 """
 
 from __future__ import annotations

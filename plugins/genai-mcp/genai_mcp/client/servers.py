@@ -1,15 +1,13 @@
-"""Configured servers, and what a connection to one is.
+"""Configured servers, and the interface of a connection to one.
 
-A way to a server: one of the two transports.
-
-The user's servers: the file `mcp.json`, in the form that other MCP clients have too.
+The user's servers are in the file `mcp.json`, in the form that other MCP clients have too:
 
     {"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]},
                     "shop": {"url": "https://example.com/mcp",
                              "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}}}}
 
-The file is read when the plugin loads; what stands in it for the environment is looked up
-when a server is started.
+The file is read when the plugin loads. References to environment variables are resolved when a
+server is started. Both transports implement `Connection`.
 """
 
 from __future__ import annotations

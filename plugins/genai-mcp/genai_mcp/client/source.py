@@ -1,17 +1,13 @@
-"""Servers as a source of tools: definitions and contents.
+"""The tools of one server, as a source of tools: definitions and contents.
 
-What a tool of a server gives, as the output of a tool here.
+    McpSource.tools → Session.tools → tools_of; Tool.run → Session.call → output_of
 
-Models get texts and pictures; sounds and resources are told of in words. All of it is a
-stranger's, and the toolbox caps it.
+All that a server sends is untrusted: a description may be written to make a model do something,
+and an annotation may be false. So a human approves each call, unless the user configures
+otherwise (`approvals`), and no tool is repeatable, whatever its annotations are.
 
-From what a server says of its tools to tools of the host.
-
-All that a server says is a stranger's: a description may be written to make a model do
-something, an annotation may be a lie. So a human is asked before each call, unless the user
-says otherwise (`approvals`), and no tool is repeatable, whatever its annotations say.
-
-The tools of one server, as a source of tools.
+Models get texts and images; sounds and resources are described in words. The toolbox limits
+the size of outputs.
 """
 
 from __future__ import annotations

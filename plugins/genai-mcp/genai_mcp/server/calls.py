@@ -1,21 +1,14 @@
 """Calls of tools: performed, asked about, cancelled.
 
-One call of a tool, from its beginning to its result; it may outlive a request, where the
-client is asked something in between.
+    Calls.answer → _taken_up → Work.go_on → News (progress)
+                                          → Question (Asking.ask, or Waiting.keep)
+                                          → Done (the result)
 
-One request of a client, and what is sent back for it.
-
-What a client is asked while it waits for an answer of its own (before 2026-07-28).
-
-Who sent a request, as far as that decides how it is answered.
-
-What the sessions of all clients share.
-
-One call of a tool, as a request of a client.
-
-Calls.answer → _taken_up → Work.go_on → News (progress)
-                                      → Question (Asking.ask, or Waiting.keep)
-                                      → Done (the result)
+An `Exchange` is one request of a client and the messages sent back for it. `Work` is one call
+from its beginning to its result; it may outlive a request, where the client is asked something in
+between (`Waiting`). Before 2026-07-28 the client is asked while it waits for its own answer
+(`Asking`). `Caller` has the properties of a client that decide how a request is answered. The
+sessions of all clients share one `Service`.
 """
 
 from __future__ import annotations

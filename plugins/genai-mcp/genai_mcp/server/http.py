@@ -1,17 +1,14 @@
-"""The endpoint over HTTP, and its headers.
-
-Headers that repeat what a body says (2026-07-28): what lies between believes the headers,
-so they must say the same.
-
-The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
+"""The server over HTTP ("Streamable HTTP"), as a route of the host at `/mcp`.
 
     Endpoint.post → _alone (2026-07-28) | _opened (initialize) | _of_session
                   → Session.receive → Exchange → one message as JSON, several as events
 
-Who serves the host has let the client in. What differs between the versions: up to
-2025-11-25 there is a session, which the client names and may end; later each request stands
-for itself, headers repeat what its body says, and a client that goes gives up its call.
-There is no stream of its own for what nobody asked (GET): there is nothing to tell.
+The host has checked the client's access before. Up to 2025-11-25 there is a session, which the
+client names and may end. In 2026-07-28 each request is complete in itself, and a client that
+disconnects cancels its call. Headers then repeat what the body contains: intermediaries trust
+the headers, so `check_headers` refuses a request in which they differ.
+
+There is no stream of unsolicited messages (GET): the server has none to send.
 """
 
 from __future__ import annotations

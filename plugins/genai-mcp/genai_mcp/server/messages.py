@@ -1,11 +1,8 @@
-"""Messages, steps and results.
+"""Steps of a call, messages to a client, and results of tools.
 
-What happens while a tool is called, one step after the other: a generator yields them,
-as a feature does, and does not know how they reach the client.
-
-What the server writes: answers, errors, notifications, and what it asks a client.
-
-What tools and features give, as results of an MCP server's tools.
+A call is a generator of `Steps`, as a feature is, and does not know how they reach the client.
+The server writes answers, errors, notifications and questions to the client's user
+(`elicitation`). Outputs of tools and answers of features become results of MCP tools.
 """
 
 from __future__ import annotations

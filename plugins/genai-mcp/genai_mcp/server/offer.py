@@ -1,6 +1,6 @@
 """What a host offers to MCP clients: its tools, and each feature as a tool `ask_FEATURE`.
 
-Offer.definitions → Host.offered_tools, Host.registry.features
+Offer.tools → Host.offered_tools, Host.registry.features
 Offer.begin → _call (a tool) | _ask (a feature) → News, Question ... → Result
 """
 

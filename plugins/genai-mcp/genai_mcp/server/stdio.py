@@ -1,14 +1,12 @@
-"""The server over stdin and stdout.
-
-What is to be written to a client, in its order, by one thread.
-
-A server over the standard streams of its process: messages are lines.
+"""The server over the standard streams of its process; messages are lines.
 
     StdioServer.run → _read (thread) → Lines → _take → Session.receive → Exchange
                                                        → _send (a thread each) → Outbox
 
-Whatever the client sends, or does not read, takes no more threads and memory than is said
-here and there, and ends nothing but its own session.
+One thread of the `Outbox` writes to the client, in order. Quick exchanges are answered in the
+thread that reads. Threads and memory are limited (`MOST`, `MOST_SMALL`, `LARGEST`, and
+`MOST_CALLS` in `calls`), whatever the client sends or does not read. Exceeding a limit ends
+nothing but the client's own session.
 """
 
 from __future__ import annotations
