@@ -12,6 +12,7 @@ import click
 
 from genai_host.cli.app import App, pass_app
 from genai_host.cli.ask import answered, resumed, show_details
+from genai_host.cli.errors import show_error
 from genai_host.cli.options import (
     attach_option,
     chosen_template,
@@ -31,7 +32,7 @@ from genai_host.cli.session import (
     talk,
     talk_options,
 )
-from genai_host.cli.terminal import is_terminal, note, piped_lines, show_error
+from genai_host.cli.terminal import is_terminal, note, piped_lines
 
 if TYPE_CHECKING:
     from prompt_toolkit.history import History

@@ -181,8 +181,9 @@ def _run(app: App, arguments: Sequence[str]) -> int:
 
 def _expected(error: Exception) -> int:
     """Print an expected error; raise any other. The exit code."""
+    from genai_host.cli.errors import show_error
     from genai_host.cli.log import log_error
-    from genai_host.cli.terminal import note, show_error
+    from genai_host.cli.terminal import note
     from genai_host.errors import GenaiError, TurnPaused
 
     if isinstance(error, GenaiError):

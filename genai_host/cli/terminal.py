@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import math
 import re
 import sys
 import time
@@ -28,7 +27,6 @@ import click
 
 if TYPE_CHECKING:
     from genai_host.api import Cost
-    from genai_host.errors import GenaiError
 
 
 _FRACTION = 4  # digits after the point of what is a cent at least
@@ -242,41 +240,3 @@ def _cell(value: object) -> str:
     if isinstance(value, Iterable):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)
-
-
-def show_error(error: GenaiError) -> None:
-    """One line for what is wrong and where, then the reasons, then the next step; at -v
-    what caused it before."""
-    from genai_host.cli.log import log_cause
-
-    log_cause(error)
-    note(f"error: {error}{_place(error)}", fg="red")
-    for reason in getattr(error, "reasons", ()):
-        if reason not in str(error):
-            note(f"  - {reason}")
-    hint = error.hint or _usual_hint(error)
-    if hint:
-        note(f"  {hint}")
-
-
-def _place(error: GenaiError) -> str:
-    """Which model and which provider, unless the message says so itself."""
-    names = [name for name in (error.model, error.provider) if name]
-    if all(name in str(error) for name in names):
-        return ""
-    return f" ({'@'.join(names)})"
-
-
-def _usual_hint(error: GenaiError) -> str:
-    """The next step after an error that tells none itself."""
-    from genai_host.errors import AuthenticationFailed, CircuitOpen, RateLimited, ServiceUnavailable
-
-    after = getattr(error, "retry_after", None)
-    wait = "wait a while" if after is None else f"wait {math.ceil(after)} s"
-    if isinstance(error, AuthenticationFailed):
-        return "check the key: genai-host doctor"
-    if isinstance(error, (RateLimited, CircuitOpen)):
-        return f"{wait}, then try again"
-    if isinstance(error, ServiceUnavailable) and error.provider:
-        return "is it running? genai-host doctor"
-    return ""

@@ -193,7 +193,7 @@ class TestLog:
         err = capsys.readouterr().err
         assert "canary" not in err
         assert err.index("KeyError\n") < err.index("ValueError\n")
-        assert "test_cli_main.py" in err
+        assert "test_main.py" in err
 
     def test_what_a_plugin_says_is(self, capsys: pytest.CaptureFixture[str]) -> None:
         log_cause(caught(PluginError("it broke"), KeyError("the key of a mapping")))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from screens import HOSTILE, Screen
 
+from genai_host.cli.errors import show_error
 from genai_host.cli.terminal import (
     echo,
     echo_json,
@@ -22,7 +23,6 @@ from genai_host.cli.terminal import (
     piped_lines,
     piped_text,
     safe,
-    show_error,
 )
 from genai_host.errors import (
     AuthenticationFailed,

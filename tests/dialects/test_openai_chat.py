@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: requests. `test_dialect_openai_replies` has the replies."""
+"""OpenAI's chat completions: requests. `test_openai_replies` has the replies."""
 
 from __future__ import annotations
 

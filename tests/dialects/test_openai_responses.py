@@ -1,4 +1,4 @@
-"""OpenAI's responses: requests. `test_dialect_openai_response_replies` has the replies."""
+"""OpenAI's responses: requests. `test_openai_response_replies` has the replies."""
 
 from __future__ import annotations
 
