@@ -295,20 +295,20 @@ def _inlined(schema: dict[str, Any]) -> dict[str, Any]:
     name = reference.removeprefix("#/$defs/")
     inlined = dict(definitions[name])
     others = {key: value for key, value in definitions.items() if key != name}
-    if reference in _schema_references(definitions):  # the class contains itself
+    if reference in _references_in(definitions):  # the class contains itself
         others = definitions
     return {**inlined, "$defs": others} if others else inlined
 
 
-def _schema_references(schema: Any) -> Iterator[str]:
+def _references_in(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("$ref"), str):
             yield schema["$ref"]
         for value in schema.values():
-            yield from _schema_references(value)
+            yield from _references_in(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _schema_references(value)
+            yield from _references_in(value)
 
 
 def build(value: Any, form: Any) -> Any:

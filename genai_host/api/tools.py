@@ -112,7 +112,7 @@ def always(context: Mapping[str, Any]) -> bool:
     return True
 
 
-def _tools_is_name(value: Any) -> bool:
+def _is_tool_name(value: Any) -> bool:
     return isinstance(value, str) and bool(_NAME.fullmatch(value))
 
 
@@ -136,7 +136,7 @@ class Tool:
     applies       whether it is of use in a context; it is not offered where it is not
     """
 
-    name: str = field(validator=Must(f"as `{_NAME.pattern}`", _tools_is_name))
+    name: str = field(validator=Must(f"as `{_NAME.pattern}`", _is_tool_name))
     description: str = field(
         validator=Must(
             "a string, and not blank", lambda value: isinstance(value, str) and bool(value.strip())

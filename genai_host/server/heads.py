@@ -125,7 +125,7 @@ _USUAL = {
     "cache-control": "no-store",
 }
 _USUAL_PAIRS = [(name.encode(), value.encode()) for name, value in _USUAL.items()]
-_REPLIES_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # token, RFC 9110
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # token, RFC 9110
 _VALUE = re.compile(r"[\t -~\xa0-\xff]*")
 _OF_THE_SERVER = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
 _BODILESS = (204, 205, 304)
@@ -135,7 +135,7 @@ def is_sendable(reply: RouteResponse) -> bool:
     """Whether its headers are: one with an end of line would begin another, and a status
     that has no body must have none."""
     return all(
-        _REPLIES_NAME.fullmatch(name) and _VALUE.fullmatch(value)
+        _HEADER_NAME.fullmatch(name) and _VALUE.fullmatch(value)
         for name, value in reply.headers.items()
     ) and not (reply.status in _BODILESS and reply.body != b"")
 

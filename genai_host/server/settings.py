@@ -51,7 +51,7 @@ ANY = "*"
 _NAME = re.compile(r"(?!-)[a-z0-9.-]{1,253}|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _ROOT = re.compile(r"(/[A-Za-z0-9._~-]+)*")
-_SETTINGS_TOKEN = re.compile(r"[!-~]+")
+_VISIBLE = re.compile(r"[!-~]+")
 
 
 def _lower(given: Iterable[str]) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _check_access(settings: ServerSettings) -> None:
             hint="export GENAI_HOST_SERVER_TOKEN=$(openssl rand -hex 32)",
         )
     for user, token in settings.tokens.items():
-        if not _SETTINGS_TOKEN.fullmatch(token.reveal()):
+        if not _VISIBLE.fullmatch(token.reveal()):
             owner = f"the token of {user}" if user else "the token of the server"
             raise ConfigurationError(
                 f"{owner} is empty, or has letters that no header has",

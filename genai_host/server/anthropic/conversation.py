@@ -72,7 +72,7 @@ def image(block: JsonReader) -> Image:
             raise ValidationError("this is no picture", path=source.at("media_type"))
         found = Image(_some(source, source.data("data")), media_type)
     else:
-        raise _documents_not_taken(source)
+        raise _source_not_taken(source)
     source.nothing_else()
     block.nothing_else()
     return found
@@ -98,7 +98,7 @@ def document(block: JsonReader) -> File:
     elif kind == "content":
         found = _of_text(source, _joined(source), title)
     else:
-        raise _documents_not_taken(source)
+        raise _source_not_taken(source)
     source.nothing_else()
     block.nothing_else()
     return found
@@ -142,7 +142,7 @@ def _address(source: JsonReader) -> str:
     return url
 
 
-def _documents_not_taken(source: JsonReader) -> ValidationError:
+def _source_not_taken(source: JsonReader) -> ValidationError:
     kind = source.text("type")
     if kind == "file":
         return ValidationError(

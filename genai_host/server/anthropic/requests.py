@@ -95,7 +95,7 @@ def _can_be(effort: str, taken: Mapping[str, Any]) -> bool:
 
 
 _CHOICES: Mapping[str, str] = {"auto": "auto", "any": "required", "none": "none"}
-_TOOLS_NEUTRAL = ("eager_input_streaming", "strict")
+_NEUTRAL_IN_TOOLS = ("eager_input_streaming", "strict")
 _DIRECT = "direct"
 
 
@@ -142,7 +142,7 @@ def _tool(given: JsonReader, ttls: set[str]) -> ToolSchema:
     for caller in given.texts("allowed_callers"):
         if caller != _DIRECT:
             raise given.wrong("allowed_callers", f"not supported here: only {_DIRECT} is")
-    for neutral in _TOOLS_NEUTRAL:
+    for neutral in _NEUTRAL_IN_TOOLS:
         given.raw(neutral)
     schema, description = given.mapping("input_schema"), given.text("description")
     given.nothing_else()

@@ -147,18 +147,18 @@ def _usage(usage: Usage) -> dict[str, Any]:
     return {"usageMetadata": {"promptTokenCount": usage.input}} if usage.input else {}
 
 
-_MODELS_METHODS: Mapping[Operation, list[str]] = {
+_METHODS_OF_MODELS: Mapping[Operation, list[str]] = {
     "chat": ["generateContent", "streamGenerateContent", "countTokens"],
     "embed": ["embedContent", "batchEmbedContents"],
 }
-_USUAL_SIZE, _MODELS_MOST = 50, 1000
+_USUAL_SIZE, _MOST_MODELS = 50, 1000
 
 
 def listed(request: RouteRequest, host: Host) -> RouteResponse:
     """A page of them: `pageSize`, and `pageToken` for where it begins."""
-    size = min(_number(request, "pageSize") or _USUAL_SIZE, _MODELS_MOST)
+    size = min(_number(request, "pageSize") or _USUAL_SIZE, _MOST_MODELS)
     at = _number(request, "pageToken")
-    found = [each for each in served_models(host) if each.operation in _MODELS_METHODS]
+    found = [each for each in served_models(host) if each.operation in _METHODS_OF_MODELS]
     page: dict[str, Any] = {"models": [_wire(each) for each in found[at : at + size]]}
     if at + size < len(found):
         page["nextPageToken"] = str(at + size)
@@ -167,7 +167,7 @@ def listed(request: RouteRequest, host: Host) -> RouteResponse:
 
 def one(request: RouteRequest, host: Host) -> RouteResponse:
     model = served_model(host, model_named(request.parameters))
-    if model.operation not in _MODELS_METHODS:
+    if model.operation not in _METHODS_OF_MODELS:
         raise NotFound(f"{model.name} answers no method of this API")
     return json_response(_wire(model))
 
@@ -178,7 +178,7 @@ def _wire(model: ServedModel) -> dict[str, Any]:
         "version": "1",
         "displayName": model.name,
         "description": model.help,
-        "supportedGenerationMethods": _MODELS_METHODS[model.operation],
+        "supportedGenerationMethods": _METHODS_OF_MODELS[model.operation],
     }
     if model.window is not None:
         wire["inputTokenLimit"] = model.window

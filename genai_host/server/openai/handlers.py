@@ -215,14 +215,14 @@ _CATEGORIES = (
 """What the format has a place for; others that a service tells of stand beside these."""
 
 _LIKELY = 0.5
-_MODERATIONS_MOST = 32  # texts in one request: each is a call
+_MOST_MODERATIONS = 32  # texts in one request: each is a call
 
 
 def moderate(request: RouteRequest, host: Host) -> RouteResponse:
     """A judgement of each text, in order."""
     body = body_of(request)
     model = body.text("model") or None
-    texts = _moderations_texts(body)
+    texts = _texts_to_moderate(body)
     body.nothing_else()
     limits, user = request.limits, request.user
     verdicts = [host.moderate(text, model=model, limits=limits, owner=user) for text in texts]
@@ -235,13 +235,13 @@ def moderate(request: RouteRequest, host: Host) -> RouteResponse:
     )
 
 
-def _moderations_texts(body: JsonReader) -> Sequence[str]:
+def _texts_to_moderate(body: JsonReader) -> Sequence[str]:
     given = body.raw("input")
     if isinstance(given, str):
         return [given]
     values = body.values("input")
-    if not 0 < len(values) <= _MODERATIONS_MOST:
-        raise ValidationError(f"there are 1 to {_MODERATIONS_MOST} texts", path=body.at("input"))
+    if not 0 < len(values) <= _MOST_MODERATIONS:
+        raise ValidationError(f"there are 1 to {_MOST_MODERATIONS} texts", path=body.at("input"))
     if all(isinstance(each, str) for each in values):
         return values
     parts = body.objects("input")

@@ -21,7 +21,7 @@ from genai_host.errors import ValidationError
 MOST_PAIRS = 16
 MOST_CODE_FILES = 20
 
-_FIELDS_KEY, _VALUE = 64, 512
+_METADATA_KEY, _METADATA_VALUE = 64, 512
 _NAME = 64
 _KINDS = ("code_interpreter", "file_search", "function")
 _CHOICES = ("none", "auto", "required")
@@ -33,13 +33,14 @@ def metadata_in(given: JsonReader, name: str = "metadata") -> dict[str, str]:
     if len(found) > MOST_PAIRS:
         raise ValidationError(f"{name} has at most {MOST_PAIRS} pairs", path=given.at(name))
     for key, value in found.items():
-        if len(key) > _FIELDS_KEY:
+        if len(key) > _METADATA_KEY:
             raise ValidationError(
-                f"a key has at most {_FIELDS_KEY} characters", path=given.at(name)
+                f"a key has at most {_METADATA_KEY} characters", path=given.at(name)
             )
-        if not isinstance(value, str) or len(value) > _VALUE:
+        if not isinstance(value, str) or len(value) > _METADATA_VALUE:
             raise ValidationError(
-                f"a value is a text of at most {_VALUE} characters", path=f"{given.at(name)}.{key}"
+                f"a value is a text of at most {_METADATA_VALUE} characters",
+                path=f"{given.at(name)}.{key}",
             )
     return dict(found)
 
@@ -155,12 +156,12 @@ def choice_in(given: JsonReader, tools: Sequence[Mapping[str, Any]]) -> Any:
     told: dict[str, Any] = {"type": kind}
     if kind == "function":
         told["function"] = {"name": "" if function is None else function.text("name")}
-    if not any(_fields_is(tool, told) for tool in tools):
+    if not any(_is_chosen(tool, told) for tool in tools):
         raise ValidationError("no tool of the run is chosen here", path=given.at("tool_choice"))
     return told
 
 
-def _fields_is(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+def _is_chosen(tool: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
     if tool["type"] != chosen["type"]:
         return False
     name = chosen.get("function", {}).get("name")

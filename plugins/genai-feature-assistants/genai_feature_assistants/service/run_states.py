@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _USED = ("prompt_tokens", "completion_tokens", "total_tokens")
-_STEPS_STAMPS = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}
+_STEP_STAMPS = {"cancelled": "cancelled_at", "failed": "failed_at", "expired": "expired_at"}
 _CONTENT = "step_details.tool_calls[*].file_search.results[*].content"
 
 
@@ -74,8 +74,8 @@ def end_steps(steps: Shelf, status: str, **fields: Any) -> list[Object]:
     status   that the run ends with
     """
     ended = {"status": "cancelled" if status == "incomplete" else status, **fields}
-    if status in _STEPS_STAMPS:
-        ended[_STEPS_STAMPS[status]] = steps.now()
+    if status in _STEP_STAMPS:
+        ended[_STEP_STAMPS[status]] = steps.now()
     begun = list(steps.all({"status": "in_progress"}))
     return [steps.update(step["id"], **ended) for step in begun]
 

@@ -181,7 +181,7 @@ FRESH = 60.0
 """Seconds that a list holds where the server says neither how long it does, nor when it
 changes."""
 
-_SOURCE_LONGEST = 3600.0  # seconds that a list may hold, whatever the server says
+_LONGEST_LIFE = 3600.0  # seconds that a list may hold, whatever the server says
 
 
 class McpSource(ToolSource):
@@ -246,8 +246,8 @@ class McpSource(ToolSource):
             self._call,
             has_headers=self._server.transport == "http" and session.version == MODERN,
         )
-        usual = _SOURCE_LONGEST if session.announces else FRESH
-        self._until = time.monotonic() + min(max(seconds, usual), _SOURCE_LONGEST)
+        usual = _LONGEST_LIFE if session.announces else FRESH
+        self._until = time.monotonic() + min(max(seconds, usual), _LONGEST_LIFE)
         return self._tools
 
     def _live(self) -> tuple[Session, Connection]:
