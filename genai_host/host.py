@@ -6,6 +6,8 @@ at import; two hosts in one process know nothing of each other.
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +49,7 @@ from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import Prices, installed_prices
 from genai_host.config import Config, read_config
+from genai_host.config.environment import unknown_in
 from genai_host.conversations.conversation import Conversation, MakeRecord
 from genai_host.conversations.driver import TurnLimits
 from genai_host.conversations.record import (
@@ -69,6 +72,7 @@ from genai_host.tools.plugin_tools import PluginTools
 from genai_host.tools.toolbox import Toolbox
 from genai_host.usage.budgets import Budgets, user_of
 from genai_host.usage.metering import UsageRecorder
+from genai_host.util import paths
 from genai_host.util.clock import SystemClock
 from genai_host.util.lazy_property import lazy_property
 from genai_host.util.names import what_there_is
@@ -76,6 +80,8 @@ from genai_host.util.names import what_there_is
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
     from genai_host.store.records import Summary
+
+_log = logging.getLogger(__name__)
 
 
 class Host:
@@ -110,6 +116,14 @@ class Host:
         prices: Prices | None = None,
     ) -> None:
         self.config = read_config() if config is None else config
+        if config is None:
+            for variable, hint in unknown_in(os.environ).items():
+                _log.warning("the environment variable %s is ignored: %s", variable, hint)
+        if not paths.has_home():
+            _log.warning(
+                "there is no home directory, so that nothing is kept: "
+                "set GENAI_HOST_HOME to a folder that may be written"
+            )
         self.keys = keys or SecretStore()
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None

@@ -8,8 +8,9 @@ name has a dash.
     GENAI_HOST_PROVIDERS__BIG_WINDOW__CALLS__FIRST_TOKEN=900
     GENAI_HOST_TOOLS__FILES__FOLDER=/data/notes
 
-Secrets may stand there, too. An empty variable is not set. Names of models have letters
-that names of variables have not, so that `aliases` and `models` are in the file alone.
+Secrets may stand there, too. An empty variable is not set. One that names nothing is ignored, as
+an environment may be made by others; `unknown_in` has those to warn of. Names of models have
+letters that names of variables have not, so that `aliases` and `models` are in the file alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ from genai_host.util.names import PLAIN_NAME, VARIABLES
 
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
+_NOT_OURS = re.compile(
+    # of Services of Kubernetes whose names begin with genai-host ("Discovering services")
+    r"GENAI_HOST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
+    r"|GENAI_HOST_(\w+_)?PORT=(tcp|udp|sctp)://.*"
+    # of images, as PYTHON_VERSION
+    r"|GENAI_HOST_(\w+_)?(VERSION|SHA256)",
+)
 _PROVIDERS = "GENAI_HOST_PROVIDERS__"
 _TOOLS = "GENAI_HOST_TOOLS__"
 
@@ -48,12 +56,34 @@ def is_set(variable: str, environ: Mapping[str, str]) -> bool:
     return bool(text and read_value(f"the environment variable {variable}", text, bool))
 
 
+def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that begin as ours do and name nothing, each with a hint. Not those that are
+    empty, nor those that Kubernetes and makers of images are known to set."""
+    usual = {variable_of(*key.split(".")) for key in KEYS}
+    known = [*sorted(usual), *VARIABLES]
+    places = (_OF_TESTS, _PROVIDERS, _TOOLS)
+    return {
+        variable: hint_for(
+            variable, [*known, f"{_PROVIDERS}NAME__SETTING", f"{_TOOLS}NAME__SETTING"]
+        )
+        for variable, value in sorted(environ.items())
+        if variable.startswith(_PREFIX)
+        and value
+        and variable not in known
+        and not variable.startswith(places)
+        and not _NOT_OURS.fullmatch(variable)
+        and not _NOT_OURS.fullmatch(f"{variable}={value}")
+    }
+
+
 def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Places in the file, with dots, to the variables that come before them."""
     usual = {variable_of(*key.split(".")): key for key in KEYS}
     found: dict[str, str] = {}
     for variable in sorted(environ):
-        if not variable.startswith(_PREFIX) or variable.startswith(_OF_TESTS):
+        if not environ[variable] or not variable.startswith(_PREFIX):
+            continue
+        if variable.startswith(_OF_TESTS):
             continue
         if variable in usual:
             key = usual[variable]
@@ -61,22 +91,15 @@ def overrides_in(environ: Mapping[str, str]) -> dict[str, str]:
             key = _of_instance(variable)
         elif variable.startswith(_TOOLS):
             key = _of_tools(variable)
-        elif variable in VARIABLES:
+        else:  # one of `VARIABLES`, or none of ours
             continue
-        else:
-            known = [*usual, *VARIABLES, f"{_PROVIDERS}NAME__SETTING", f"{_TOOLS}NAME__SETTING"]
-            raise ConfigurationError(
-                f"the environment variable {variable} is not known",
-                hint=hint_for(variable, known),
-            )
-        if environ[variable]:
-            found[key] = variable
+        found[key] = variable
     return found
 
 
 def overridden(config: Config, environ: Mapping[str, str]) -> Config:
     """The configuration with what the environment says. Raises `ConfigurationError` for
-    a variable that is not known, or has a value of another kind."""
+    a variable that names no setting of a provider, or has a value of another kind."""
     found = overrides_in(environ)
     if not found:
         return config

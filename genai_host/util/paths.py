@@ -2,7 +2,8 @@
 
 `GENAI_HOST_HOME` moves all of them below one folder; `GENAI_HOST_CONFIG` names the
 configuration file alone, which must exist then. None of the others need exist. All
-paths are absolute.
+paths are absolute. Without a home directory they are where nothing can be, so that nothing is
+read or kept: `has_home` says so.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import sys
 
 from genai_host.util.names import APP
+
+_NOWHERE = os.path.join(os.sep, "nonexistent")  # as Debian has it for users without a home
 
 # XDG Base Directory Specification 0.8
 _XDG = {
@@ -70,9 +73,29 @@ def _folder(kind: str, platform: str = sys.platform) -> str:
         variable, usual = _XDG[kind]
         base = os.environ.get(variable, "")
         if not os.path.isabs(base):
-            base = os.path.join(os.path.expanduser("~"), usual)
+            base = os.path.join(_home(), usual)
         return os.path.abspath(os.path.join(base, APP))
     return _folder_of_platform(kind)
+
+
+def has_home() -> bool:
+    """Whether there is a home directory, or a folder in its place: else nothing is kept."""
+    return bool(os.environ.get("GENAI_HOST_HOME")) or _home() != _NOWHERE
+
+
+def _home() -> str:
+    """A user that is in no list of users may have none, as in a container: there `~` stands for
+    itself, and would be a folder of the working directory."""
+    home = os.path.expanduser("~")
+    if os.path.isabs(home):
+        return home
+    try:
+        import pwd
+
+        listed = pwd.getpwuid(os.getuid()).pw_dir  # HOME is a relative path
+    except (ImportError, KeyError):
+        return _NOWHERE
+    return listed if os.path.isabs(listed) else _NOWHERE
 
 
 def _folder_of_platform(kind: str) -> str:
@@ -86,4 +109,5 @@ def _folder_of_platform(kind: str) -> str:
         "data": platformdirs.user_data_dir,
         "state": platformdirs.user_state_dir,
     }
-    return find[kind](APP, appauthor=False)
+    folder = find[kind](APP, appauthor=False)
+    return folder if os.path.isabs(folder) else os.path.join(_NOWHERE, APP, kind)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from genai_host import Host, StaticPlugins
 from genai_host.config import BudgetsConfig, Config, InstanceConfig, ServerConfig, read_config
-from genai_host.config.environment import is_set, overrides_in, variable_of
+from genai_host.config.environment import is_set, overrides_in, unknown_in, variable_of
 from genai_host.config.schema import KEYS
 from genai_host.errors import ConfigurationError
 
@@ -121,9 +122,6 @@ def test_an_empty_variable_is_not_set() -> None:
 @pytest.mark.parametrize(
     ("variable", "hint"),
     [
-        ("GENAI_HOST_DEFAULTS_MODEL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
-        ("GENAI_HOST_DEFAULTS__MODL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
-        ("GENAI_HOST_CONFG", "did you mean GENAI_HOST_CONFIG?"),
         ("GENAI_HOST_PROVIDERS__X", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS____WINDOW", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
         ("GENAI_HOST_PROVIDERS__X__MODELS__M", "GENAI_HOST_PROVIDERS__MY_NAME__BASE_URL"),
@@ -133,11 +131,62 @@ def test_an_empty_variable_is_not_set() -> None:
         ("GENAI_HOST_TOOLS__X__A__B", "GENAI_HOST_TOOLS__MY_NAME__FOLDER"),
     ],
 )
-def test_one_that_is_not_known_is_refused(variable: str, hint: str) -> None:
+def test_one_that_names_no_setting_is_refused(variable: str, hint: str) -> None:
     with pytest.raises(ConfigurationError, match=variable) as caught:
         read_config(environ={variable: "sk-canary"})
     assert hint in caught.value.hint
     assert "sk-canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("GENAI_HOST_DEFAULTS_MODEL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+        ("GENAI_HOST_DEFAULTS__MODL", "did you mean GENAI_HOST_DEFAULTS__MODEL?"),
+        ("GENAI_HOST_CONFG", "did you mean GENAI_HOST_CONFIG?"),
+        ("GENAI_HOST_SERVER_PORT", "did you mean GENAI_HOST_SERVER__PORT?"),
+    ],
+)
+def test_item_7_one_that_is_not_known_is_ignored_with_a_warning(
+    variable: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert read_config(environ={variable: "sk-canary"}) == Config()
+    assert unknown_in({variable: "sk-canary"}) == {variable: hint}
+    monkeypatch.setenv(variable, "sk-canary")
+    with Host(discovery=StaticPlugins({})):
+        pass
+    [record] = caplog.records
+    assert record.getMessage() == f"the environment variable {variable} is ignored: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GENAI_HOST_PORT", "tcp://10.96.0.7:80"),
+        ("GENAI_HOST_SERVICE_HOST", "10.96.0.7"),
+        ("GENAI_HOST_SERVICE_PORT", "80"),
+        ("GENAI_HOST_SERVICE_PORT_HTTP", "80"),
+        ("GENAI_HOST_PORT_80_TCP", "tcp://10.96.0.7:80"),
+        ("GENAI_HOST_PORT_80_TCP_PROTO", "tcp"),
+        ("GENAI_HOST_PORT_80_TCP_PORT", "80"),
+        ("GENAI_HOST_PORT_80_TCP_ADDR", "10.96.0.7"),
+        ("GENAI_HOST_WEB_PORT", "tcp://10.96.0.8:8080"),
+        ("GENAI_HOST_WEB_SERVICE_HOST", "10.96.0.8"),
+        ("GENAI_HOST_VERSION", "0.1.0"),
+        ("GENAI_HOST_SHA256", "a1"),
+        ("GENAI_HOST_NONSENSE", ""),
+        ("GENAI_HOST_PROVIDERS__X", ""),
+    ],
+)
+def test_item_7_what_kubernetes_and_images_set_is_ignored_in_silence(
+    variable: str, value: str
+) -> None:
+    """A Service named genai-host, or genai-host-web, of the same namespace."""
+    assert read_config(environ={variable: value}) == Config()
+    assert unknown_in({variable: value}) == {}
 
 
 @pytest.mark.parametrize("variable", ["GENAI_HOST_PLUGINS__STRICT", "GENAI_HOST_READ_ONLY"])

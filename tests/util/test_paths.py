@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
-from genai_host import paths
+from genai_host import Config, Host, StaticPlugins, paths
 
 
 @pytest.fixture
@@ -34,14 +35,50 @@ def test_every_path_is_absolute(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert paths.config_file() == str(folder / "my.toml")
 
 
-def test_a_home_that_is_not_known_is_no_exception(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def bare(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An environment that says nothing of where files are, and XDG's variables wrongly."""
     monkeypatch.delenv("GENAI_HOST_HOME")
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.delenv("HOME")
     for name in ("CACHE", "CONFIG", "DATA", "STATE"):
-        monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)
-    assert os.path.isabs(paths.cache_dir())
+        monkeypatch.setenv(f"XDG_{name}_HOME", "relative")
+    return folder
+
+
+@pytest.mark.skipif(os.name != "posix", reason="homes are POSIX")
+@pytest.mark.parametrize("named", [None, "rel/home"])
+def test_item_7_without_a_home_no_path_is_in_the_working_directory(
+    bare: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    named: str | None,
+) -> None:
+    """A container whose user is in no list of users."""
+    monkeypatch.setattr(pwd, "getpwuid", unknown_user)
+    if named is not None:
+        monkeypatch.setenv("HOME", named)
+    assert not paths.has_home()
+    for found in (paths.config_file(), paths.keys_file(), paths.cache_dir(), paths.state_dir()):
+        assert found.startswith("/nonexistent/")
+    with Host(discovery=StaticPlugins({})) as host:
+        assert host.config == Config()
+    [record] = caplog.records
+    assert record.getMessage().startswith("there is no home directory, so that nothing is kept")
+    assert os.listdir(bare) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="homes are POSIX")
+def test_item_7_a_relative_home_is_that_of_the_list_of_users(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setenv("HOME", "relative")
+    assert paths.has_home()
+    assert paths.config_file() == f"{listed}/.config/genai-host/config.toml"
+
+
+def unknown_user(number: int) -> None:
+    raise KeyError(f"getpwuid(): uid not found: {number}")
 
 
 @pytest.mark.parametrize("named", [None, "", "my.toml"])
