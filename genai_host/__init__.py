@@ -8,18 +8,19 @@
         for event in conversation.stream("And of Norway?"):
             print(event.text, end="")
 
-The way of one message, down and back:
+The way of one message, down and back (docs/architecture.md has all of it):
 
-    Host.open          host.py                         finds plugins, joins, opens
-    Conversation.say   conversations/conversation.py    one user, one feature, one record
+    Host.open          host.py                          loads plugins, joins models and providers
+    Conversation.say   conversations/conversation.py    one user, one feature, one event log
     Driver.run         conversations/driver.py          performs the steps of the feature
     Agent.stream       calls/agent.py                   the model of a role, its history
+    Retry.stream       calls/retry.py                   attempts, on one route or several
     Route.stream       calls/route.py                   one call of a model at a provider
     Dialect            dialects/                        writes the request, reads the reply
-    Provider           (a plugin)                       carries it
+    Provider           (a plugin)                       sends the request
 
-Plugins are written with `genai_host.api`. What can go wrong is in `genai_host.errors`.
-The names below are imported when first used, so that `import genai_host` costs nothing.
+Plugins import `genai_host.api`, `genai_host.errors` and `from genai_host import paths`.
+The names below are imported on first use, so that `import genai_host` costs next to nothing.
 """
 
 from __future__ import annotations

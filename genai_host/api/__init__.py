@@ -1,24 +1,25 @@
-"""What plugins are written with: they import this, `genai_host.errors` and
-`genai_host.util.paths`, and nothing else of the host.
+"""The interface for plugins.
 
     from genai_host.api import Model, hookimpl
 
-messages        roles, parts, messages, usage
-calls           calls of a model, free of wire formats, what comes back, what it costs
-dialects        the codec of a wire format, and the helpers that it is written with
-providers       transport: what carries a request; HTTP, tokens that expire
+Besides this package, plugins import `genai_host.errors` and `from genai_host import paths`.
+
+messages        roles, message parts, messages, usage
+calls           calls of a model and their results, independent of API formats; cost
+dialects        `Dialect`, the codec of an API format, and helpers to write one
+providers       `Provider`, the transport of requests; HTTP; expiring tokens
 http_provider   providers over HTTP, in a few lines
 models          models and offerings, as data; parameters that dialects share
-features        what a user converses with; its steps; the events of a turn
-tools           what a model may ask for; sources of tools; reactions
-function_tools  tools made from typed functions
-http_routes     what plugins answer over HTTP, and how they read what is sent
-hooks           the hooks; commands and executors that plugins add
-cancellation    limits that whoever holds them can end
+features        `Feature`, its steps, its answer, the events of a turn
+tools           tools, sources of tools, reactions
+function_tools  tools from typed functions
+http_routes     HTTP routes of plugins; requests and responses; a reader of JSON bodies
+hooks           the hooks; commands and executors of plugins
+cancellation    `Cancellation`, which any thread can cancel
 settings        settings classes, secrets
-validators      what the fields of declarations must be
-schema          class to JSON Schema; values against one
-closed_schema   schemas in the subset that services hold answers to
+validators      validators of the fields of declarations
+schema          JSON Schema of a class; validation against a schema
+closed_schema   schemas in the subset that services enforce
 codec           objects to JSON and back
 json_text       JSON values to text and back
 """

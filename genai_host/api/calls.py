@@ -1,10 +1,8 @@
-"""Calls of a model, free of wire formats: requests, replies, results, cost.
+"""Calls of a model, independent of wire formats: requests, replies, results, cost.
 
-What passes between a dialect and a provider: one request, one reply, its events.
-
-What calls of models cost.
-
-One call of a model, free of any wire format, and what comes back.
+`ProviderRequest`, `ProviderReply` and `StreamEvent` pass between a dialect and a provider. A
+`Call` is what a dialect writes a request from; a result, such as `Completion`, is what it reads
+from the reply.
 """
 
 from __future__ import annotations

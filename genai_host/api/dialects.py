@@ -1,16 +1,11 @@
 """Dialects: codecs of wire formats, and the helpers they are written with.
 
-What replies in JSON are made of: their fields, each of the kind that it has to be; and
-what else is read alike in formats that have little else in common.
+A `Dialect` writes and reads one wire format. A `DialectEndpoint` describes, as data, how a
+provider serves that format. A `CountDialect` requests a token count with the request that would
+otherwise be sent for an answer.
 
-What embeddings must be, in whatever format they come.
-
-What formats write alike that have little else in common; `reply_fields` reads.
-
-A dialect: the codec of one wire format. A serve: how a provider serves it, as data.
-
-What formats in which tokens are counted have in common: they ask for a count with what
-would be sent for an answer.
+The helpers cover what formats have in common that are otherwise different: fields of JSON
+replies, each checked for its type, embedding vectors, and parts of messages.
 """
 
 from __future__ import annotations

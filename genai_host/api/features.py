@@ -1,23 +1,17 @@
 """Features, the steps they yield, and the events of a turn.
 
-The steps of a feature: what it asks of the host, each typed by what comes back.
+A feature is what a user converses with:
 
-    completion = yield from Prompt([*turn.history, turn.message])
-
-A feature does no I/O of its own; it yields steps, and the host performs, bounds
-and records them. That is why a feature can be replayed from its record.
-
-A feature: what a user converses with.
-
-    def respond(turn: Turn[Settings]) -> Story:
+    def respond(turn: Turn[Settings]) -> FeatureSteps:
         completion = yield from Prompt([*turn.history, turn.message])
         return Answer(completion.text)
 
-`respond` is deterministic: time, ids and randomness are steps, and what is in no
-order (a set) decides nothing. It puts no effects in `finally`, since a pause
-closes the generator.
+A feature does no I/O. It yields steps, each typed by its result, and the host performs, limits
+and records them. A feature can therefore be replayed from its event log.
 
-What a listener hears while a turn is answered.
+`respond` must be deterministic: time, ids and randomness are steps, and the order of an
+unordered collection, such as a set, must not decide anything. `respond` must have no effects in
+`finally`, since a pause closes the generator.
 """
 
 from __future__ import annotations

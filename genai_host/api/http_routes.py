@@ -1,23 +1,23 @@
 """HTTP routes of plugins, and how the bodies of requests are read.
 
-Routes over HTTP: what a plugin answers under a path of its own.
+A plugin answers requests under its own paths:
 
     HttpRoute("POST", "/api/shop/orders/{id}", "genai_feature_shop.http:order")
 
     def order(request: RouteRequest, host: Host) -> RouteResponse:
-        return json_reply({"id": request.parameters["id"]})
+        return json_response({"id": request.parameters["id"]})
 
-Whoever serves the host has let in the client, and keeps the sizes and the times; the
-function is called in a thread, several at once. What it raises becomes the reply: an error of
-the host a status (`status_of`) and its words, any other a 500 that says nothing.
+The server admits the client and limits sizes and times. The function is called in a thread, and
+several calls can run concurrently. If it raises an error of the host, the reply has that error's
+message and a status (`http_status`). Any other exception becomes a 500 without details.
 
-What a client gave, read with care: each field as what it has to be, or a 400 that says where.
+`JsonReader` checks the type of each field. A wrong field is answered with a 400 that names it:
 
-body = body_of(request)
-body.text("model")                  # "" if it is not there
-for message in body.objects("messages"):
-    message.choice("role", ("user", "assistant"))
-body.nothing_else()
+    body = body_of(request)
+    body.text("model")                  # "" if it is missing
+    for message in body.objects("messages"):
+        message.choice("role", ("user", "assistant"))
+    body.nothing_else()
 """
 
 from __future__ import annotations

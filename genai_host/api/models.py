@@ -1,12 +1,11 @@
 """Models, offerings and the parameters that dialects share.
 
-The model parameters that all dialects call by the same name, as JSON Schemas.
+A model is data: it is declared once, and any provider can offer it.
 
-A dialect lists those that its format has; a model narrows or refuses them, a
-provider adds its own. Whatever a user sets is checked against the outcome, and a
-name that is not in it is an error: nothing is dropped in silence.
-
-A model is data: declared once, offered by whoever runs it.
+`STANDARD` has the model parameters that all dialects call by the same name, as JSON Schemas. A
+dialect lists the parameters of its format, a model narrows or refuses them, and a provider adds
+its own. The values of a user are checked against the outcome. An unknown name is an error: no
+parameter is dropped silently.
 """
 
 from __future__ import annotations

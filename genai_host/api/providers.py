@@ -1,10 +1,7 @@
 """Providers: what carries a request; HTTP and expiring tokens for them.
 
-HTTP as the host does it for its plugins.
-
-A provider is transport: it carries a request to where a model runs.
-
-Access tokens: keys that expire, and are got anew.
+A provider is transport: it carries a request to the service that runs a model. Over HTTP it uses
+the transport of the host, `Services.http`. Retries, limits and cancellation are up to the host.
 """
 
 from __future__ import annotations

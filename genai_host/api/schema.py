@@ -1,21 +1,16 @@
 """JSON Schema: made from classes, and values validated against one.
 
-Values against a JSON Schema, compiled once; draft 2020-12, unless it names another.
-
-JSON Schema: made from a class; and an object made from a value that fits.
-
-Classes are described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums,
-unions, containers), by themselves if they have `model_json_schema` (pydantic), or
-are a JSON Schema already. Draft 2020-12, unless a schema names another.
-
-What a class says itself comes before all that:
+Schemas are compiled once, and are of draft 2020-12 unless they name another draft. Classes are
+described by msgspec (attrs, dataclasses, TypedDict, NamedTuple, enums, unions, containers), or by
+their own `model_json_schema` (pydantic). A mapping is taken as a JSON Schema. These methods of a
+class take precedence:
 
     class Trip:
         @classmethod
         def llm_schema(cls, dialect: str) -> dict[str, Any]: ...  # a JSON Schema
 
         @classmethod
-        def deserialize(cls, raw: str) -> Trip: ...  # from JSON that fits it, as text
+        def deserialize(cls, raw: str) -> Trip: ...  # from JSON text that satisfies it
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """Tools, sources of tools, and reactions: actions that tools ask of a client.
 
-A tool: something that a model may ask for, and that a plugin then does.
+A tool is something that a model may ask for, and that a plugin then does:
 
     def roll(arguments, run):
         return str(random.randint(1, arguments["sides"]))
 
     Tool("roll", "Roll a die.", roll, {"properties": {"sides": {"type": "integer"}}})
 
-`tool` makes one from a typed function. A tool may do I/O; it is called in a thread of
-its own, and several calls may be under way at once.
+`genai_host.api.tool` makes one from a typed function. A tool may do I/O. Each call runs in its
+own thread, and several calls can run concurrently.
 
-Tools that a plugin cannot name beforehand: they have settings, or somebody has to look.
-
-Types of reactions: what a tool may tell a front end to do, and in which form.
+A `ToolSource` or `ToolSet` is for tools that a plugin cannot name in advance, because they have
+settings or must be looked up. A `ReactionType` defines the form of an action for a front end.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Validators and converters for the fields of declarations (attrs).
 
-Collections as frozen classes keep them. A string is no collection of its letters.
-
-What the fields of declarations must be: attrs validators that say whose field is wrong.
-
-A wrong declaration breaks the plugin that makes it, when it makes it, and not whoever
-joins it with others later.
+A wrong declaration raises an error that names the field, in the plugin that makes it, and not
+later, when declarations are joined. The converters make immutable collections for frozen classes
+and refuse a single string, which is not taken as a collection of its characters.
 """
 
 from __future__ import annotations

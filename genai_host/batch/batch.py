@@ -1,10 +1,8 @@
-"""Batches: rows answered by an executor, results written as they come.
+"""Batches: rows answered in threads or by an executor, results written as they come.
 
-The executors of plugins, opened.
+A batch reads a file of rows and writes a file of results:
 
-A batch, from its file of rows to its file of answers.
-
-Batch.run → Journal (what is done already) → _do_rest: _submit … _take → _write (in order)
+    Batch.run → Journal (rows already done) → _do_rest: submit … _take → _write (in order)
 """
 
 from __future__ import annotations

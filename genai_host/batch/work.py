@@ -1,12 +1,9 @@
 """The work of one row, in this process or another.
 
-What holds for all rows of a batch.
+    Worker.do → _ask (a separate conversation) or _serve (as the server answers OpenAI's requests)
 
-Does rows of a batch, by a host of this process.
-
-Worker.do → _ask (a conversation of its own) or _serve (as the server does OpenAI's requests)
-
-Rows in a process of an executor, which has a host of its own, from its own configuration.
+In a process of an executor, `do_row` makes a separate host from the configuration of that
+process. `Task` is what applies to all rows of a batch.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The model of a role with its routes, parameters and history; the agents of a conversation.
 
-An agent: the routes of one role, its parameters, and the history that it owns.
-
-Who plays in a conversation: for each role of the feature an agent, and the
-parameters and settings that hold now.
+The agent of the role `main` owns the history of the conversation. `ConversationAgents` holds an
+agent for each role of the feature that is assigned a model, with the parameters and settings that
+apply now.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Retries and failover over routes, and the attempts they report.
 
-What is put on record of a call besides its result.
-
-How often a call is tried, over which routes, and how long it waits in between.
+A `RetryPolicy` sets how often a call is attempted on a route and in total, and the wait between
+attempts. Failed attempts are collected in a `StepTrace` and recorded next to the result.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """One call of a model at a provider in a dialect; secrets are redacted from its errors.
 
-Errors without the keys that a service quotes in what it says.
-
-One way to call a model: a candidate that runs, with its dialect and its provider.
-
     Route.stream → _stream → _request → Dialect.prepare_request → Provider.stream
-                 → _decoded → Decoder.feed ... → Decoder.finish → Completion
+                 → _decoded → StreamDecoder.feed ... → StreamDecoder.finish → Completion
 
-What a plugin raises that is no `GenaiError` becomes a `PluginError` here, so that
-nothing above needs to guard against plugins.
+An exception of a plugin that is not a `GenaiError` becomes a `PluginError`, so that callers need
+no guard against plugins. `redact` removes the keys that a service quotes in its messages.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Structured output: JSON asked for, read and built into the class that was wanted.
 
-Answers that must be JSON: asked for in words where a service has no mode for it,
-and read and checked in any case.
-
-The data of answers, as the class that was asked for.
+If a service has no mode for JSON, an instruction with the schema is added to the prompt. The
+answer is parsed and checked against the schema in any case.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Joins models with providers: pure, by what both declare.
 
-What a provider instance says of itself, looked at before anything is joined with it.
-
-The join: a model and a provider, in the dialects that they share, or why not.
-
-Pure: it gets what is declared and what the provider instances say of themselves.
-Nothing here knows a model, a provider or a dialect by name.
+A `Join` pairs a model and a provider in each dialect that they share, or gives the reason why
+they cannot be paired. Its input is the declarations and a `ProviderInfo` for each provider
+instance, which is read from the provider before the join. No model, provider or dialect is
+treated specially by its name.
 """
 
 from __future__ import annotations

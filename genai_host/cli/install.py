@@ -1,9 +1,7 @@
 """`genai-host install`; what it shares with uninstall and upgrade.
 
-What `install`, `uninstall` and `upgrade` share: they run an installer, and tell what
-became of the plugins. None is loaded here, so that it works whatever is broken.
-
-`genai-host install`.
+The commands run an installer, then report which plugins changed. Plugins are loaded only in a
+separate process, so that the commands work with any broken plugin.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""The log, in words or as JSON lines.
+"""The log on standard error, in words or as JSON lines.
 
-What of the host's log is shown, on standard error: warnings in a line each; with `-v`
-what happens, and what caused an error.
-
-The log as lines of JSON, one for each record, for programs that gather logs.
+In words, each warning is one line; `-v` adds what happens, and the cause of an error. As JSON,
+each record is one line, for programs that collect logs:
 
     {"time": "2026-11-23T21:05:00.123Z", "level": "info", "logger": "genai_host", "message": "..."}
 
-`time` is when it was logged, in UTC (RFC 3339). A record has `exception` where that is asked for,
-and a request `method`, `path`, `status`, `seconds` and `user`. Characters beyond ASCII are escaped,
-so that nothing drives a terminal.
+`time` is when the record was logged, in UTC (RFC 3339). A record of an exception has its class in
+`exception`, and with `-v` the traceback in `trace`. A record of a request has `method`, `path`,
+`status`, `seconds` and `user`. Characters beyond ASCII are escaped, so that no record can control
+a terminal.
 """
 
 from __future__ import annotations

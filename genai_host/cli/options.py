@@ -1,9 +1,7 @@
 """Options that commands share, and what was used last.
 
-What a user chose last: it is kept where `defaults.remember` asks for that, apart from
-the configuration, which only says what it was told to.
-
-The options that `ask` and `chat` share: what to converse with.
+With `defaults.remember`, the last choices of a user are stored in a separate file. The
+configuration changes only on request.
 """
 
 from __future__ import annotations

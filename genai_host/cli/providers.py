@@ -1,9 +1,6 @@
-"""`genai-host providers`; values of the configuration as they hold.
+"""`genai-host providers`; the values of the configuration, and where each comes from.
 
-What is configured, value by value, and where each comes from. Secrets are told by
-where they are, and never shown.
-
-`genai-host providers`.
+Of a secret, only the location is shown, never the value.
 """
 
 from __future__ import annotations

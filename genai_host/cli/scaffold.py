@@ -1,18 +1,15 @@
-"""Writes the files of a new plugin.
+"""The files of a new plugin, written by `genai-host plugins new`.
 
-The files that `genai-host plugins new` writes, by path, and what it says is next.
+They make up a distribution whose tests pass. These placeholders depend on the chosen name; for
+`my-ai` they are:
 
-These stand for what depends on the chosen name; for `my-ai` they are:
-
-<name>            my-ai                 provider, feature or tool
-<distribution>    genai-vendor-my-ai
-<module>          genai_vendor_my_ai
-<variable>        MY_AI_API_KEY         environment variable of the key
-<class>           MyAi                  in the names of test classes
-<function>        my_ai                 of a tool, which it gives its name
-<folder>          where the distribution is, as the user can type it
-
-What `genai-host plugins new` writes: a distribution whose tests pass, to go on from.
+    <name>            my-ai                 provider, feature or tool
+    <distribution>    genai-vendor-my-ai
+    <module>          genai_vendor_my_ai
+    <variable>        MY_AI_API_KEY         environment variable of the key
+    <class>           MyAi                  in the names of test classes
+    <function>        my_ai                 function of a tool, and the name of that tool
+    <folder>          directory of the distribution, as the user can type it
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """A conversation at the terminal: opened or resumed; approvals asked for.
 
-Calls of tools that a human is to decide on: which they are, and what is said of each.
+`ask` and `chat` use a new conversation, the last one or a named one, recorded or not.
 
-They are what a turn waits for that waits for `approval` with the payload
-`{"calls": [{"id", "tool", "arguments"}]}`; the result is `{id: true or false}`.
-
-What `ask` and `chat` go on with: a new conversation, the last one, or a named one; and
-whether it is recorded.
+Tool calls need a decision if a turn is paused for `approval` with the payload
+`{"calls": [{"id", "tool", "arguments"}]}`. The result is `{id: true or false}`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`genai-host templates`; templates saved from a question.
-
-`ask --save`: what is given on the command line, as a template.
-
-`genai-host templates`: what the user asks again and again.
-"""
+"""`genai-host templates`, and the options of `ask --save` as a template."""
 
 from __future__ import annotations
 

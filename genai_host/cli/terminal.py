@@ -1,14 +1,8 @@
-"""What is written to the terminal: text, notes, costs, times.
+"""What is written to the terminal and piped in: text, notes, costs, times.
 
-What calls cost, for people.
-
-Moments on the command line: as people read them, and as people write them.
-
-What reaches the terminal: tables, colours, errors, and nothing that drives it.
-
-Text of models and plugins is hostile: at a terminal its control characters are
-shown, not obeyed. Where the output is piped it is exact. Any of the three standard
-streams may be closed, and is None then.
+Text of models and plugins is untrusted: at a terminal its control characters are shown as visible
+signs, not interpreted. Piped output is exact. Any of the three standard streams may be closed, and
+is None then.
 """
 
 from __future__ import annotations

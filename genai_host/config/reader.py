@@ -1,8 +1,6 @@
-"""Reads and validates the text of a configuration file.
+"""Reads and validates the text of a configuration file (TOML 1.0).
 
-TOML as text (TOML 1.0): what it says, and the line on which it says so.
-
-From the tables of the file to what is configured, with the place of what is wrong.
+An error names the key and, where it is known, the line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Tables and keys of the configuration, and the classes they are read into.
 
-What is configured, as the host uses it.
-
-The keys that the configuration may have. Those of provider instances and of sets of tools
-are their plugins' own, and not known here.
+The keys of provider instances and of sets of tools are defined by their plugins, and are not
+checked by this module.
 """
 
 from __future__ import annotations

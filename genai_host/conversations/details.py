@@ -1,8 +1,7 @@
 """Details, usage and cost that a turn adds up to.
 
-What is behind an answer: a `Detail` for each step that a person may ask about.
-
-What a turn has used up, and what is to be told of it.
+A `Detail` shows a step behind an answer, and is made from recorded data only. `TurnUsage` adds up
+the steps of a turn and enforces its limits. It is thread-safe, since steps can run in parallel.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """How steps are performed: functions in threads, steps in parallel, time limits.
 
-Functions that features call, each in a thread of its own.
-
-Steps that are done at once, each in a thread.
-
-The time that something may take, less that in which it is not its fault.
+A function that a feature calls runs in its own thread, and parallel steps run in a pool of
+threads. A `TimeLimit` does not count the time for which it is paused.
 """
 
 from __future__ import annotations

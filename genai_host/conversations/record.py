@@ -1,21 +1,15 @@
-"""The event log of a conversation: entries, digests of steps, and a record that may fail.
+"""The event log of a conversation: entries, digests of steps, and a recorder that may fail.
 
-The record of a conversation: what happened, entry by entry, in JSON form.
+A turn is a `TurnStarted`, then for each step a `StepStarted` before it begins and a `StepEnded`
+before its result is used, then a `TurnEnded`. The conversation is restored from these entries
+alone (see `replay`). Entries have a JSON form, and are only ever added.
 
-A turn is a `TurnStarted`, then for each step a `StepStarted` before it begins and a
-`StepEnded` before its result is used, then a `TurnEnded`. From that alone the
-conversation is made again; see `replay`. Entries are only ever added.
+A step is recorded as its digest; equal steps, and only those, have equal digests. The size of the
+log is therefore linear in the size of the messages, not quadratic. Each message is digested once.
 
-A digest of a step: equal steps, and only they, have equal ones.
-
-Kept on record instead of the step itself, so that a conversation's record grows
-with what is said, and not with its square. A message is digested once.
-
-What becomes of a conversation whose record fails.
-
-A full disk does not keep an answer from the user: the conversation goes on unrecorded,
-and says so. Being overtaken by another process ends the turn: what it would add belongs
-to a conversation that is no longer that.
+A store that fails, for example because the disk is full, does not prevent an answer: the
+conversation continues unrecorded, and a warning is logged. If another process has continued the
+conversation, the turn ends with `Conflict`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""A conversation restored from its record: its state, and the results of past steps.
+"""A conversation restored from its event log: its state, and the results of past steps.
 
-What a record comes to: entry by entry, the conversation as it is then.
-
-A turn from its record: steps that are on record give their results again.
-
-What a step does on replay is decided here: nothing if its result is on record,
-itself if it never began, and if it began and nobody knows how it ended, itself
-again only where it may run twice.
+On replay, a step with a recorded result is not run: it gives that result again. A step that never
+began is run. A step that began, but whose end is not recorded, is run again only if it is
+repeatable; otherwise `StepInterrupted` is raised.
 """
 
 from __future__ import annotations

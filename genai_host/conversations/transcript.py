@@ -1,9 +1,6 @@
-"""Transcripts: the turns of a record, and their Markdown.
+"""Transcripts: the turns of an event log, and their Markdown.
 
-What a record tells of each turn: what was said, and what became of it. Turns that
-failed, were interrupted or taken back are there as well.
-
-A conversation as a document.
+The turns include those that failed, were interrupted, or were taken back.
 """
 
 from __future__ import annotations

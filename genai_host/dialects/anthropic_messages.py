@@ -1,26 +1,17 @@
 """Anthropic's messages: requests written; tokens counted.
 
-How what is said is written in Anthropic's messages: blocks, in messages of two roles.
+Anthropic's own service, clouds, gateways and servers use this format. `anthropic_replies` reads
+the replies.
 
-Source: Claude API reference, "Create a Message", as of November 2026.
+Source: Claude API reference, "Create a Message" and "Count tokens in a Message", and the guides to
+thinking, effort, tool use, prompt caching and structured outputs, as of November 2026.
 
-What the system says stands apart, wherever in a conversation it was said. Messages of one
-role that follow each other become one, as the service asks; the results of tools are the
-user's. Texts without a character that shows, which the service refuses, say nothing and
-are left out.
+System texts are sent separately, wherever they are in the conversation. Consecutive messages of
+one role become one message, as the service requires; tool results are sent in the role of the
+user. The service refuses texts without a visible character, so they are left out.
 
-Anthropic's messages, which its own service, clouds, gateways and servers speak.
-
-Source: Claude API reference, "Create a Message", and the guides to thinking, effort, tool
-use, prompt caching and structured outputs, as of November 2026.
-
-What the model thought, signed, is kept as an opaque part and sent back as it came;
-reasoning in words, and opaque parts of other dialects, are left out of what is sent.
-`anthropic_replies` reads what comes back.
-
-How many tokens a call in Anthropic's messages would take.
-
-Source: Claude API reference, "Count tokens in a Message", as of November 2026.
+Signed reasoning is stored as a `VendorPart` and sent back unchanged. Reasoning in words, and
+vendor parts of other dialects, are not sent.
 """
 
 from __future__ import annotations

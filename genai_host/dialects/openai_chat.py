@@ -1,19 +1,13 @@
 """OpenAI's chat completions: requests written, replies read.
 
-Replies of OpenAI's chat completions, whole and streamed.
+Most services and servers use this format.
 
-Source: OpenAI API reference, "The chat completion object" and "... chunk object",
-OpenAPI document 2.3.0; `reasoning_content` as DeepSeek, vLLM and llama.cpp have it,
-`reasoning` as OpenRouter, Groq and Ollama.
-The mark of a stream's end is `[DONE]`.
+Source: OpenAI API reference, "Create chat completion", "The chat completion object" and
+"... chunk object", OpenAPI document 2.3.0; `reasoning_content` as in DeepSeek, vLLM and llama.cpp,
+`reasoning` as in OpenRouter, Groq and Ollama.
 
-OpenAI's chat completions, which most services and servers speak.
-
-Source: OpenAI API reference, "Create chat completion", OpenAPI document 2.3.0.
-
-Reasoning, and opaque parts of other dialects, are left out of what is sent: the
-format has no place for them, though some services have one. `openai_replies` reads what
-comes back.
+The format has no place for reasoning and vendor parts, so they are not sent. Some services have a
+field for reasoning: the variant `reasoning` names it. A stream ends with `[DONE]`.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """What the dialects of OpenAI share: forms of messages, and schemas in its subset.
 
-Schemas as services in OpenAI's form take them, and answers that were held to one.
+Source: OpenAI API reference, OpenAPI document 2.3.0, and OpenAI's guide "Structured model
+outputs", section "Supported schemas". The error forms of other services and servers are read too.
 
-Two peculiarities, each of them a variant: a model is held to a schema without exception
-("strict") only in a subset of JSON Schema, and the outermost value has to be an object.
-
-Source: OpenAI's guide "Structured model outputs", section "Supported schemas".
-
-What OpenAI's formats have in common: objects, errors, tool calls, tools, parameters.
-
-Source: OpenAI API reference, OpenAPI document 2.3.0; where other services and servers
-have their own form of errors, theirs is read as well.
+Schemas have two restrictions, each of them a variant: a model follows a schema strictly only in a
+subset of JSON Schema (`strict`), and the outermost value must be an object (`object_root`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """OpenAI's embeddings and moderations.
 
-OpenAI's embeddings.
-
-Source: OpenAI API reference, "Create embeddings", OpenAPI document 2.3.0.
-
-OpenAI's moderation: whether a text breaks the service's rules.
-
-Source: OpenAI API reference, "Create moderation", OpenAPI document 2.3.0.
+Source: OpenAI API reference, "Create embeddings" and "Create moderation", OpenAPI document 2.3.0.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """OpenAI's Responses: requests written; tokens counted.
 
-OpenAI's responses, the successor of chat completions.
+The format is the successor of chat completions. `openai_response_replies` reads the replies.
 
-Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0.
+Source: OpenAI API reference, "Create a model response", OpenAPI document 2.3.0; "Get input token
+counts", as of November 2026.
 
-Nothing is stored at the service: what the model thought comes back encrypted, is kept as
-an opaque part, and is sent again with what it led to. Reasoning in words, and opaque
-parts of other dialects, are left out of what is sent. `openai_response_replies` reads
-what comes back.
-
-How many tokens a call in OpenAI's responses would take.
-
-Source: OpenAI API reference, "Get input token counts", as of November 2026.
+Nothing is stored at the service: reasoning comes back encrypted, is stored as a `VendorPart`, and
+is sent again with the items that it led to. Reasoning in words, and vendor parts of other dialects,
+are not sent.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """HTTP/1 responses read from a socket, and the parsers of streams (SSE, NDJSON).
 
-One reply over a connection: its head, then its body as it comes.
+llhttp, the parser of Node.js, reads the responses (through httptools). It accepts HTTP/1.1 as
+defined in RFC 9112 and nothing else.
 
-llhttp reads it (through httptools), as it does for Node.js: what it takes is HTTP/1.1 as
-RFC 9112 has it, and nothing else.
-
-From the bytes of a streamed reply to its events.
-
-Server-sent events as the HTML standard has them (section 9.2, "Server-sent events"),
-and newline-delimited JSON. Both read bytes: as text, a line would end at U+2028 too.
+Server-sent events are read as the HTML standard defines them (section 9.2, "Server-sent events").
+Both parsers of streams read bytes: in text, a line would end at U+2028 too.
 """
 
 from __future__ import annotations

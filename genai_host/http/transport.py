@@ -1,15 +1,12 @@
 """The HTTP client of providers: one attempt, no retries.
 
-Replies that are compressed on their way (RFC 9110, 8.4).
-
-HTTP for one provider instance, over connections of requests and urllib3.
-
     Transport.send   → _begin → _exchanged → Response → _read_whole → ProviderReply
     Transport.stream → _begin → _exchanged → Response → EventStream → StreamEvent ...
 
-One attempt each: no retry, no redirect, no netrc, no cookies; the environment says only
-which proxy to use. What is sent is one write, and what comes is read by a parser in C:
-that is most of what a call costs.
+Each provider instance has a transport, over connections of requests and urllib3. There are no
+retries, redirects, netrc or cookies; of the environment, only the proxy settings are used.
+Compressed replies are decoded (RFC 9110, 8.4). A request is one write, and a reply is read by a
+parser in C: that is most of the cost of a call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""What plugins declare: one row for each kind, from which asking, claiming names, listing
-and the registry are made. A new kind is a hook, a row here and a field in `Contributions`.
+"""What plugins contribute: one row for each kind of contribution.
 
-Declarations that are attrs classes look at their fields themselves, when they are made;
-here is what those cannot see.
+The hooks that are called, the names that must be unique, the lists and the registry are made from
+`KINDS`. A new kind is a hook, a row, and a field in `Contributions` and in `Registry`.
+
+Contributions that are attrs classes validate their fields themselves when they are made; this
+module validates what they cannot see.
 """
 
 from __future__ import annotations

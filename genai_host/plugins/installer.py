@@ -1,16 +1,13 @@
-"""Installs plugins with the tool that manages the environment; which distributions need which.
+"""The commands that install plugins; which distributions are installed and need which.
 
-Which distributions are installed, and which of them need which: by their metadata,
-nothing of them is imported.
+The program that made the environment installs into it:
 
-What installs into the environment that the host runs in: by the program that made it.
+    an environment of pipx      pipx, which has a list of the packages in it
+    an environment of uv tool   uv tool, which reinstalls all of its list each time
+    any other                   its own pip; uv, if it has none
 
-    an environment of pipx      pipx, which keeps a list of what is in it
-    an environment of uv tool   uv tool, which installs all of its list anew each time
-    any other                   its own pip; uv, where it has none
-
-It says which commands do it, and runs none. It is used where plugins are broken, so it
-imports nothing heavy itself.
+The commands are returned, not run. Dependencies are read from metadata, without importing a
+distribution. Since it is used when plugins are broken, this module imports nothing heavy itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Attachments and fragments: files and texts that are sent with a message.
 
-Files and addresses as parts of a message.
-
-Fragments: texts that are put before what is asked, as part of it. What is sent along
-beside it, as pictures and documents are, is an attachment.
+An attachment is a separate part of the message, made from a file or an address, such as an image
+or a document. A fragment is a text that is put before the question, as part of it.
 """
 
 from __future__ import annotations

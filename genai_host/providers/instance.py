@@ -1,9 +1,7 @@
 """One configured provider: opened once, called within its limits.
 
-The transport of a provider instance, made with its first request: what it is built on
-takes long to import, and many providers need none.
-
-One provider instance: opened when first used, with what bounds its calls.
+The HTTP transport of an instance is made with its first request: its dependencies take long to
+import, and many providers need none.
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """Limits of calls: settings, concurrency, circuit breaker, deadlines, rates.
 
-What bounds the calls of one provider instance: a table of its configuration.
+The limits of a provider instance are a table of its configuration:
 
-[providers.my-service.calls]
-first_token = 120
-at_once = 20
+    [providers.my-service.calls]
+    first_token = 120
+    at_once = 20
 
-A gate: how many calls of a provider instance are under way at once.
-
-A breaker: a service that keeps failing is left alone for a while.
-
-Who ends a call that takes too long.
-
-How often models are called: those that a feature holds to a rate wait their turn.
+Rates are not in that table: a feature sets them for its prompts, and calls wait their turn.
 """
 
 from __future__ import annotations

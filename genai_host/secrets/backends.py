@@ -1,14 +1,14 @@
 """Where secrets are stored: a file of the user, or the system's keyring.
 
-The file of secrets, for where there is no keyring: JSON that its owner alone can read.
+The file is used where there is no keyring. It is JSON that only its owner can read:
 
     {"version": 1, "keys": {"my-service": {"api_key": "...", "token": {"in": "keyring"}}}}
 
-It also says which secrets are in the keyring, which can list nothing and is slow to ask.
-Nothing that stands in it is in an error, nor in what caused one.
+The file also lists the secrets in the keyring, which cannot list them itself and is slow to query.
+Errors and their causes never quote the file.
 
-The keyring of the system, by the library `keyring`, where that is installed and finds
-one: `pip install "genai-host[keyring]"`.
+The keyring is used through the library `keyring`, if that is installed and finds one:
+`pip install "genai-host[keyring]"`.
 """
 
 from __future__ import annotations

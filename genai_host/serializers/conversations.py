@@ -1,15 +1,4 @@
-"""JSON forms of answers, conversations, costs and usage, for the CLI and the API.
-
-What calls cost, as programs read it.
-
-Moments, as programs read them.
-
-Answers, and what a turn waits for in place of one.
-
-Conversations that were kept, and their turns.
-
-What calls of models came to, and what may be spent on them.
-"""
+"""JSON forms of answers, conversations, costs and usage, for the CLI and the API."""
 
 from __future__ import annotations
 

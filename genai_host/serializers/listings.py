@@ -1,13 +1,4 @@
-"""JSON forms of models, providers, features and routes, for the CLI and the API.
-
-Features: what can be conversed with.
-
-Models, and where they run.
-
-Provider instances, and what they say of themselves.
-
-Routes: a model at a provider, and why it cannot run.
-"""
+"""JSON forms of models, providers, features and routes, for the CLI and the API."""
 
 from __future__ import annotations
 

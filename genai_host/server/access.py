@@ -1,14 +1,11 @@
-"""Who may send requests, and how many at once: tokens, origins, queue, rate limits.
+"""Admission of requests: tokens, origins, queue, rate limits.
 
-Who is let in, before anything else of a request is looked at.
+    AccessPolicy.admit → _check_host → _check_origin → _user → _check_media_type
 
-    Guard.admit → _check_host → _check_origin → _user → _check_media_type
-
-A browser on this machine asks whatever a page tells it to: so a name that is not this
-server's (DNS rebinding), another origin, and what a form can send unasked (RFC 6454; the
-"simple requests" of the Fetch standard) are refused, whether there is a token or not.
-
-How many requests are answered at once, how many wait, and how many a user may send.
+`AccessPolicy` is applied before anything else of a request is looked at. A browser on this machine
+sends the requests of any page. With or without a token, these are refused: a host name that is not
+this server's (DNS rebinding), another origin, and what a form can send without a preflight (RFC
+6454; the "simple requests" of the Fetch standard).
 """
 
 from __future__ import annotations

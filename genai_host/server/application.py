@@ -1,16 +1,12 @@
 """The ASGI application, and the handling of one request.
 
-The time that something in a loop may take, as `asyncio.timeout` of Python 3.11 has it, and
-without a task of its own, as `asyncio.wait_for` has before.
+    RequestHandler.run → _ask → _body → _enter → [a thread: _answer → ResponseBuffer] → _send
 
-One request and its reply.
+The function that answers a request may block, so it runs in a thread. The event loop reads the
+request and sends the response.
 
-run → _ask → _body → _enter → [a thread: _answer → Outbox] → _send
-
-The host as an ASGI application.
-
-Each request is an `Exchange`. What answers it may block, so it runs in a thread; the loop
-reads and sends.
+`Deadline` does what `asyncio.timeout` does since Python 3.11. It needs no task of its own, unlike
+`asyncio.wait_for` in earlier versions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Heads of requests and responses.
 
-What stands at the head of a request, as ASGI hands it over.
-
-The heads of replies, with what is the same for all of them.
+The head of a request is read from its ASGI scope. The head of a response includes the headers that
+are the same for all responses.
 """
 
 from __future__ import annotations

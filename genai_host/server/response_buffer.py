@@ -1,9 +1,7 @@
 """The buffer between a handler's thread and the event loop, and its callbacks.
 
-What threads want done in the loop: it is woken once for all that has come meanwhile.
-
-What a thread makes, on its way to the loop that sends it: bounded, so that a client that
-reads slowly holds up whoever writes for it, and fills no memory.
+The buffer is bounded: a client that reads slowly blocks the thread that writes, and does not fill
+memory. `LoopCallbacks` wakes the loop once for all callbacks that were added in the meantime.
 """
 
 from __future__ import annotations

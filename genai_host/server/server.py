@@ -1,14 +1,12 @@
 """The server: uvicorn started, drained and stopped; the configuration watched.
 
-Notices what other processes have changed of the instances of providers: in the configuration,
-which another worker writes where it is asked to, or a person does, and in the file of keys.
+    with Server(host, port=0) as server:      # in a thread
+        requests.get(f"{server.url}/health")
 
-A server of a host: uvicorn, with what it does when it begins and ends.
+    Server(host).run()                        # in this thread, until a signal comes
 
-with Server(host, port=0) as server:      # in a thread
-    requests.get(f"{server.url}/health")
-
-Server(host).run()                        # in this one, until a signal comes
+`ConfigWatcher` detects changes to provider instances by other processes: in the configuration,
+which another worker or a user edits, and in the file of keys.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Settings of the server: read from the configuration; one line of the access log.
-
-A request that has been answered, for a log.
-
-How a server serves: where it listens, whom it lets in, and how much it does at once.
-
-How the host is to be served, as the configuration says.
-"""
+"""Settings of the server: read from the configuration; one line of the access log."""
 
 from __future__ import annotations
 

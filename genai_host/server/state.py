@@ -1,9 +1,7 @@
 """State that all requests share, and the health that is reported.
 
-Whether the server lives, and whether it can be sent requests: for who looks after it.
-
-What all requests to a server share: who is let in, what there is room for, the routes, and
-the threads that answer.
+The state is the access policy, the limits, the routes, and the threads that answer. `/health`
+reports whether the server is alive, and `/ready` whether it can be sent requests.
 """
 
 from __future__ import annotations

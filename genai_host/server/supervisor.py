@@ -1,19 +1,15 @@
 """Several processes that serve one address: the supervisor, and its workers.
 
-A worker as it sees itself: a process that serves where its supervisor listens, and does as it
-is told on a channel. What is said there is in lines:
+    Supervisor.run → _begin → _turn: signals, lines of workers, workers that ended, workers due
+
+The supervisor loads no host and forwards nothing: each worker accepts connections itself. A
+`Child` is a worker in the supervisor, and a `WorkerProcess` is the worker itself. They exchange
+lines over a channel:
 
     supervisor   drain | at once | hand over
     worker       ready | failed {"message": ..., "hint": ...}
 
-The channel ends with the supervisor, however that ends; then its workers drain.
-
-A worker as its supervisor sees it: a process, and the channel to it (`worker_process`).
-
-Several workers that serve at one address, and who looks after them. It loads no host, and
-passes nothing on: each worker takes connections itself.
-
-Supervisor.run → _begin → _turn: signals, what workers say, those that ended, those that are due
+The channel closes when the supervisor ends for any reason; its workers then drain.
 """
 
 from __future__ import annotations

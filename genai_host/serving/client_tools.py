@@ -1,8 +1,7 @@
 """Tools that clients of an API define, and the pairing of their calls and results.
 
-Tools that a client offers to a model, and runs itself.
-
-Calls of tools and their results, in formats where calls need not have ids.
+A model asks for these tools and the client runs them. `Pairing` is for formats in which calls need
+not have ids.
 """
 
 from __future__ import annotations

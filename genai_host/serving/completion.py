@@ -1,16 +1,11 @@
 """Answers a request for a completion: a model or a feature is asked, whole or in a stream.
 
-How a conversation ends with the request that it answers.
-
-What the APIs of others ask for: an answer of a model, or of a feature as if it were one.
-
     answer → _of_model → Host.prompt
            → _of_feature → Host.open → Conversation.stream
 
-Each API reads its own requests into an `Asked`, and writes what comes of it.
-
-What a model can do, for formats whose requests name things that not every model has and
-that may be left out.
+Each API reads its own requests into a `ChatRequest`, and writes the result in its own form. The
+conversation with a feature is closed when the request ends. `capabilities` is for formats whose
+requests name things that not every model has, and that may be left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Errors in the form of the API that a request is for.
 
-The status of the reply to a problem, in the APIs of others.
-
-Problems in the form of the API that a request is for, as its clients know them.
+The path and the headers of a request decide which API that is.
 """
 
 from __future__ import annotations

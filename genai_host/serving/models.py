@@ -1,8 +1,7 @@
 """The list of models, in the form of the API that a client speaks.
 
-What may stand as `model` in a request to the APIs of others.
-
-`GET /v1/models`, which several APIs have: answered in the form of the client that asks.
+Several APIs have `GET /v1/models`: a header of the request decides which form is sent.
+`served_models` has the names that are valid as `model` in requests to these APIs.
 """
 
 from __future__ import annotations

@@ -1,21 +1,16 @@
 """Connections to the database, locks in it, and which processes are alive.
 
-One database: its connections, and what goes wrong with it as `StoreError`.
+Errors of the database are raised as `StoreError`. On SQLite, committed data survives the end of
+the process in any case. After a power loss or a crash of the system, the last commits may be
+missing (`synchronous=NORMAL`), but no commit is ever half there. On PostgreSQL, the durability of a
+commit depends on the server (`synchronous_commit`). `lock_beside` is a lock in a file beside the
+database of SQLite: one process at a time changes its schema, or the lock files described below.
 
-On SQLite, what was committed outlives the process however that ends, since the system
-has it. On power loss, or when the system itself crashes, the last commits may be missing
-(`synchronous=NORMAL`), and nothing is ever half there. On PostgreSQL, what a commit
-promises is the server's to say (`synchronous_commit`).
-
-The lock in a file beside that of SQLite: who makes or changes something there is alone.
-
-Tells whether the process that wrote an entry is still there.
-
-Each store that writes has a number of its own, which its entries carry, and holds a lock
-under that number for as long as its process lives: on SQLite the lock of a file, which
-the system lets go of however the process ends; on PostgreSQL a lock of its connection.
-A turn that has not ended was interrupted if nobody holds the lock of who wrote last.
-No clock is asked, and no process id, which may come again.
+Each store that writes has a number, which its entries carry, and holds a lock under that number as
+long as its process lives. On SQLite it is the lock of a file, which the system releases however the
+process ends; on PostgreSQL it is a lock of the connection. A turn that has not ended was
+interrupted if the lock of its last writer is free. No clock is used, and no process id, which can
+be reused.
 """
 
 from __future__ import annotations

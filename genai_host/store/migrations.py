@@ -1,11 +1,10 @@
 """Migrations of the schema.
 
-From version 1 of the schema to 2: what calls come to, and what was spent of budgets.
+A new store is created as `tables` defines it. An older store goes through the steps, one by one,
+in one transaction, after a backup. One process does this at a time. A store of a newer version is
+left unchanged.
 
-Brings the schema of a store to this version of the host.
-
-A new store is made as `tables` has it; an older one goes through the steps, one by one,
-in one transaction, after a backup. One process at a time; a newer one is left alone.
+From version 1 to 2, the usage of calls and the amounts spent of budgets are added.
 """
 
 from __future__ import annotations

@@ -1,25 +1,16 @@
 """Entries as they are stored: binary parts apart, ids, summaries, export and import.
 
-Ids of conversations.
-
-What a list of conversations shows of each.
-
-The bytes of images and files in entries: kept as blobs, so that a picture is stored
-once, however often it is said.
-
-An entry in JSON form has bytes as base64, in `data` of an object whose `type` is `image`
-or `file`. In the store, a reference stands in their place, and `attached` lists where:
+The bytes of images and files, unless they are few, are stored as blobs, so that an image is stored
+once, however often it is sent. An entry in JSON form has bytes as base64, in `data` of an object
+whose `type` is `image` or `file`. In the store, a reference replaces them, and `attached` lists
+where:
 
     {"entry": "turn_started", "turn": 0, "attached": [["message", "content", 0, "data"]],
      "message": {"role": "user", "content": [
          {"type": "image", "media_type": "image/png", "data": {"sha256": "9f86d0..."}}]}}
 
-No entry has a key `attached` of its own. So nothing that a user, a model or a tool says
-can pass for a reference: what looks like one anywhere else is left as it is.
-
-The record of one conversation, in a store.
-
-A conversation outside of its store: as JSON, which can be read back.
+No entry has a key `attached` of its own. Data of a user, a model or a tool can therefore not pass
+for a reference: what looks like one anywhere else is left unchanged.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Full-text search: the tokenizer, and the tables it fills.
 
-The words of a text, to be found by: the same whatever database looks for them.
+Messages are searched with FTS5 in SQLite and tsvector in PostgreSQL. A message is found if it has
+all the words, in any order; `wor*` matches words that begin with `wor`.
 
-Letters count without case and accents. Scripts that put no spaces between words, as those
-of Chinese, Japanese and Thai, are found by any part: each character is a word, and each
-two that stand together.
-
-Finds messages by the words in them: FTS5 in SQLite, tsvector in PostgreSQL.
-
-A message is found if it has all the words, in any order; `wor*` stands for words that
-begin so. What a word is, `words` says: the databases get words alone, and tell them apart
-by spaces.
+`tokenize` splits a text into words, the same for both databases, which get words separated by
+spaces. Case and accents are ignored. Scripts without spaces between words, such as those of
+Chinese, Japanese and Thai, are found by any part: each character is a word, and so is each pair of
+adjacent characters.
 """
 
 from __future__ import annotations

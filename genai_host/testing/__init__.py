@@ -5,8 +5,7 @@ plugins         plugins made on the spot
 fake_model      a model in this process that says what a function says
 fake_service    a service over HTTP on this machine that does what a test says
 route_server    the routes of plugins over HTTP on this machine
-distributions   installed distributions, made up in a folder
-environments    wheels, and environments in which they are really installed
+environments    distributions in a folder; wheels, and environments to install them into
 replaying       a conversation made again from its record, after every entry
 
 For these pytest is needed, `pip install genai-host[testing]`:

@@ -1,12 +1,11 @@
 """Distributions and environments made for a test.
 
-Installed distributions, made up: a module and its metadata in a folder.
+`make_distribution` writes a module and its metadata into a directory, as if it were installed.
+`make_environment` makes an environment in which wheels are really installed, with uv:
 
-Environments in which distributions are really installed, from wheels; with uv.
-
-environment = make_environment(tmp_path / "venv", tmp_path / "home")
-environment.install("genai-host", str(build_wheel(Path("my-plugin"), tmp_path)))
-assert "mine" in environment.run("plugins").stdout
+    environment = make_environment(tmp_path / "venv", tmp_path / "home")
+    environment.install("genai-host", str(build_wheel(Path("my-plugin"), tmp_path)))
+    assert "mine" in environment.run("plugins").stdout
 """
 
 from __future__ import annotations

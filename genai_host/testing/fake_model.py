@@ -1,12 +1,12 @@
-"""A model in this process that answers what a function says.
+"""A model in this process that answers what a function returns.
 
-A feature that does nothing but ask: for tests of providers, which need no other.
+It is for tests of features:
 
-A model in this process that says what a function says: for tests of features.
+    fake = FakeModel(lambda heard: f"you said {heard.text}")
+    host = make_host(fake=fake, mine=my_plugin)
+    assert host.open("mine", "fake").say("hi").text == "you said hi"
 
-fake = FakeModel(lambda heard: f"you said {heard.text}")
-host = make_host(fake=fake, mine=my_plugin)
-assert host.open("mine", "fake").say("hi").text == "you said hi"
+`ASKING` is a feature that only asks a model, for tests of providers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Checks of features: no I/O; and data that is no valid reply.
+"""Checks of features: no I/O; and data that is not a valid reply.
 
-Whether a feature asks anybody but the host for the time, for chance, or over a network.
-
-What a service may send in place of what it should.
+`Watched` records whether a feature gets the time or random numbers, or uses a network, other than
+through the host. `NO_REPLIES` and `damaged` give what a service may send instead of a valid reply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Sources of tools: bounded calls of them, and configured sets of tools.
 
-The sources of tools, asked for what they have: one that hangs or fails has none for now.
-
-The sets of tools that have settings: each opened with its table when it is first asked.
+A source that hangs or fails offers no tools for a while. A set of tools that has settings is opened
+with its table of the configuration when its tools are first requested.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tools of all plugins: which of them can be offered, and one call of one of them.
 
     Toolbox.call → _refusal (unknown, denied, not approved, of no use here)
-                 → apart → Checker.check → Tool.run → _kept (capped, as it will be on record)
+                 → run_in_thread → SchemaValidator.check → Tool.run → _kept (capped, as recorded)
 
 Whatever goes wrong becomes an output that tells the model of it. Nothing is raised but
 what ends the turn.

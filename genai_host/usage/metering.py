@@ -1,14 +1,11 @@
 """Usage of calls: recorded per call, aggregated with latency histograms.
 
-What calls of models come to, summed up by day, user, feature, model, provider and outcome.
+Calls are added up by day, user, feature, model, provider and outcome. Durations are counted in four
+buckets for each doubling, so that percentiles can be computed for any sum of days, to within a
+tenth.
 
-How long a call took is kept as one of four buckets for each doubling, so that percentiles
-can be told of any sum of days: they are right to a tenth.
-
-Counts calls of models that are on no record, for the statistics of the store.
-
-They are written together, some seconds after the first of them: a process that is killed
-loses those alone, and no call waits for the store.
+`UsageRecorder` counts calls that are in no event log. They are written together, some seconds after
+the first of them: a process that is killed loses only these calls, and no call waits for the store.
 """
 
 from __future__ import annotations

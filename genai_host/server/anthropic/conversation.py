@@ -1,17 +1,8 @@
 """Messages of a request: blocks, documents, cache marks.
 
-What is to be kept in a service's cache: the marks for it, wherever they stand.
-
-Source: Claude API reference, "CacheControlEphemeralParam"; the guide to prompt caching.
-
-Pictures and documents in the messages of a request.
-
-Source: Claude API reference, "ImageBlockParam", "DocumentBlockParam".
-
-What was said, from the messages of a request.
-
-Source: Claude API reference, "Create a Message": "MessageParam", "ContentBlockParam"; the
-guides to tool use and to thinking.
+Source: Claude API reference, "Create a Message": "MessageParam", "ContentBlockParam",
+"ImageBlockParam", "DocumentBlockParam", "CacheControlEphemeralParam"; the guides to tool use,
+thinking and prompt caching.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """Handlers of messages, token counts and models.
 
-`/v1/messages`, and the count of the tokens of one.
-
-    create → read → asking.whole → Writer.whole
-                  → asking.answer → Writer.events
+    create → read → whole → Writer.whole
+                  → answer → Writer.events
     count  → read → Host.count_tokens
 
-Source: Claude API reference, "Create a Message", "Count tokens in a Message".
-
-The models that there are, as Anthropic's API lists them.
-
-Source: Claude API reference, "List Models".
+Source: Claude API reference, "Create a Message", "Count tokens in a Message", "List Models".
 """
 
 from __future__ import annotations

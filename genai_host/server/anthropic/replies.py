@@ -1,20 +1,9 @@
-"""Replies, streams and errors.
+"""Replies, streams and errors of Anthropic's messages.
 
-Errors as Anthropic has them.
+A streamed answer is a sequence of blocks: each one ends before the next begins.
 
-Source: Claude API reference, "Errors".
-
-The parts of an answer as blocks.
-
-Source: Claude API reference, "Create a Message": "ContentBlock".
-
-An answer in pieces: blocks, one after the other, each as it grows.
-
-Source: Claude API reference, "Streaming messages".
-
-Messages as Anthropic gives them: whole, or in pieces.
-
-Source: Claude API reference, "Create a Message", "Streaming messages", "Stop reasons".
+Source: Claude API reference, "Create a Message": "ContentBlock"; "Streaming messages", "Stop
+reasons", "Errors".
 """
 
 from __future__ import annotations

@@ -1,20 +1,11 @@
-"""Requests: parameters, thinking, tools.
+"""Requests for Anthropic's messages: parameters, thinking, tools.
 
-Whether a model is to think, how much, and whether that is to be seen.
+Source: Claude API reference, "Create a Message", "ThinkingConfigParam", "OutputConfigParam",
+"ToolParam", "ToolChoiceParam"; the guides to thinking, effort, structured outputs and prompt
+caching.
 
-Source: Claude API reference, "ThinkingConfigParam", "OutputConfigParam"; the guides to
-thinking and effort.
-
-How much a model thinks is a hint: one that cannot be told thinks as it sees fit.
-
-The tools of a request, and which of them is to be taken.
-
-Source: Claude API reference, "ToolParam", "ToolChoiceParam".
-
-What a request for a message asks for.
-
-Source: Claude API reference, "Create a Message"; the guides to structured outputs and prompt
-caching. Fields that nobody knows are refused, as its own service does.
+Unknown fields are refused, as Anthropic's service does. How much a model thinks is a hint: it has
+no effect on a model without a parameter for it.
 """
 
 from __future__ import annotations

@@ -1,23 +1,12 @@
 """Handlers of generateContent, embedContent, countTokens and models.
 
-Names of models, as they stand in addresses.
-
-Texts to vectors: `embedContent` and `batchEmbedContents`.
-
-Source: Gemini API reference, "Embeddings".
-
-The models that there are, as the Gemini API lists them.
-
-Source: Gemini API reference, "Models".
-
-What is asked of a model: `/models/NAME:METHOD`.
-
-    call → _generate | _stream → asking.whole, asking.answer
+    call → _generate → whole → Writer.whole
+         → _stream → answer → Writer.events | Writer.array
          → _count → Host.count_tokens
-         → embedding.one, embedding.several → Host.embed
+         → embed_content, batch_embed_contents → Host.embed
 
-Source: Gemini API reference, "Generating content", "Counting tokens"; `alt` is one of the
-system parameters of Google's APIs.
+Source: Gemini API reference, "Generating content", "Counting tokens", "Embeddings", "Models";
+`alt` is one of the system parameters of Google's APIs.
 """
 
 from __future__ import annotations

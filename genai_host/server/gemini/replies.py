@@ -1,17 +1,11 @@
-"""Replies, streams and errors.
-
-Errors as Google's APIs have them.
-
-Source: Google's API design guide, "Errors" (AIP-193), `google/rpc/code.proto`,
-`google/rpc/error_details.proto`.
-
-Answers as `generateContent` gives them, whole and in pieces.
+"""Replies, streams and errors of the Gemini API.
 
 Source: Gemini API reference, "GenerateContentResponse", "Candidate", "FinishReason",
-"UsageMetadata"; the guide to thought signatures.
+"UsageMetadata"; the guide to thought signatures; Google's API design guide, "Errors" (AIP-193),
+`google/rpc/code.proto`, `google/rpc/error_details.proto`.
 
-A signature stands in the part that was signed: calls of functions are sent when all is
-known of them, at the end. That of a text which was sent already stands in an empty one.
+A signature is in the part that was signed. Function calls are therefore sent at the end, when all
+of their data is known. The signature of a text that was already sent is in an empty part.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""Requests: generation settings, schemas, tools.
+"""Requests of the Gemini API: generation settings, schemas, tools.
 
-Schemas in Gemini's form, a part of OpenAPI's, as JSON Schema.
+Source: Gemini API reference, "GenerationConfig", "ThinkingConfig", "Schema", "Tool",
+"FunctionDeclaration", "FunctionCallingConfig".
 
-Source: Gemini API reference, "Schema": types are in capitals, null is `nullable`, counts are
-64-bit integers, which JSON has as texts, and values of an enum are texts whatever the type.
-
-How a model is to answer, from the generationConfig of a request.
-
-Source: Gemini API reference, "GenerationConfig", "ThinkingConfig".
-
-The functions that a client has, and which of them a model may call.
-
-Source: Gemini API reference, "Tool", "FunctionDeclaration", "FunctionCallingConfig".
+Gemini's schemas are a subset of OpenAPI's, and are read as JSON Schemas: types are in capitals,
+null is `nullable`, counts are 64-bit integers, which are strings in JSON, and values of an enum
+are strings whatever the type.
 """
 
 from __future__ import annotations

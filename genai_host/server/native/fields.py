@@ -1,9 +1,4 @@
-"""Fields of requests, and JSON forms of answers.
-
-What several requests have in common: a conversation that is described, a message.
-
-Answers, and what else comes of a turn.
-"""
+"""Fields that several requests share, and JSON forms of answers."""
 
 from __future__ import annotations
 

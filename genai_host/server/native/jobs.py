@@ -1,8 +1,6 @@
-"""Background jobs, and where they are stored.
+"""Background jobs: turns that run while no client waits for them.
 
-Jobs, as other servers of the same store see them: how they are, and what came of them.
-
-Jobs: turns that go on while nobody waits for them.
+A job is also stored, so that other servers of the same store can report its status and result.
 """
 
 from __future__ import annotations

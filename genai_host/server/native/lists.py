@@ -1,8 +1,6 @@
-"""Lists of models, features, plugins, routes, and usage.
+"""Lists of models, features, plugins, provider types, routes, usage and budgets.
 
-What calls of models came to, and what may be spent on them: users see what is theirs.
-
-What there is: plugins, features, models, types of providers, routes.
+Users see only their own usage and budgets. The operator of the server sees those of all users.
 """
 
 from __future__ import annotations

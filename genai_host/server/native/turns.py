@@ -1,21 +1,12 @@
-"""Turns: wanted, under way here or in another process, streamed.
+"""Turns: requested, running in this process or another, streamed.
 
-Turns that other servers of the same store are at: other workers, or other machines.
+    say → asked_in → next_turn → whole, or TurnStream
 
-The turns that are under way, so that others can reach them: to cancel, or to learn that
-a conversation is busy.
+`Live` has the turns that run in this server, so that other requests can cancel them or detect
+that a conversation is busy. Turns of other servers of the same store, which are other workers or
+machines, are found in the store.
 
-A turn that somebody wants, before it is taken.
-
-asked_in → next_turn
-
-A turn as server-sent events.
-
-Source: HTML Living Standard, "Server-sent events".
-
-Turns: a message and its answer, whole or as it comes.
-
-say → next_turn → whole, or streams.TurnStream
+Source of the streams: HTML Living Standard, "Server-sent events".
 """
 
 from __future__ import annotations

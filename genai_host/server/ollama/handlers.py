@@ -1,21 +1,10 @@
 """Handlers of chat, generate, embeddings and models.
 
-Texts to vectors: `/api/embed`, and `/api/embeddings`, which came before it.
+`/api/embeddings` is the predecessor of `/api/embed`.
 
-Source: Ollama's `docs/api.md`, "Generate Embeddings", "Generate Embedding".
-
-The models that there are, as Ollama tells of them.
-
-Source: Ollama's `docs/api.md`, "List Local Models", "Show Model Information", "List Running
+Source: Ollama's `docs/api.md`, "Generate a chat completion", "Generate a completion", "Generate
+Embeddings", "Generate Embedding", "List Local Models", "Show Model Information", "List Running
 Models", "Version"; `api/types.go`.
-
-`/api/chat`.
-
-Source: Ollama's `docs/api.md`, "Generate a chat completion".
-
-`/api/generate`: one prompt, one answer.
-
-Source: Ollama's `docs/api.md`, "Generate a completion".
 """
 
 from __future__ import annotations

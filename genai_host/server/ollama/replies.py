@@ -1,13 +1,11 @@
-"""Replies, streams and errors.
+"""Replies, streams and errors of Ollama's chat and generate.
 
-Errors as Ollama has them: words alone.
+An answer is sent whole or as lines of JSON. An error is a message only.
 
-Source: Ollama's `docs/api.md`, "Errors".
+Source: Ollama's `docs/api.md`, also "Errors", and `api/types.go`.
 
-Answers as Ollama's chat and generate give them: whole, or as lines of JSON.
-
-Source: Ollama's `docs/api.md`, and `api/types.go`. Of the times, services tell none but the
-whole: loading takes none here, and all of it is taken for the answer.
+Services report only the total time of a call: loading is reported as 0, and the whole time as that
+of the answer.
 """
 
 from __future__ import annotations

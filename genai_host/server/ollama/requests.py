@@ -1,17 +1,12 @@
-"""Requests: messages, options and names.
+"""Requests of Ollama's API: messages, options and names.
 
-Names of models: one without a tag is that of `latest`.
+Source: Ollama's `docs/api.md`, "Generate a chat completion"; `docs/modelfile.mdx`, "Valid
+Parameters and Values"; `api/types.go`, which has further options, and the ids of tool calls that
+newer clients send. The client `ollama` 0.6 sends no ids: its results are matched to calls by the
+names of the tools and their order.
 
-What was said, from the messages of a request.
-
-Source: Ollama's `docs/api.md`, "Generate a chat completion"; `api/types.go`, which has ids of
-calls, as newer clients send them; `ollama` 0.6, which sends none: then results belong to calls
-by the names of their tools and by their order.
-
-How a model is to answer: `options`, `think`, `format`.
-
-Source: Ollama's `docs/modelfile.mdx`, "Valid Parameters and Values", `docs/api.md`, and
-`api/types.go`, which has further ones. Options that nobody knows are ignored there.
+A model name without a tag is the same as with the tag `latest`. Ollama ignores unknown options,
+and so does this module.
 """
 
 from __future__ import annotations

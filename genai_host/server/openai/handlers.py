@@ -1,20 +1,7 @@
 """Handlers of chat completions, embeddings, moderations and models.
 
-`/v1/chat/completions`.
-
-Source: OpenAI API reference, "Create chat completion".
-
-`/v1/embeddings`.
-
-Source: OpenAI API reference, "Create embeddings".
-
-`/v1/moderations`.
-
-Source: OpenAI API reference, "Create moderation".
-
-The models that there are, as OpenAI's API lists them.
-
-Source: OpenAI API reference, "List models".
+Source: OpenAI API reference, "Create chat completion", "Create embeddings", "Create moderation",
+"List models".
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Replies, streams and errors.
+"""Replies, streams and errors of OpenAI's chat completions.
 
-Errors as OpenAI has them.
-
-Source: OpenAI API reference, "ErrorResponse"; the guide to error codes.
-
-Chat completions as OpenAI gives them: whole, or in pieces.
-
-Source: OpenAI API reference, "CreateChatCompletionResponse", "CreateChatCompletionStreamResponse".
+Source: OpenAI API reference, "CreateChatCompletionResponse",
+"CreateChatCompletionStreamResponse", "ErrorResponse"; the guide to error codes.
 """
 
 from __future__ import annotations

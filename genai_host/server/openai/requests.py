@@ -1,17 +1,8 @@
-"""Requests: messages, contents and tools.
+"""Requests for OpenAI's chat completions: messages, contents and tools.
 
-The parts of a message: texts, pictures, documents.
-
-Source: OpenAI API reference, "ChatCompletionRequestUserMessageContentPart".
-
-What was said, from the messages of a request.
-
-Source: OpenAI API reference, "ChatCompletionRequestMessage"; `reasoning_content` as servers
-have it whose models think.
-
-The tools of a request, and which of them is to be taken.
-
-Source: OpenAI API reference, "ChatCompletionTool", "ChatCompletionToolChoiceOption".
+Source: OpenAI API reference, "ChatCompletionRequestMessage",
+"ChatCompletionRequestUserMessageContentPart", "ChatCompletionTool",
+"ChatCompletionToolChoiceOption"; `reasoning_content` as in servers whose models reason.
 """
 
 from __future__ import annotations

@@ -1,18 +1,12 @@
 """The API of responses and conversations, by path.
 
-A request as the host is asked it.
+    create → read_request → Context → asked_of → whole → _finish
+                                               → answer → Events → _finish
 
-Lists of items, a page at a time.
-
-What only the dialect that made it can read, on its way through a client's hands.
-
-It goes into requests to a service as it is, so that a client must not make it up: it is
-signed, for one user, by a key that all servers of a store have. It opens nothing else. Without
-a store, the key is of this process alone.
-
-What is answered under the paths of OpenAI's Responses and Conversations.
-
-create → read_request → Context → asked_of → asking.answer → Events | finished → kept
+Data that only the dialect that made it can read passes through clients. It is put into requests
+to a service unchanged, so clients must not be able to forge it: `Seals` signs it for one user. The
+key is shared by all servers of a store, and is used for nothing else. Without a store, each process
+has its own key.
 """
 
 from __future__ import annotations

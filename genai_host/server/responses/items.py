@@ -1,15 +1,14 @@
 """Items of input and output, and the fields they are read from.
 
-Objects that clients sent, read field by field: each has the kind that it must have, or
-`ValidationError` says where it has not. A field that is null is taken as one that is not there.
-
-What was said, as items: read from a request, and brought to the one form in which they
-are kept and listed.
-
     read_items → _read_item → one function for each type
 
-What a model thought is kept with what only its own dialect can read, under `opaque`, and
-shown with it sealed (`seals.py`). Nothing of a client's gets there unless it was sealed here.
+Items are read from a request and brought to the one form in which they are stored and listed. A
+field of the wrong type raises `ValidationError` with its path; a field that is null counts as
+missing.
+
+Reasoning is stored with the data that only its own dialect can read, under `opaque`, and is shown
+with that data sealed (`Seals` in `api.py`). Data from a client is accepted only if it was sealed
+by this host.
 """
 
 from __future__ import annotations

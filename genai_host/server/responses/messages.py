@@ -1,14 +1,10 @@
 """Items to messages, and messages to items.
 
-Items as the messages of the host, and the parts of its messages as items' content.
+Consecutive items of the model (text, reasoning, tool calls) become one message, and so do the
+results of its tools. Each result must answer an earlier call, and each call must have a result.
 
-What a model said, thought and asked for one after the other is one message, and so are the
-results of its tools. Each result must answer a call before it, and each call have a result.
-
-What a model answered, as items.
-
-groups_of → what belongs into one item each
-joined → the items in order: those that were told piece by piece, and the others
+    groups_of → the parts that become one item each
+    joined    → the items in order: those already streamed, and the others
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """The response object, and its stream of events.
 
-A response, with all of its fields.
+    Events.write → _piece → _begin, _add, _close (an item at a time) → _end
 
-A response in events, as its answer comes.
-
-    write → _piece → _begin, _add, _close (an item at a time) → _end
-
-An item is done when the next begins. Where what was thought is to be shown sealed, items are
-done in order at the end, as it is only known then: clients keep items as they get done.
+An item is done when the next one begins. If reasoning is shown sealed, items are done in order at
+the end, since the sealed data is known only then: clients store items as they are done.
 """
 
 from __future__ import annotations

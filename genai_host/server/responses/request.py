@@ -1,13 +1,9 @@
 """A request and its tools, read.
 
-The tools of a request, which the client runs itself, and which of them the model is to take.
+    read_request → input, tools, text, reasoning, parameters
 
-A request for a response, read.
-
-    read_request → what is said, tools, text, reasoning, parameters
-
-What would change the answer and cannot be had here is refused, with its name; what the API
-itself does not know, as well.
+The client runs the tools itself. Parameters that would change the answer, but are not supported,
+are refused by name, and so are parameters that the API does not have.
 """
 
 from __future__ import annotations

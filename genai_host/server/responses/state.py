@@ -1,14 +1,8 @@
 """Responses and conversations that are stored between requests.
 
-Responses and conversations between requests.
-
-They are documents of the host's store where they are to last, or there are several processes,
-and otherwise in the memory of this one, as much as fits: those that were not used for longest
-go first.
-
-Conversations: items that are added to, by clients and by responses.
-
-What was said before a request, and what its references stand for.
+They are documents of the host's store if they must last or if there are several processes.
+Otherwise they are in the memory of this process, up to a limit: the least recently used are
+removed first.
 """
 
 from __future__ import annotations

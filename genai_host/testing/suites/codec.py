@@ -1,4 +1,4 @@
-"""A value for a JSON Schema, as far as that is simple."""
+"""The suite that dialects of all operations share."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
 """Suites of dialects: chat, embeddings, moderation, counted tokens.
 
-Whether a dialect is a codec: it writes all that it is given or refuses it, reads what
-services send and whatever else comes, and keeps nothing.
-
-The same for counts of tokens as `dialect` has it for chat.
-
-The same for embeddings as `dialect` has it for chat.
-
-The same for moderation as `dialect` has it for chat.
+They test that a dialect is a codec: it writes everything it is given or refuses it, reads valid
+and any other replies of services, and has no state.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The suite of tools.
 
-What is looked at in each tool, wherever it comes from.
-
-Whether a tool is what a model, a service and the host can rely on: described as services
-want it, true to its schema, and over when it is to be.
+It tests that a model, a service and the host can rely on a tool, wherever it comes from: its
+description is as services require, it handles what its schema allows, and it ends when its call
+does.
 """
 
 from __future__ import annotations
