@@ -89,6 +89,9 @@ class Routing:
         model, provider   of the main role; others are by their role
         before            who plays where nothing is said
 
+        A role for which no model is named is played by the model of the main role, where that
+        is of the same operation: what is said to it goes nowhere else.
+
         Raises `NoRoute`, and `ConfigurationError` for a role that the feature has not.
         """
         before = before or {}
@@ -101,7 +104,8 @@ class Routing:
         if (model or provider) and "main" not in feature.roles:
             raise ConfigurationError(f"the feature {feature.name} uses no model")
         named: dict[str, str] = {}
-        for role, operation in feature.roles.items():
+        roles = sorted(feature.roles.items(), key=lambda each: each[0] != "main")
+        for role, operation in roles:
             name = model if role == "main" else others.get(role)
             at = provider if role == "main" else None
             if name is None and at is None:
@@ -110,12 +114,15 @@ class Routing:
                     continue
                 if role in feature.optional and not self._plays_unasked(operation):
                     continue
+                if operation == feature.roles.get("main") and "main" in named:
+                    named[role] = named["main"]
+                    continue
                 name = self._usual(operation)
             if name is not None:  # what a record says must not change with the aliases
                 name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
             named[role] = name if name is not None and at is None else best.name
-        return named
+        return {role: named[role] for role in feature.roles if role in named}
 
     def routes(
         self, name: str | None, operation: Operation, provider: str | None = None

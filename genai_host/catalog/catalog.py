@@ -202,9 +202,11 @@ class Catalog:
         is passed through."""
         served = self.served[instance]
         named = self.names.get(id)
-        for model in (*self.models.values(), *([named] if named else ())):
+        if named is not None and self._join.offering(named, served) is not None:
+            return _Read(named, instance, dialect)
+        for model in self.models.values():
             offering = self._join.offering(model, served)
-            if offering is not None and (offering.id == id or model is named):
+            if offering is not None and offering.id == id:
                 return _Read(model, instance, dialect)
         return _Read(_undeclared(f"{instance}/{id}"), instance, dialect, id=id)
 

@@ -617,3 +617,19 @@ class TestCounting:
     def test_the_usual_model_is_that_for_chat(self) -> None:
         both = evolve(FIRST, serves={**FIRST.serves, "chat-count": DialectEndpoint()})
         assert catalog(both).resolve(None, operation="count")[0].model is CLAUDE
+
+
+@pytest.mark.parametrize("order", [("gpt-4o", "gpt-5.4"), ("gpt-5.4", "gpt-4o")])
+def test_item_2_a_name_at_a_provider_is_that_model_though_another_has_it_for_an_id(
+    order: tuple[str, str],
+) -> None:
+    """An instance that maps two names to one id: the id is the name of one of them."""
+    up = ProviderInfo("up", "first", serves=FIRST.serves, models=dict.fromkeys(order, "gpt-4o"))
+    models = [Model(name, dialects=["chat-wire"]) for name in order]
+    catalog = Catalog(models, [], DIALECTS, [up])
+    [found] = catalog.resolve("up/gpt-4o")
+    assert (found.model.name, found.id) == ("gpt-4o", "gpt-4o")
+    [found] = catalog.resolve("gpt-4o@up")
+    assert found.model.name == "gpt-4o"
+    [found] = catalog.resolve("up/gpt-5.4")
+    assert (found.model.name, found.id) == ("gpt-5.4", "gpt-4o")

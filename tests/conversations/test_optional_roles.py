@@ -9,7 +9,16 @@ import pytest
 from fixtures import MakeHost
 
 from genai_host import Config, Host
-from genai_host.api import Answer, Feature, FeatureSteps, NoSettings, ProviderType, Turn, hookimpl
+from genai_host.api import (
+    Answer,
+    Feature,
+    FeatureSteps,
+    NoSettings,
+    Prompt,
+    ProviderType,
+    Turn,
+    hookimpl,
+)
 from genai_host.testing import FakeModel, InlinePlugin
 
 
@@ -64,3 +73,34 @@ def test_one_for_which_the_user_has_chosen_a_model_is_played_by_that(make_host: 
         config=Config(models={"embed": "fake-embed"}),
     )
     assert host.open("cast", "mock").models == {"main": "mock@mock", "embed": "fake-embed@fake"}
+
+
+def debate(turn: Turn[NoSettings]) -> FeatureSteps:
+    first = yield from Prompt([turn.message], role="critic")
+    second = yield from Prompt([turn.message], role="main")
+    return Answer(f"{first.place['provider']} {second.place['provider']}")
+
+
+COUNCIL = Feature("council", NoSettings, debate, roles={"critic": "chat", "main": "chat"})
+
+
+def test_item_2_a_role_without_a_name_is_played_by_the_main_model(make_host: MakeHost) -> None:
+    """What is said to a model of this machine does not reach a service that has a key."""
+    elsewhere = Everywhere()
+    config = Config(models={"chat": "fake"})
+    host = make_host(fake=elsewhere, council=InlinePlugin(features=[COUNCIL]), config=config)
+    assert host.open("council", "mock").say("private").text == "mock mock"
+    assert host.open("council", provider="mock").say("private").text == "mock mock"
+    assert elsewhere.calls == 0
+    assert host.open("council").say("hi").text == "fake fake"
+    named = host.open("council", "mock", models={"critic": "fake"})
+    assert named.say("hi").text == "fake mock"
+
+
+def test_item_2_a_model_that_is_named_later_leaves_other_roles_where_they_are(
+    make_host: MakeHost,
+) -> None:
+    host = make_host(fake=Everywhere(), council=InlinePlugin(features=[COUNCIL]))
+    with host.open("council", "mock") as conversation:
+        conversation.use("fake")
+        assert conversation.say("hi").text == "mock fake"
