@@ -274,6 +274,16 @@ MODELS = {"model": "chat", "embed": "embed", "moderate": "moderate"}
 """Default models: the name in the file, and the operation."""
 
 
+_RANGES: dict[str, tuple[int, float]] = {
+    "server.port": (0, 65535),
+    "server.at_once": (1, _MOST),
+    "server.waiting": (0, _MOST),
+    "server.rate": (1, _MOST),
+    "server.workers": (1, _MOST),
+    "server.drain": (0, _MOST),
+}
+
+
 def names_in(table: str) -> list[str]:
     """The names that a table may have, or the file itself."""
     if not table:
@@ -294,6 +304,9 @@ def wrong_with(key: str, value: Any) -> str:
     choices = _CHOICES.get(key)
     if choices is not None and value not in choices:
         return f"is none of {', '.join(choices)}"
+    least, most = _RANGES.get(key, (None, None))
+    if value is not None and least is not None and not least <= value <= most:
+        return f"must be {least} or more" if most == _MOST else f"must be {least} to {most}"
     return wrong_with_amount(value) if key == "budgets.run" and value is not None else ""
 
 

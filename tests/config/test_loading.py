@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomlkit
 from filelock import FileLock
 
 from genai_host import paths
 from genai_host.config import Config, InstanceConfig, SetConfig, edit_config, read_config
 from genai_host.config.reader import line_of
 from genai_host.errors import ConfigurationError
+from genai_host.providers.config_edits import set_keys
 
 _WHOLE = """
 version = 1
@@ -443,3 +445,31 @@ def test_what_would_be_written_otherwise_than_it_is_meant_is_refused(file: Path)
     with pytest.raises(ConfigurationError, match=cannot), edit_config() as document:
         document["providers"]["b"] = {"type": "y"}
     assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "wrong"),
+    [
+        ("at_once", "0", "must be 1 or more"),
+        ("waiting", "-3", "must be 0 or more"),
+        ("rate", "0", "must be 1 or more"),
+        ("workers", "0", "must be 1 or more"),
+        ("drain", "-0.5", "must be 0 or more"),
+        ("drain", "nan", "must be 0 or more"),
+        ("port", "65536", "must be 0 to 65535"),
+    ],
+)
+def test_item_7_a_number_that_cannot_be_is_refused_wherever_it_comes_from(
+    home: Path, key: str, value: str, wrong: str
+) -> None:
+    """In the file, in the environment, and by `config set`, which writes nothing."""
+    file = home / "config" / "config.toml"
+    file.parent.mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match=f"server.{key} {wrong}"):
+        set_keys(tomlkit.document(), {}, {f"server.{key}": value})
+    variable = f"GENAI_HOST_SERVER__{key.upper()}"
+    with pytest.raises(ConfigurationError, match=f"{variable} {wrong}"):
+        read_config(environ={variable: value})
+    file.write_text(f"[server]\n{key} = {value}\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=f"server.{key} {wrong}"):
+        read_config()
