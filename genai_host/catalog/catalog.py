@@ -13,10 +13,8 @@ from attrs import evolve, frozen
 from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.catalog.join import Candidate, Join, ProviderInfo
 from genai_host.errors import NoRoute
-from genai_host.util.names import APP, plugin_line, what_there_is
+from genai_host.util.names import plugin_line, vendors_hint, what_there_is
 from genai_host.util.text import close_matches
-
-_OF_A_VENDOR = f"the plugin of a vendor may bring it: {APP} install genai-vendor-NAME"
 
 
 @frozen
@@ -237,7 +235,7 @@ class Catalog:
                 f"{who} no default model for {operation}",
                 hint="name one with --model; genai-host models lists them"
                 if self.served
-                else _OF_A_VENDOR,
+                else vendors_hint(),
             )
         return found
 
@@ -256,9 +254,9 @@ class Catalog:
         hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
         line = plugin_line("vendor", provider)
         if line:
-            hint += f"; a plugin may bring the provider {provider}: {line}"
+            hint += f"; a plugin brings the provider {provider}: {line}"
         elif not near:
-            hint += f"; {_OF_A_VENDOR}"
+            hint += f"; {vendors_hint()}"
         return NoRoute(f"there is no model {name!r}", suggestions=near, hint=hint, model=name)
 
     def _unknown_provider(self, name: str) -> NoRoute:
@@ -296,7 +294,7 @@ def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation
     near = [candidate for candidate in found if candidate.id] or found
     reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
     what = name or f"a default model for {operation}"
-    hint = "" if any(candidate.id for candidate in found) else _OF_A_VENDOR
+    hint = "" if any(candidate.id for candidate in found) else vendors_hint()
     if not reasons:
         message = f"nothing can run {what} for {operation} in that way"
         return NoRoute(message, hint=hint, model=name or "")

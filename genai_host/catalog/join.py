@@ -17,7 +17,7 @@ from attrs.validators import instance_of, optional
 
 from genai_host.api import Dialect, DialectEndpoint, Model, Offering, Operation, Provider, RouteInfo
 from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
-from genai_host.util.names import plugin_line
+from genai_host.util.names import install_line, plugin_line
 from genai_host.util.text import describe_exception
 
 _SERVES = Must(
@@ -205,8 +205,8 @@ class Join:
         serve = served.serves[name]
         dialect = self._dialects.get(name)
         if dialect is None:
-            install = serve.install or f"a plugin that brings the dialect {name}"
-            reason = f"the dialect {name} is not installed: genai-host install {install}"
+            line = install_line(serve.install or "")
+            reason = f"the dialect {name} is not installed{f': {line}' if line else ''}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
@@ -242,7 +242,8 @@ def _refused(
 
 
 def _nobody_brings(provider: str) -> str:
-    return f"no plugin brings the provider {provider!r}: {plugin_line('vendor', provider)}"
+    line = plugin_line("vendor", provider)
+    return f"no plugin brings the provider {provider!r}{f': {line}' if line else ''}"
 
 
 def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:

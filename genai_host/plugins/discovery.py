@@ -272,12 +272,7 @@ def _explained(error: BaseException, found: InstalledPlugin) -> BrokenPlugin:
             found, message_of(error), one_line(hint) if hint and isinstance(hint, str) else fix
         )
     reason = describe_exception(error)
-    if isinstance(error, ModuleNotFoundError):
-        missing = str(error.name or "").partition(".")[0]
-        own = found.value.partition(":")[0].partition(".")[0]
-        if missing and missing != own:
-            fix = f"{APP} install {missing}, or: {fix}"
-    elif isinstance(error, SystemExit):
+    if isinstance(error, SystemExit):
         reason = f"it ends the program when it is loaded (SystemExit: {error.code})"
     elif isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}" if error.filename else "unknown place"

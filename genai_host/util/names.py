@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -80,17 +79,36 @@ COMMANDS = {
 """The host's own subcommands, which no plugin may take, and their help."""
 
 
+def our_distributions() -> list[str]:
+    """The distributions of this project, besides the host. Only these are ever suggested: whoever
+    registers another name that the host suggests would run code beside all keys."""
+    from importlib import resources  # it is heavy, and wanted for errors alone
+
+    return (resources.files(__package__) / "distributions.txt").read_text("utf-8").split()
+
+
+def install_line(distribution: str) -> str:
+    """The command that installs a distribution; empty for one that is not ours."""
+    return f"{APP} install {distribution}" if distribution in our_distributions() else ""
+
+
 def plugin_line(kind: Literal["vendor", "feature"], name: str) -> str:
-    """The command that installs a plugin for a provider or a feature that is not here, by
-    the names that plugins have; empty for what cannot be the name of one."""
-    return f"{APP} install genai-{kind}-{name}" if re.fullmatch(PLAIN_NAME, name) else ""
+    """The command that installs our plugin for a provider or a feature that is not here; empty
+    if there is none."""
+    return install_line(f"genai-{kind}-{name}")
+
+
+def vendors_hint() -> str:
+    """A hint where no provider can do what is wanted: which of our plugins bring providers."""
+    vendors = [each for each in our_distributions() if each.startswith("genai-vendor-")]
+    return f"these plugins bring providers: {', '.join(vendors)}; {APP} install adds one"
 
 
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Iterable[str]) -> str:
     """A hint where a provider or a feature is not here: which are, and what may bring it."""
     there = f"there are: {', '.join(known) or 'none'}"
     line = plugin_line(kind, wanted)
-    return f"{there}; a plugin may bring it: {line}" if line else there
+    return f"{there}; a plugin brings it: {line}" if line else there
 
 
 __version__ = "0.1.0"

@@ -34,6 +34,7 @@ PROVIDERS: Mapping[str, set[str]] = {
     "genai-vendor-wordlist": {"wordlist"},
 }
 NEEDS = {"genai-vendor-local": ["genai-models-open"]}
+ANY_VENDOR = "these plugins bring providers: genai-vendor-anthropic"
 CLAUDE, LLAMA = "claude-haiku-4-5", "llama-3.3-70b"
 
 Install = Callable[..., Environment]
@@ -120,7 +121,7 @@ class TestNone:
         for command in ("providers", "routes", "models"):
             assert rows(bare, command) == []
         for named in ([], ["-m", CLAUDE]):
-            assert "genai-host install genai-vendor-NAME" in refused(bare, "ask", *named, "hi")
+            assert ANY_VENDOR in refused(bare, "ask", *named, "hi")
 
     def test_a_configured_account_of_a_vendor_that_is_gone(self, install: Install) -> None:
         bare = install()
@@ -206,7 +207,7 @@ class TestOpenModels:
     def test_models_that_nobody_runs(self, install: Install) -> None:
         alone = install("genai-models-open")
         assert LLAMA in {each["name"] for each in rows(alone, "models", "--all")}
-        assert "genai-host install genai-vendor-NAME" in refused(alone, "ask", "-m", LLAMA, "hi")
+        assert ANY_VENDOR in refused(alone, "ask", "-m", LLAMA, "hi")
         said = refused(alone, "ask", "-m", f"{LLAMA}@ollama", "hi")
         assert "genai-host install genai-vendor-ollama" in said
 

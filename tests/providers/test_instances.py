@@ -217,10 +217,7 @@ def test_an_instance_that_cannot_be_opened_disturbs_no_other(
 
 def test_an_instance_of_an_unknown_type_says_so(answering: Any) -> None:
     host = answering(Config(providers={"odd": InstanceConfig("nonexistent")}))
-    why = (
-        "the provider 'odd' cannot run: no plugin brings the provider type 'nonexistent': "
-        "genai-host install genai-vendor-nonexistent"
-    )
+    why = "the provider 'odd' cannot run: no plugin brings the provider type 'nonexistent'"
     for name, provider in (("m", "odd"), ("m@odd", None), ("odd/m", None)):
         with pytest.raises(NoRoute, match=f"^{why}$"):
             host.open("chat", name, provider=provider)
@@ -256,12 +253,12 @@ class TestWhileRunning:
         host = answering()
         for name, kind, reason in (
             ("answering", "answering", "there is a provider 'answering' already"),
-            ("x", "nonexistent", "no plugin brings"),
+            ("x", "ollama", "no plugin brings"),
             ("Not Plain", "answering", "is no name for a provider"),
         ):
             with pytest.raises(ConfigurationError, match=reason) as caught:
                 host.instances.add(name, kind)
-            assert ("genai-vendor-nonexistent" in caught.value.hint) is (kind == "nonexistent")
+            assert ("genai-vendor-ollama" in caught.value.hint) is (kind == "ollama")
 
     @pytest.mark.parametrize(
         ("end", "says"),
@@ -343,7 +340,10 @@ class TestWhileRunning:
                 ask("mine")
         with pytest.raises(NoRoute) as caught:
             instances["xyz"]
-        bring = "a plugin may bring it: genai-host install genai-vendor-xyz"
+        assert caught.value.hint == "there are: mock"
+        with pytest.raises(NoRoute) as caught:
+            instances["ollama"]
+        bring = "a plugin brings it: genai-host install genai-vendor-ollama"
         assert caught.value.hint == f"there are: mock; {bring}"
 
     def test_what_is_being_disabled_is_not_said_to_be_removed(
