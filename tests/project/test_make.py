@@ -52,6 +52,62 @@ def _pythons() -> list[object]:
     return [pytest.param(base, id="own"), pytest.param(DEBIAN, id="debian", marks=managed)]
 
 
+class TestTests:
+    """A run without tests is never green: tox skips what has no Python, and is content."""
+
+    @pytest.fixture
+    def ran(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+        """What tox would be run with."""
+        commands: list[list[str]] = []
+
+        def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+            commands.append(command[command.index("--conf") + 2 :])
+            return subprocess.CompletedProcess(command, 0)
+
+        monkeypatch.delenv("CI", raising=False)
+        monkeypatch.setattr(make, "_environment", lambda *_, **__: tmp_path)
+        monkeypatch.setattr(make.subprocess, "run", run)
+        return commands
+
+    @pytest.mark.parametrize(
+        ("there", "chosen"),
+        [
+            ([(3, 13), (3, 11)], ["-m", "default"]),
+            ([(3, 12), (3, 11)], ["-e", "lint,types,py312"]),
+            ([(3, 10)], ["-e", "lint,types,py310"]),
+        ],
+    )
+    def test_item_1_they_run_on_the_supported_python_that_is_there(
+        self,
+        ran: list[list[str]],
+        monkeypatch: pytest.MonkeyPatch,
+        there: list[tuple[int, int]],
+        chosen: list[str],
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: there)
+        assert make.test(["--all", "-q"]) == 0
+        assert ran == [[*chosen, "-q"], ["-m", "second", "-q"]]
+
+    def test_item_1_without_any_it_fails_and_names_what_is_missing(
+        self,
+        ran: list[list[str]],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(make, "_supported", lambda path: [])
+        assert make.test([]) == 1
+        assert ran == []
+        assert "no supported Python is there: 3.10 to 3.13 are" in capsys.readouterr().err
+
+    @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
+    def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
+        for name, code in (("python3.10", 0), ("python3.12", 127), ("python3.14", 0)):
+            (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+            (tmp_path / name).chmod(0o755)
+        own = {sys.version_info[:2]} if sys.version_info < (3, 14) else set()
+        assert make._supported(str(tmp_path)) == sorted({(3, 10), *own}, reverse=True)
+
+
 def test_the_readme_has_the_commands() -> None:
     assert f"$ {COMMAND}\n" in README
     assert "$ python3 make.py test\n" in README
