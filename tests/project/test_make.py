@@ -99,6 +99,15 @@ class TestTests:
         assert ran == []
         assert "no supported Python is there: 3.10 to 3.13 are" in capsys.readouterr().err
 
+    def test_item_1_in_ci_the_newest_must_be_there(
+        self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """tox fails there for a Python that is missing."""
+        monkeypatch.setenv("CI", "true")
+        monkeypatch.setattr(make, "_supported", lambda path: [(3, 12)])
+        assert make.test(["--all"]) == 0
+        assert ran == [["-m", "default"], ["-m", "second"]]
+
     @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
     def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
         for name, code in (("python3.10", 0), ("python3.12", 127), ("python3.14", 0)):
