@@ -103,7 +103,8 @@ class Observers:
                 for each in reversed(given):
                     headers.update(_headers(each))
             except Exception:  # noqa: BLE001 - a wrapper may give anything
-                _log.warning("genai_call_headers gives %.200r", given, exc_info=True)
+                # not what it gives: headers may have secrets
+                _log.warning("genai_call_headers gives a %s", type(given).__name__, exc_info=True)
         return headers
 
     def call(
@@ -257,17 +258,28 @@ def _guard_of_wrapper(
             return (yield)
         try:
             result = yield
+        except BaseException:
+            _close(wrapping, failed)
+            raise
+        try:
             wrapping.send(result)
             raise RuntimeError("it yields twice")
         except StopIteration as end:
             return end.value
         except Exception:  # noqa: BLE001 - an observer must not break what it observes
             failed()
+            _close(wrapping, failed)
             return result
-        finally:
-            wrapping.close()
 
     return call
+
+
+def _close(wrapping: Any, failed: Callable[[], None]) -> None:
+    """A generator that yields while it is closed raises."""
+    try:
+        wrapping.close()
+    except Exception:  # noqa: BLE001 - an observer must not break what it observes
+        failed()
 
 
 def _headers(value: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
@@ -225,8 +226,17 @@ class YieldsTwice(Named):
         yield
 
 
+class CannotBeClosed(Named):
+    @hookimpl(wrapper=True)
+    def genai_on_call_start(self) -> Generator[None, Any, Any]:
+        for _ in range(3):
+            with contextlib.suppress(GeneratorExit):
+                yield
+
+
 @pytest.mark.parametrize(
-    "kind", [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice]
+    "kind",
+    [BreaksBefore, BreaksAfter, BreaksAfterOld, NeverYields, YieldsTwice, CannotBeClosed],
 )
 def test_a_wrapper_that_breaks_breaks_neither_the_call_nor_other_observers(
     make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture, kind: type[Named]
@@ -432,7 +442,21 @@ def test_headers_that_are_none_are_logged_and_left_out(
     assert "plugin junk raised in genai_call_headers" in caplog.text
     observers = make_host(a=Adds("a", []), junk=GivesJunk("junk", [])).observers
     assert observers.headers("x", ROUTE) == {}
-    assert "genai_call_headers gives 7" in caplog.text
+    assert "genai_call_headers gives a int" in caplog.text
+
+
+def test_headers_that_are_none_are_not_logged_with_what_they_hold(
+    make_host: Callable[..., Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    class GivesPairs(Named):
+        @hookimpl(wrapper=True)
+        def genai_call_headers(self) -> Generator[None, Any, Any]:
+            yield
+            return [[("authorization", "canary-8f10")]]
+
+    assert make_host(odd=GivesPairs("odd", [])).observers.headers("x", ROUTE) == {}
+    assert "genai_call_headers gives a list" in caplog.text
+    assert "canary-8f10" not in caplog.text
 
 
 def test_the_time_to_the_first_piece_is_told(make_host: Callable[..., Host]) -> None:
