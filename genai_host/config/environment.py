@@ -34,12 +34,11 @@ from genai_host.util.names import PLAIN_NAME, VARIABLES
 
 _PREFIX = "GENAI_HOST_"
 _OF_TESTS = "GENAI_HOST_TEST_"
+# variables of others, with their values. Kubernetes sets those of Services whose names begin with
+# genai-host ("Discovering services"), makers of images set VERSION and SHA256
 _NOT_OURS = re.compile(
-    # of Services of Kubernetes whose names begin with genai-host ("Discovering services")
-    r"GENAI_HOST_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
-    r"|GENAI_HOST_(\w+_)?PORT=(tcp|udp|sctp)://.*"
-    # of images, as PYTHON_VERSION
-    r"|GENAI_HOST_(\w+_)?(VERSION|SHA256)",
+    r"GENAI_HOST_(\w+_)?(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?="
+    r"|PORT=(tcp|udp|sctp)://|VERSION=|SHA256=)"
 )
 _PROVIDERS = "GENAI_HOST_PROVIDERS__"
 _TOOLS = "GENAI_HOST_TOOLS__"
@@ -71,8 +70,7 @@ def unknown_in(environ: Mapping[str, str]) -> dict[str, str]:
         and value
         and variable not in known
         and not variable.startswith(places)
-        and not _NOT_OURS.fullmatch(variable)
-        and not _NOT_OURS.fullmatch(f"{variable}={value}")
+        and not _NOT_OURS.match(f"{variable}={value}")
     }
 
 
