@@ -15,7 +15,7 @@ from fixtures import MakeHost
 from page.chromium import Installed, installed
 from page.kinds import Assisted, Check, MakeTalking, Visiting
 from page.visits import Visit
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from genai_host import Host
 from genai_host.api import Secret
@@ -37,6 +37,9 @@ _ARGUMENTS = (
 @pytest.fixture(scope="session")
 def browser_files(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return installed(tmp_path_factory.mktemp("browser"))
+
+
+expect.set_options(timeout=60_000)  # what comes is waited for, also on a machine that is busy
 
 
 @pytest.fixture(scope="session")

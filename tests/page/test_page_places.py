@@ -10,7 +10,7 @@ import genai_vendor_openai
 import pytest
 from page.kinds import MakeTalking, Visiting
 from page.visits import Visit
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from genai_host import Host
 from genai_host.config import BudgetConfig, BudgetsConfig, Config, read_config
@@ -138,6 +138,31 @@ class TestTheToken:
         expect(there.listed).to_have_text(["hi"])
         expect(there.dialog).to_have_count(0)
         assert there.page.evaluate("Object.keys(localStorage)") == []
+
+    def test_is_not_asked_for_again_by_a_late_refusal(
+        self, talking: MakeTalking, visit: Visiting
+    ) -> None:
+        there = visit(talking(), token="right")
+        late: list[Route] = []
+
+        def hold(route: Route) -> None:
+            is_wrong = route.request.headers.get("authorization") == "Bearer wrong"
+            if is_wrong and not late:
+                late.append(route)
+            else:
+                route.continue_()
+
+        there.page.route("**/api/v1/**", hold)
+        there.dialog.get_by_label("Token").fill("wrong")
+        there.button("Continue", there.dialog).click()
+        expect(there.dialog).to_contain_text("not accepted")
+        there.dialog.get_by_label("Token").fill("right")
+        there.button("Continue", there.dialog).click()
+        there.hear("hi")
+        [held] = late
+        with there.page.expect_response(lambda reply: reply.url == held.request.url and reply.ok):
+            held.continue_()
+        expect(there.dialog).to_have_count(0)
 
     def test_comes_in_the_address_once(self, talking: MakeTalking, visit: Visiting) -> None:
         there = visit(talking(), "#token=right", token="right")

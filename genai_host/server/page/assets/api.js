@@ -65,6 +65,8 @@ async function request(method, path, body, signal) {
   }
   heard.connection(true);
   if (reply.status !== 401) return reply;
+  const isOld = token !== sessionStorage.getItem(KEY); // another request asked meanwhile
+  if (isOld) return request(method, path, body, signal);
   asking ??= heard.token(Boolean(token)).finally(() => (asking = null));
   const given = await asking;
   if (!given) throw await problem(reply);
