@@ -44,7 +44,7 @@ from genai_host.api.messages import PARTS
 from genai_host.calls.agent import Agent
 from genai_host.calls.middleware import CallMiddleware
 from genai_host.calls.retry import Retry, RetryPolicy
-from genai_host.calls.router import Routing
+from genai_host.calls.router import DefaultModel, Routing
 from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.catalog.prices import Prices, installed_prices
@@ -377,6 +377,22 @@ class Host:
         """The candidates for a name as `open` takes it, best first, with those that
         cannot run. Raises `NoRoute` for an unknown name."""
         return self._routing.explain(model, provider, operation)
+
+    def default_model(self, operation: Operation = "chat") -> DefaultModel:
+        """The model used for an operation where none is named, and why it is that one:
+
+        1. the one configured, `defaults.model` for chat;
+        2. the default model of a provider in `defaults.prefer`, in that order;
+        3. that of a provider that is configured in `[providers]`;
+        4. that of a provider whose calls cost nothing, such as a local one;
+        5. that of any other provider that takes no key.
+
+        A service that takes a key is never used only because the key is there.
+
+        Raises:
+            NoRoute: There is none, or it cannot run.
+        """
+        return self._routing.default_model(operation)
 
     def count_tokens(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +21,7 @@ from genai_host.plugins.registry import Registry
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
 from genai_host.providers.instances import ProviderInstances
 
+_log = logging.getLogger(__name__)
 _MOST_KEPT = 1000
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -32,6 +34,16 @@ class _Joined(NamedTuple):
     version: int
     catalog: Catalog
     found: dict[tuple[str | None, str | None, Operation], tuple[Route, ...]]
+
+
+class DefaultModel(NamedTuple):
+    """The model used where none is named, and why it is that one."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.why})"
 
 
 class Routing:
@@ -118,6 +130,7 @@ class Routing:
                     named[role] = named["main"]
                     continue
                 name = self._usual(operation)
+                _log.info("the %s model is %s", role, self.default_model(operation))
             if name is not None:  # what a record says must not change with the aliases
                 name = self.catalog.meant(name)
             best = self._resolve(name, at, operation)[0]
@@ -137,6 +150,14 @@ class Routing:
                 kept = tuple(map(self._route, self._resolve(name, provider, operation)))
                 _keep(self._now().found, key, kept)
         return list(kept)
+
+    def default_model(self, operation: Operation) -> DefaultModel:
+        """The model used for an operation where none is named. Raises `NoRoute`."""
+        configured = self._usual(operation)
+        if configured is not None:
+            return DefaultModel(configured, "configured as the default")
+        best = self._resolve(None, None, operation)[0]
+        return DefaultModel(best.name, self.catalog.why_default(best.provider))
 
     def _plays_unasked(self, operation: Operation) -> bool:
         """Whether something plays an optional role where nobody is named for it: who chats is
@@ -207,6 +228,8 @@ def _served(instance: ProviderInstance) -> ProviderInfo:
         instance.type.name,
         models=instance.config.models,
         automatic=instance.type.automatic,
+        configured=instance.is_configured,
+        takes_key=instance.takes_key,
     )
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):

@@ -130,7 +130,8 @@ class Catalog:
         running = [candidate for candidate in found if candidate.runs]
         if running:
             return running
-        raise _no_route(name, found, operation)
+        hint = self._keyed_hint(operation) if name is None and provider is None else ""
+        raise _no_route(name, found, operation, hint)
 
     def _explain(self, name: str, provider: str | None, operation: Operation) -> list[Candidate]:
         if operation == "count":
@@ -213,11 +214,11 @@ class Catalog:
 
     def _defaults(self, provider: str | None, operation: Operation) -> list[Candidate]:
         """What the named provider, or each that may be chosen unasked, would use."""
-        served = [self.served[provider]] if provider else self._by_preference()
+        served = [self.served[provider]] if provider else self._defaulting()
         found: list[Candidate] = []
         for each in served:
             name = each.default_models.get(of_model(operation))
-            if name is None or not (provider or each.automatic):
+            if name is None:
                 continue
             try:
                 found += self._explain(name, each.name, operation)  # no alias is meant there
@@ -231,16 +232,49 @@ class Catalog:
             )
         if not found:
             who = f"the provider {provider} has" if provider else "there is"
+            hint = "" if provider else self._keyed_hint(operation)
             raise NoRoute(
                 f"{who} no default model for {operation}",
-                hint="name one with --model; genai-host models lists them"
-                if self.served
-                else vendors_hint(),
+                hint=hint
+                or (
+                    "name one with --model; genai-host models lists them"
+                    if self.served
+                    else vendors_hint()
+                ),
             )
         return found
 
-    def _by_preference(self) -> list[ProviderInfo]:
-        return sorted(self.served.values(), key=lambda each: self._rank(each.name))
+    def why_default(self, provider: str) -> str:
+        """Why a provider's model is the default where the user named none."""
+        served = self.served[provider]
+        if provider in self._prefer:
+            return f"{provider} is in defaults.prefer"
+        if served.configured:
+            return f"the provider {provider} is configured"
+        return "it costs nothing" if served.free else f"the provider {provider} takes no key"
+
+    def _defaulting(self) -> list[ProviderInfo]:
+        """The providers whose default models are used where the user names nothing, best
+        first: preferred ones, configured ones, then free ones. A service that takes a key is
+        not among them for having one: calls may cost money, and send data away."""
+        return sorted(
+            (each for each in self.served.values() if each.automatic and self._may_default(each)),
+            key=lambda each: (self._rank(each.name), not each.configured, not each.free),
+        )
+
+    def _may_default(self, served: ProviderInfo) -> bool:
+        is_chosen = served.name in self._prefer or served.configured
+        return is_chosen or served.free or not served.takes_key
+
+    def _keyed_hint(self, operation: Operation) -> str:
+        """How to choose the model of a service that has a key and is not used unasked."""
+        what = of_model(operation)
+        for each in self.served.values():
+            name = each.default_models.get(what)
+            if name and each.automatic and not each.missing and not self._may_default(each):
+                key = "model" if what == "chat" else what
+                return f"to use {name} at {each.name}: genai-host config default {key} {name}"
+        return ""
 
     def _rank(self, instance: str) -> int:
         return self._prefer.index(instance) if instance in self._prefer else len(self._prefer)
@@ -288,13 +322,15 @@ def _for_operation(candidate: Candidate, operation: Operation) -> Candidate:
     return evolve(candidate, reasons=(reason, *candidate.reasons))
 
 
-def _no_route(name: str | None, found: Sequence[Candidate], operation: Operation) -> NoRoute:
+def _no_route(
+    name: str | None, found: Sequence[Candidate], operation: Operation, hint: str = ""
+) -> NoRoute:
     """Only what comes near is worth a reason: where a provider has the model but
     cannot run it, those that do not have it say nothing."""
     near = [candidate for candidate in found if candidate.id] or found
     reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
     what = name or f"a default model for {operation}"
-    hint = "" if any(candidate.id for candidate in found) else vendors_hint()
+    hint = hint or ("" if any(candidate.id for candidate in found) else vendors_hint())
     if not reasons:
         message = f"nothing can run {what} for {operation} in that way"
         return NoRoute(message, hint=hint, model=name or "")

@@ -15,7 +15,16 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs.validators import instance_of, optional
 
-from genai_host.api import Dialect, DialectEndpoint, Model, Offering, Operation, Provider, RouteInfo
+from genai_host.api import (
+    FREE,
+    Dialect,
+    DialectEndpoint,
+    Model,
+    Offering,
+    Operation,
+    Provider,
+    RouteInfo,
+)
 from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
 from genai_host.util.names import install_line, plugin_line
 from genai_host.util.text import describe_exception
@@ -34,6 +43,9 @@ class ProviderInfo:
     models           model name to its id there, as the user configured
     default_models   for an operation, the model to use where none is named
     automatic        whether it may be chosen where the user names nothing
+    configured       whether the user configured it
+    takes_key        whether it can have a key, as services have
+    free             whether calls of its default models cost nothing
     missing          why it cannot run; empty if it can
     missing_models   ids of models that cannot run, and why
     window           tokens that prompt and answer share there; None for no bound
@@ -45,6 +57,9 @@ class ProviderInfo:
     models: Mapping[str, str] = field(factory=dict)
     default_models: Mapping[Operation, str] = field(factory=dict, validator=FILLED_BY_NAME)
     automatic: bool = True
+    configured: bool = False
+    takes_key: bool = False
+    free: bool = False
     missing: str = field(default="", validator=TEXT)
     missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     window: int | None = field(default=None, validator=optional(instance_of(int)))
@@ -53,7 +68,7 @@ class ProviderInfo:
         """The same with what the provider says of itself. One that fails to say it, or
         says what it must not, cannot run for that reason."""
         try:
-            return evolve(
+            told = evolve(
                 self,
                 serves=provider.serves,
                 default_models=provider.default_models,
@@ -61,8 +76,15 @@ class ProviderInfo:
                 missing_models=provider.missing_models(),
                 window=provider.window,
             )
+            return evolve(told, free=_is_free(provider))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
             return evolve(self, missing=f"its plugin failed: {describe_exception(error)}")
+
+
+def _is_free(provider: Provider) -> bool:
+    return bool(provider.default_models) and all(
+        provider.priced_as(name) == FREE for name in provider.default_models.values()
+    )
 
 
 _OF_TRANSPORT = frozenset({"stream"})

@@ -88,6 +88,7 @@ class App:
         """Show what happens, until `end_log`: 0 for warnings alone, 2 for all."""
         from genai_host.cli.log import show_log
 
+        self.end_log()
         self._verbose = verbose
         self._end_log = show_log(verbose)
 

@@ -211,6 +211,8 @@ def _check_default(host: Host) -> Iterator[Check]:
     try:
         with host.open() as conversation:
             models = ", ".join(conversation.models.values()) or "no model"
+            if "main" in conversation.models:
+                models += f" ({host.default_model().why})"
             yield Check("default", "ok", f"{conversation.feature.name} with {models}")
     except GenaiError as error:
         reasons = [each for each in getattr(error, "reasons", ()) if each not in str(error)]

@@ -95,6 +95,11 @@ def _names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Co
     return complete
 
 
+def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None:
+    if verbose and not ctx.resilient_parsing:
+        ctx.ensure_object(App).show_log(verbose)
+
+
 _MODEL = (
     click.option(
         "--model", "-m", help="Which model, as `models` lists it.", shell_complete=_names("models")
@@ -141,6 +146,14 @@ _OPTIONS = (
         type=click.FloatRange(min=0, min_open=True),
         metavar="DOLLARS",
         help="Call no model again in a turn that has cost so much.",
+    ),
+    click.option(
+        "--verbose",
+        "-v",
+        count=True,
+        expose_value=False,
+        callback=_show_log,
+        help="Show which model is used and why, and other log messages; -vv for more.",
     ),
 )
 

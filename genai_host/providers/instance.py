@@ -32,7 +32,7 @@ from genai_host.api import (
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.http_provider import SHORTEST_KEY
 from genai_host.api.json_text import write_json
-from genai_host.api.settings import Setting, read_settings
+from genai_host.api.settings import Setting, describe, read_settings
 from genai_host.config import InstanceConfig
 from genai_host.config.loading import placed
 from genai_host.errors import ConfigurationError, GenaiError, ProviderRemoved
@@ -154,6 +154,19 @@ class ProviderInstance:
         the instance is gone, and `GenaiError` if its plugin fails to open it.
         """
         return self._open().provider
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether the user configured it: an instance named like its type exists anyway, and
+        disabling and enabling it, or limiting its calls, says nothing of what it is for."""
+        config = self.config
+        return bool(
+            self.name != self.type.name or config.settings or config.models or config.overrides
+        )
+
+    @property
+    def takes_key(self) -> bool:
+        return any(setting.secret for setting in describe(self.type.settings))
 
     def look(self) -> Provider | ProviderUnavailable:
         """The provider, or why there is none to ask."""

@@ -429,6 +429,37 @@ class TestDefaults:
         other = ProviderInfo("z", "first", serves=FIRST.serves, default_models={"chat": "claude"})
         assert catalog(FIRST, other, prefer=("z",)).resolve(None)[0].provider == "z"
 
+    def test_item_2_a_key_makes_no_service_the_default(self) -> None:
+        keyed = evolve(FIRST, takes_key=True)
+        free = evolve(FIRST, name="z", free=True)
+        assert {each.provider for each in catalog(keyed, free).resolve(None)} == {"z"}
+        with pytest.raises(NoRoute, match="no default model for chat") as caught:
+            catalog(keyed).resolve(None)
+        assert caught.value.hint == "to use claude at first: genai-host config default model claude"
+        with pytest.raises(NoRoute) as caught:
+            catalog(keyed, evolve(free, missing="no weights")).resolve(None, None, "embed")
+        assert caught.value.hint == "to use e5 at first: genai-host config default embed e5"
+
+    def test_item_2_what_is_configured_comes_before_what_is_free(self) -> None:
+        chosen = evolve(FIRST, takes_key=True, configured=True)
+        free = evolve(FIRST, name="a", free=True)
+        keyless = evolve(FIRST, name="b")
+        everything = catalog(keyless, free, chosen)
+        found = [each.provider for each in everything.resolve(None) if each.dialect == "chat-wire"]
+        assert found == ["first", "a", "b"]
+        assert [everything.why_default(name) for name in found] == [
+            "the provider first is configured",
+            "it costs nothing",
+            "the provider b takes no key",
+        ]
+
+    def test_item_2_a_preferred_service_is_chosen(self) -> None:
+        keyed = evolve(FIRST, takes_key=True)
+        free = evolve(FIRST, name="a", free=True)
+        preferring = catalog(free, keyed, prefer=("first",))
+        assert preferring.resolve(None)[0].provider == "first"
+        assert preferring.why_default("first") == "first is in defaults.prefer"
+
     def test_no_default_is_an_error_that_says_what_to_do(self) -> None:
         with pytest.raises(NoRoute, match="no default model for chat") as caught:
             catalog(SECOND).resolve(None)

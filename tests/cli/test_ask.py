@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,41 @@ _PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
 def test_it_works_without_any_configuration(terminal: Terminal) -> None:
     assert terminal("ask", "--provider", "mock", "hi") == (0, "hi\n", "")
+
+
+class TestDefaultModel:
+    """Item 2 of "First contact": no key makes a service the default."""
+
+    @pytest.fixture(autouse=True)
+    def keys(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for vendor in ("ANTHROPIC", "GEMINI", "OPENAI"):
+            monkeypatch.setenv(f"{vendor}_API_KEY", "sk-nonsense-nonsense")
+
+    def test_item_2_a_key_sends_nothing_to_its_service(self, terminal: Terminal) -> None:
+        code, out, err = terminal("ask", "hi")
+        assert (code, out) == (1, "")
+        assert "the weights of smollm2-135m are missing" in err
+        assert "genai-host config default model claude-" in err
+
+    @pytest.mark.weights
+    def test_item_2_the_choice_and_its_reason_are_shown(
+        self, terminal: Terminal, home: Path, weights: Path
+    ) -> None:
+        shutil.copytree(weights, home / "data" / "local")
+        code, out, err = terminal("ask", "-v", "hi")
+        assert code == 0
+        assert out.strip()
+        assert "the main model is smollm2-135m@local (it costs nothing)" in err
+        _, out, _ = terminal("doctor")
+        assert "chat with smollm2-135m@local (it costs nothing)" in out
+        assert terminal("config", "default", "model", "mock@mock")[0] == 0
+        assert "mock@mock (configured as the default)" in terminal("ask", "-v", "hi")[2]
+
+    def test_item_2_a_configured_service_is_the_default(self, terminal: Terminal) -> None:
+        assert terminal("config", "set", "providers.openai.organization=mine")[0] == 0
+        assert "(the provider openai is configured)" in terminal("doctor")[1]
+        assert terminal("config", "set", "defaults.prefer=anthropic")[0] == 0
+        assert "(anthropic is in defaults.prefer)" in terminal("doctor")[1]
 
 
 def test_words_are_joined_and_what_is_piped_in_is_added(terminal: Terminal) -> None:
