@@ -90,6 +90,37 @@ class ListedModel:
     window: int | None = None
 
 
+@frozen
+class PreparationProgress:
+    """How far a preparation has come.
+
+    text    what is being done, in one line
+    done    bytes that are done; None if that is not known
+    total   bytes in all; None if that is not known
+    """
+
+    text: str = field(validator=TEXT)
+    done: int | None = None
+    total: int | None = None
+
+
+@frozen
+class Preparation:
+    """The step that makes a provider able to run a model, such as a download of weights.
+
+    label   what it does and what it costs, in one line, for a button or a question:
+            `Download the weights of smollm2-135m (98 MB)`
+    run     does it, and reports its progress from the same thread. May be called again: what
+            is done already is not done twice. Raises what ends the limits, and a `GenaiError`
+            if it fails
+    """
+
+    label: str = field(validator=TEXT)
+    run: Callable[[Callable[[PreparationProgress], None], CancelToken], None] = field(
+        validator=CALLABLE
+    )
+
+
 class Provider(ABC):
     """A configured instance of a provider type. Making one needs no key, no network
     and no heavy import; those come with the first request.
@@ -123,6 +154,15 @@ class Provider(ABC):
         now, each with why, as `the weights are missing: run ...`. No I/O but a look
         at files."""
         return {}
+
+    def preparation(self, model_id: str = "") -> Preparation | None:
+        """The step that makes a model run here that cannot run yet, where this provider can
+        take that step itself; None if there is none, or if nothing is missing. No I/O but a
+        look at files.
+
+        model_id   id that it is offered under; empty for the model that is used by default
+        """
+        return None
 
     def wire_id(self, model_id: str) -> str:
         """The id to send for a model, given the id that it is offered under."""

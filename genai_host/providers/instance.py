@@ -21,6 +21,7 @@ from genai_host.api import (
     Clock,
     HttpRequest,
     HttpTransport,
+    Preparation,
     Provider,
     ProviderReply,
     ProviderType,
@@ -174,6 +175,19 @@ class ProviderInstance:
             return self.provider
         except GenaiError as error:
             return ProviderUnavailable(f"{error}{'; ' + error.hint if error.hint else ''}")
+
+    def preparation(self, model_id: str = "") -> Preparation | None:
+        """The step that makes it able to run a model (`Provider.preparation`); None if there is
+        none, or if its plugin fails to name it."""
+        provider = self.look()
+        if isinstance(provider, ProviderUnavailable):
+            return None
+        try:
+            found = provider.preparation(model_id)
+        except Exception:  # noqa: BLE001 - a plugin's fault must not keep others from being listed
+            _log.warning("the provider %s failed to name its step", self.name, exc_info=True)
+            return None
+        return found if isinstance(found, Preparation) else None
 
     def find_key(self, setting: Setting) -> FoundKey | None:
         """One of its secrets, and where it is; None if there is none.

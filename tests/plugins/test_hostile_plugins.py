@@ -63,6 +63,8 @@ def _open(**said: Any) -> Callable[[Any, Services], Provider]:
         _open(missing=lambda self: ["a", "b"]),
         _open(missing=_raise),
         _open(missing_models=lambda self: ["mock"]),
+        _open(preparation=_raise),
+        _open(preparation=lambda self, id: "soon"),
         _open(bounds=["first_token"]),
         _open(bounds={"first_token": "soon"}),
         _open(__init__=_raise),
@@ -84,6 +86,7 @@ def test_the_others_run_and_it_says_why_it_does_not(
     assert host.open("chat", provider="mock").say("hi").text == "hi"
     assert {each.provider for each in host.routes()} == {"mock", "odd"}
     assert host.catalog.served["mock"].missing == ""
+    assert host.instances["odd"].preparation() is None
     with pytest.raises(NoRoute, match=r"no default model|odd"):
         host.open("chat")
     if host.catalog.served["odd"].missing:

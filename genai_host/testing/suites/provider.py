@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from genai_host.api import Clock, DialectEndpoint, ListedModel, Model, Offering, RouteInfo, hookimpl
+from genai_host.api import (
+    Clock,
+    DialectEndpoint,
+    ListedModel,
+    Model,
+    Offering,
+    Preparation,
+    RouteInfo,
+    hookimpl,
+)
 from genai_host.api.cancellation import Cancellation
 from genai_host.api.dialects import CAPABILITIES
 from genai_host.api.settings import describe, read_settings
@@ -181,6 +190,8 @@ class ProviderSuite(PluginSuite):
             missing = provider.missing()
             assert missing is None or isinstance(missing, str)
             assert isinstance(provider.missing_models(), Mapping)
+            step = provider.preparation(self.model_id)
+            assert step is None or (isinstance(step, Preparation) and "\n" not in step.label)
         assert missing is None, f"it cannot run with the settings of the suite: {missing}"
 
     def test_what_it_serves_is_known(self) -> None:

