@@ -367,8 +367,15 @@ class Host:
         """The same, made anew now: keys and weights may have come since."""
         return self._routing.refresh()
 
+    def probe(self) -> Catalog:
+        """The catalog with the state of each provider as it was found when it was tried: whether
+        its service answers and takes the key, whether its library can be loaded. Results hold
+        for some seconds; a provider that takes longer than 3 s counts as unreachable."""
+        return self._routing.probed()
+
     def routes(self) -> list[Candidate]:
-        """Every model at every provider: what runs, and what does not and why."""
+        """Every model at every provider, by what they declare: what runs, and what does not and
+        why. `probe().matrix()` has the same as tried."""
         return self.refresh().matrix()
 
     def explain(

@@ -36,13 +36,20 @@ from genai_host.api.providers import (
     StreamParser,
 )
 from genai_host.api.settings import Secret, about
-from genai_host.errors import ConfigurationError, MalformedReply, error_of_status
+from genai_host.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    MalformedReply,
+    ProviderError,
+    error_of_status,
+)
 
 R = TypeVar("R", bound=ReplyStream | ProviderReply)
 
 _BEARER = "Authorization: Bearer {key}"
 _HEADER_NAME = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # RFC 9110, 5.6.2
 _MOST_ADDRESSES = 256
+_ABSENT = (None, 502, 503, 504)  # no reply, or that of a gateway to a service that is not there
 SHORTEST_KEY = 8  # characters: what is shorter may stand in any reply
 
 
@@ -105,6 +112,23 @@ class HttpProvider(Provider):
     def stream(self, request: ProviderRequest, limits: CancelToken) -> ReplyStream | ProviderReply:
         stream = partial(self.services.http.stream, framings=self.framings)
         return self._carry(stream, self._outgoing(request), limits)
+
+    def probe(self, limits: CancelToken) -> Mapping[str, str]:
+        """Ask for the list of models, which costs nothing: a service that answers at all can be
+        reached, and one that answers 401 does not take the key."""
+        self._try(lambda: next(iter(self.list_models(limits)), None))
+        return {}
+
+    def _try(self, ask: Callable[[], Any]) -> None:
+        """Raise if nobody answers, or if the key is refused. Any other reply will do: a service
+        may have no list of models, or not show it to this key (403)."""
+        try:
+            ask()
+        except ProviderError as error:
+            is_refused = isinstance(error, AuthenticationFailed) and error.status != 403
+            is_absent = error.status in _ABSENT and not isinstance(error, MalformedReply)
+            if is_refused or is_absent:
+                raise
 
     def address(self, request: ProviderRequest) -> str:
         """Where a request goes: the base address, the path with the model's id in it,
@@ -208,6 +232,10 @@ def http_provider(
 
         def list_models(self, limits: CancelToken) -> Iterable[ListedModel]:
             return listed_models(self.get(models, limits)) if models else ()
+
+        def probe(self, limits: CancelToken) -> Mapping[str, str]:
+            self._try(lambda: self.get(models, limits))
+            return {}
 
     Instance.serves = dict(serves)
     Instance.default_models = dict(default_models or {})

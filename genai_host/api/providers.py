@@ -155,6 +155,25 @@ class Provider(ABC):
         at files."""
         return {}
 
+    def probe(self, limits: CancelToken) -> Mapping[str, str]:
+        """Try, cheaply and without cost to the user, whether calls can be answered now: whether
+        the service answers and takes the key, whether a library can be loaded.
+
+        The host asks where it shows what runs, not before calls: at most once in some seconds,
+        and for a few seconds. Nothing is tried by default.
+
+        Args:
+            limits: End the attempt when they end.
+
+        Returns:
+            The IDs of models that cannot run, each with why, as `missing_models` has them.
+
+        Raises:
+            ServiceUnavailable: Nobody answers.
+            GenaiError: Something else is needed, such as another key.
+        """
+        return {}
+
     def preparation(self, model_id: str = "") -> Preparation | None:
         """The step that makes a model run here that cannot run yet, where this provider can
         take that step itself; None if there is none, or if nothing is missing. No I/O but a

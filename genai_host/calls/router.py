@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from attrs import evolve
@@ -20,6 +20,7 @@ from genai_host.plugins.observers import Observers
 from genai_host.plugins.registry import Registry
 from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
 from genai_host.providers.instances import ProviderInstances
+from genai_host.providers.readiness import Readiness, ReadinessProbes
 
 _log = logging.getLogger(__name__)
 _MOST_KEPT = 1000
@@ -67,6 +68,7 @@ class Routing:
         self._prices = prices
         self._lock = threading.RLock()
         self._joined: _Joined | None = None
+        self._probes = ReadinessProbes(clock)
         self._routes: dict[tuple[str, str, str], Route] = {}
 
     @property
@@ -79,6 +81,12 @@ class Routing:
         with self._lock:
             self._joined = None
             return self.catalog
+
+    def probed(self) -> Catalog:
+        """The same with what was found when the providers were tried, some seconds ago at
+        most."""
+        readiness = self._probes.readiness(self._instances)
+        return self._join(readiness)
 
     def explain(
         self, model: str | None, provider: str | None, operation: Operation
@@ -199,15 +207,18 @@ class Routing:
         with self._lock:
             version = self._instances.version
             if self._joined is None or self._joined.version != version:
-                self._joined = _Joined(version, self._join(), {})
+                self._joined = _Joined(version, self._join({}), {})
             return self._joined
 
-    def _join(self) -> Catalog:
+    def _join(self, readiness: Mapping[str, Readiness]) -> Catalog:
         return Catalog(
             self._registry.models.values(),
             self._registry.offerings,
             self._registry.dialects,
-            [_served(instance) for instance in self._instances],
+            [
+                _served(instance, (readiness or {}).get(instance.name))
+                for instance in self._instances
+            ],
             self._instances.unknown,
             self._config.prefer,
             self._config.aliases,
@@ -221,8 +232,9 @@ def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
         del kept[next(iter(kept))]
 
 
-def _served(instance: ProviderInstance) -> ProviderInfo:
-    """What an instance says of itself; one that cannot be opened says why."""
+def _served(instance: ProviderInstance, readiness: Readiness | None = None) -> ProviderInfo:
+    """What an instance says of itself, and what was found when it was tried; one that cannot
+    be opened says why."""
     served = ProviderInfo(
         instance.name,
         instance.type.name,
@@ -234,4 +246,33 @@ def _served(instance: ProviderInstance) -> ProviderInfo:
     provider = instance.look()
     if isinstance(provider, ProviderUnavailable):
         return evolve(served, missing=provider.reason)
-    return served.asked(provider)
+    served = served.asked(provider)
+    if readiness is None or served.missing:
+        return served
+    return evolve(
+        served,
+        missing=readiness.reason,
+        unreachable=not readiness.reachable,
+        missing_models=_Either(readiness.missing_models, served.missing_models),
+    )
+
+
+class _Either(Mapping[str, str]):
+    """What either mapping has. They may know more keys than they list, so that they cannot be
+    merged."""
+
+    def __init__(self, first: Mapping[str, str], second: Mapping[str, str]) -> None:
+        self._both = (first, second)
+
+    def __getitem__(self, key: str) -> str:
+        first, second = self._both
+        return first[key] if key in first else second[key]
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in each for each in self._both)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key for each in self._both for key in each))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -16,6 +16,8 @@ from genai_host.errors import NoRoute
 from genai_host.util.names import plugin_line, vendors_hint, what_there_is
 from genai_host.util.text import close_matches
 
+_MOST_REASONS = 3  # that are in the message itself
+
 
 @frozen
 class _Read:
@@ -328,18 +330,17 @@ def _no_route(
     """Only what comes near is worth a reason: where a provider has the model but
     cannot run it, those that do not have it say nothing."""
     near = [candidate for candidate in found if candidate.id] or found
-    reasons = list(dict.fromkeys(reason for each in near for reason in each.reasons))
+    why = {each.provider: "; ".join(each.reasons) for each in near if each.reasons}
     what = name or f"a default model for {operation}"
     hint = hint or ("" if any(candidate.id for candidate in found) else vendors_hint())
-    if not reasons:
+    if not why:
         message = f"nothing can run {what} for {operation} in that way"
         return NoRoute(message, hint=hint, model=name or "")
-    if len(reasons) == 1:
-        message = f"{what} cannot run: {reasons[0]}"
-        return NoRoute(message, hint=hint, reasons=reasons, model=name or "")
-    return NoRoute(
-        f"{what} cannot run on any of {len(near)} ways",
-        reasons=reasons,
-        model=name or "",
-        hint=hint or (f"genai-host routes explain {name}" if name else "genai-host routes"),
-    )
+    reasons = list(dict.fromkeys(why.values()))
+    if len(why) > 1:
+        reasons = [f"{provider}: {reason}" for provider, reason in why.items()]
+    told = "; ".join(reasons[:_MOST_REASONS])
+    if len(reasons) > _MOST_REASONS:
+        told += f"; and {len(reasons) - _MOST_REASONS} more"
+        hint = hint or (f"genai-host routes explain {name}" if name else "genai-host routes")
+    return NoRoute(f"{what} cannot run: {told}", reasons=reasons, model=name or "", hint=hint)

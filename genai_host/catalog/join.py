@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 from attrs.validators import instance_of, optional
@@ -35,6 +35,11 @@ _SERVES = Must(
 )
 
 
+State = Literal["works", "needs", "unreachable", "not offered"]
+"""Of a model at a provider: it answers; it needs something, such as a key, which the reasons
+name; the provider does not answer; or the provider does not have it."""
+
+
 @frozen
 class ProviderInfo:
     """What a provider instance says of itself.
@@ -47,6 +52,7 @@ class ProviderInfo:
     takes_key        whether it can have a key, as services have
     free             whether calls of its default models cost nothing
     missing          why it cannot run; empty if it can
+    unreachable      whether that is because nobody answered when it was tried
     missing_models   ids of models that cannot run, and why
     window           tokens that prompt and answer share there; None for no bound
     """
@@ -61,8 +67,15 @@ class ProviderInfo:
     takes_key: bool = False
     free: bool = False
     missing: str = field(default="", validator=TEXT)
+    unreachable: bool = False
     missing_models: Mapping[str, str] = field(factory=dict, validator=TEXT_BY_NAME)
     window: int | None = field(default=None, validator=optional(instance_of(int)))
+
+    @property
+    def state(self) -> State:
+        if not self.missing:
+            return "works"
+        return "unreachable" if self.unreachable else "needs"
 
     def asked(self, provider: Provider) -> ProviderInfo:
         """The same with what the provider says of itself. One that fails to say it, or
@@ -103,6 +116,7 @@ class Candidate:
     window        tokens that prompt and answer share; None if unknown
     operation     what it is for
     reasons       why it cannot run; empty if it can
+    unreachable   whether that is because nobody answered when the provider was tried
     """
 
     model: Model
@@ -116,10 +130,19 @@ class Candidate:
     window: int | None = None
     operation: Operation = "chat"
     reasons: tuple[str, ...] = ()
+    unreachable: bool = False
 
     @property
     def runs(self) -> bool:
         return not self.reasons
+
+    @property
+    def state(self) -> State:
+        if self.runs:
+            return "works"
+        if not self.id:
+            return "not offered"
+        return "unreachable" if self.unreachable else "needs"
 
     @property
     def info(self) -> RouteInfo:
@@ -254,6 +277,7 @@ class Join:
             window=min(windows, default=None),
             operation=dialect.operation,
             reasons=(reason,) if reason else (),
+            unreachable=served.unreachable,
         )
 
 

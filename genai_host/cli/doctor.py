@@ -15,6 +15,7 @@ from genai_host.util import paths
 from genai_host.util.names import __version__
 
 if TYPE_CHECKING:
+    from genai_host.catalog.join import ProviderInfo
     from genai_host.host import Host
     from genai_host.providers.instance import ProviderInstance
 
@@ -144,15 +145,19 @@ def _check_plugins(host: Host) -> Iterator[Check]:
 
 
 def _check_providers(host: Host) -> Iterator[Check]:
-    for served in host.catalog.served.values():
+    for served in host.probe().served.values():
         status = "warning" if served.missing else "ok"
         lacks_key = served.missing.startswith("no key")
         fix = _key_to_set(host.instances[served.name]) if lacks_key else ""
-        yield Check(f"provider {served.name}", status, served.missing or "can run", fix)
+        yield Check(f"provider {served.name}", status, _found(served), fix)
         for id, reason in served.missing_models.items():
             yield Check(f"{served.name}/{id}", "warning", reason)
     for name, reason in host.instances.unknown.items():
         yield Check(f"provider {name}", "failed", reason, "install it, or correct its type")
+
+
+def _found(served: ProviderInfo) -> str:
+    return "works" if not served.missing else f"{served.state}: {served.missing}"
 
 
 def _key_to_set(instance: ProviderInstance) -> str:

@@ -28,7 +28,9 @@ def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(rows)
         return
-    columns = ("name", "aliases", "for", "window", "can", "providers")
+    columns = ["name", "aliases", "for", "window", "can", "providers"]
+    if everything:
+        columns += ["state", "reason"]
     echo_table(columns, [[row[column] for column in columns] for row in rows])
 
 

@@ -22,7 +22,7 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
     """Show which model runs on which provider; `explain` says why not."""
     if ctx.invoked_subcommand is not None:
         return
-    candidates = ctx.ensure_object(App).host.routes()
+    candidates = ctx.ensure_object(App).host.probe().matrix()
     if as_json:
         echo_json([route_row(candidate) for candidate in candidates])
         return
@@ -51,11 +51,11 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
 @pass_app
 def explain(app: App, name: str, provider: str | None, operation: Operation, as_json: bool) -> None:
     """Show each candidate for a model's NAME, best first, and why it cannot run."""
-    candidates = app.host.explain(name, provider, operation)
+    candidates = app.host.probe().explain(name, provider, operation)
     if as_json:
         echo_json([route_row(candidate) for candidate in candidates])
         return
-    columns = ("model", "provider", "dialect", "id", "runs", "why not")
+    columns = ("model", "provider", "dialect", "id", "state", "why not")
     echo_table(columns, [_line(candidate) for candidate in candidates])
 
 
@@ -65,7 +65,7 @@ def _line(candidate: Candidate) -> list[str]:
         candidate.provider,
         candidate.dialect or "-",
         candidate.id or "-",
-        "runs" if candidate.runs else "-",
+        candidate.state,
         "; ".join(candidate.reasons),
     ]
 
@@ -79,7 +79,7 @@ def _show_matrix(candidates: Sequence[Candidate]) -> None:
         if candidate.runs:
             cell.append(candidate.dialect)
         elif candidate.id:
-            cell.append("(not now)")
+            cell.append(f"({candidate.state})")
     rows = [
         [model, *(", ".join(row.get(provider, ())) or "-" for provider in providers)]
         for model, row in cells.items()

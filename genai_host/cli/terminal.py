@@ -215,7 +215,9 @@ def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 _STYLES = {
     "loaded": "green",
     "ok": "green",
-    "runs": "green",
+    "works": "green",
+    "needs": "yellow",
+    "unreachable": "red",
     "broken": "red",
     "failed": "red",
     "blocked": "yellow",

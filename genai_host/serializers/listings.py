@@ -10,6 +10,7 @@ import attrs
 
 from genai_host.api import Feature, Model, Provider
 from genai_host.api.settings import describe
+from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.errors import NoRoute
 from genai_host.host import Host
@@ -29,18 +30,22 @@ def feature_row(host: Host, feature: Feature[Any]) -> dict[str, Any]:
     }
 
 
+_STATES = ("works", "needs", "unreachable", "not offered")
+
+
 def model_rows(host: Host) -> list[dict[str, Any]]:
     """All that are declared, with the user's own names for them; and what those pass
     through."""
+    catalog = host.probe()
     found: dict[str, list[Candidate]] = {}
-    for candidate in host.routes():
+    for candidate in catalog.matrix():
         found.setdefault(candidate.model.name, []).append(candidate)
-    models = dict(host.catalog.models)  # where there is no provider, none is in a route
+    models = dict(catalog.models)  # where there is no provider, none is in a route
     aliases = _aliases(host)
     for name, names in aliases.items():
         if name not in models:  # what an alias passes through is declared nowhere
-            models[name] = host.catalog.model_named(names[0])
-            found[name] = host.catalog.explain(names[0], None, "chat")
+            models[name] = catalog.model_named(names[0])
+            found[name] = catalog.explain(names[0], None, "chat")
     return [
         _row(host, model, found.get(name, ()), aliases.get(name, ()))
         for name, model in models.items()
@@ -61,6 +66,7 @@ def _row(
     host: Host, model: Model, candidates: Sequence[Candidate], aliases: Sequence[str]
 ) -> dict[str, Any]:
     running = [candidate for candidate in candidates if candidate.runs]
+    best = min(candidates, key=lambda each: _STATES.index(each.state), default=None)
     return {
         "name": model.name,
         "aliases": [*model.aliases, *aliases],
@@ -70,6 +76,8 @@ def _row(
         "can": sorted(model.capabilities),
         "dialects": list(model.dialects),
         "runs": bool(running),
+        "state": best.state if best else "not offered",
+        "reason": "" if running or not best else "; ".join(best.reasons),
         "providers": sorted({candidate.provider for candidate in running}),
         "parameters": sorted({name for each in running for name in each.parameters}),
     }
@@ -77,20 +85,23 @@ def _row(
 
 def provider_rows(host: Host) -> list[dict[str, Any]]:
     """All instances; those of a type that no plugin brings come last."""
-    rows = [provider_row(host, instance) for instance in host.instances]
+    catalog = host.probe()
+    rows = [provider_row(host, instance, catalog) for instance in host.instances]
     return rows + [absent_row(name, reason) for name, reason in host.instances.unknown.items()]
 
 
-def provider_row(host: Host, instance: ProviderInstance) -> dict[str, Any]:
-    served = host.catalog.served[instance.name]
+def provider_row(
+    host: Host, instance: ProviderInstance, catalog: Catalog | None = None
+) -> dict[str, Any]:
+    """As it was found when it was tried."""
+    served = (catalog or host.probe()).served[instance.name]
     provider = instance.look()
-    reason = served.missing
     return {
         "name": instance.name,
         "type": instance.type.name,
         "plugin": host.registry.owner("provider", instance.type.name),
-        "status": "runs" if not reason else "failed",
-        "reason": reason,
+        "status": served.state,
+        "reason": served.missing,
         "dialects": list(served.serves),
         "default_models": dict(provider.default_models) if isinstance(provider, Provider) else {},
         "settings": [attrs.asdict(setting) for setting in describe(instance.type.settings)],
@@ -103,7 +114,7 @@ def absent_row(name: str, reason: str) -> dict[str, Any]:
         "name": name,
         "type": "",
         "plugin": "",
-        "status": "failed",
+        "status": "needs",
         "reason": reason,
         "dialects": [],
         "default_models": {},
@@ -119,6 +130,7 @@ def route_row(candidate: Candidate) -> dict[str, Any]:
         "id": candidate.id or None,
         "for": candidate.operation,
         "runs": candidate.runs,
+        "state": candidate.state,
         "reasons": list(candidate.reasons),
         "can": sorted(candidate.capabilities),
         "window": candidate.window,

@@ -40,7 +40,8 @@ class ServedModel:
 def served_models(host: Host) -> list[ServedModel]:
     """Every route that runs, the first of each name; the aliases of those; the features."""
     found: dict[str, ServedModel] = {}
-    for route in host.catalog.matrix():
+    catalog = host.probe()
+    for route in catalog.matrix():
         if route.runs:
             found.setdefault(
                 route.name,
@@ -54,7 +55,7 @@ def served_models(host: Host) -> list[ServedModel]:
             )
     for alias in host.config.aliases:
         try:
-            best = host.catalog.resolve(alias)[0]
+            best = catalog.resolve(alias)[0]
         except GenaiError:
             continue  # it stands for nothing that runs
         found.setdefault(
@@ -75,18 +76,21 @@ def name_in(parameters: Mapping[str, str]) -> str:
 
 
 def served_model(host: Host, name: str) -> ServedModel:
-    """The one of a name; also of one that resolves and is not listed, as `smollm2`. Raises
-    `NotFound`."""
+    """The one of a name; also of one that resolves and is not listed, as `smollm2`.
+
+    Raises:
+        NotFound: There is no such feature.
+        NoRoute: There is no such model, or it cannot run now.
+    """
     for each in served_models(host):
         if each.name == name:
             return each
-    for operation in ("chat", "embed", "moderate"):
-        try:
-            best = host.catalog.resolve(name, None, operation)[0]
-        except GenaiError:
-            continue
-        return ServedModel(name, best.provider, operation, best.window, best.capabilities)
-    raise NotFound(f"there is no model {name!r}", hint="GET /v1/models lists them")
+    if name.startswith(FEATURE):
+        raise NotFound(f"there is no model {name!r}", hint="GET /v1/models lists them")
+    catalog = host.probe()
+    operation = catalog.model_named(name).operation
+    best = catalog.resolve(name, None, operation)[0]
+    return ServedModel(name, best.provider, operation, best.window, best.capabilities)
 
 
 _BY_HEADER = {

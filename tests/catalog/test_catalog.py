@@ -394,13 +394,17 @@ class TestReasons:
         with pytest.raises(NoRoute, match="e5 is a model for embed, not chat"):
             catalog().resolve("e5")
 
-    def test_several_reasons_are_each_given_once(self) -> None:
-        a, b = (
-            ProviderInfo(n, "first", serves=FIRST.serves, missing=f"no key for {n}") for n in "ab"
-        )
+    def test_item_4_the_reasons_of_several_providers_are_in_the_message(self) -> None:
+        infos = [
+            ProviderInfo(n, "first", serves=FIRST.serves, missing=f"no key {n}") for n in "abcd"
+        ]
         with pytest.raises(NoRoute) as caught:
-            catalog(a, b).resolve("claude")
-        assert caught.value.reasons == ("no key for a", "no key for b")
+            catalog(*infos[:2]).resolve("claude")
+        assert str(caught.value) == "claude cannot run: a: no key a; b: no key b"
+        assert caught.value.reasons == ("a: no key a", "b: no key b")
+        with pytest.raises(NoRoute) as caught:
+            catalog(*infos).resolve("claude")
+        assert str(caught.value).endswith("; c: no key c; and 1 more")
         assert "routes explain claude" in caught.value.hint
 
     def test_the_matrix_has_every_model_at_every_provider(self) -> None:

@@ -182,7 +182,7 @@ class TestProviders:
     def test_each_has_a_name_and_what_it_lacks(self, terminal: Terminal) -> None:
         rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
         assert {"mock", "local"} <= set(rows)
-        assert rows["mock"]["status"] == "runs"
+        assert rows["mock"]["status"] == "works"
         assert rows["mock"]["dialects"] == ["plain", "plain-embed", "plain-count"]
         assert [setting["name"] for setting in rows["mock"]["settings"]][:1] == ["replies"]
 
@@ -197,7 +197,7 @@ class TestProviders:
     ) -> None:
         configure(home, '[providers.odd]\ntype = "nonexistent"\n')
         rows = {row["name"]: row for row in listed(terminal, "providers", "--json")}
-        assert rows["odd"]["status"] == "failed"
+        assert rows["odd"]["status"] == "needs"
         assert "nonexistent" in rows["odd"]["reason"]
         code, out, _ = terminal("providers", "odd")
         assert (code, "no plugin brings the provider type 'nonexistent'" in out) == (0, True)
@@ -280,7 +280,7 @@ class TestRoutes:
         assert "genai-host local pull" in weights["reasons"][0]
 
     def test_a_line_for_each_route(self, terminal: Terminal) -> None:
-        assert "mock\tmock\tplain\tmock\truns" in terminal("routes")[1]
+        assert "mock\tmock\tplain\tmock\tworks" in terminal("routes")[1]
 
     def test_explain_shows_each_candidate(self, terminal: Terminal) -> None:
         code, out, _ = terminal("routes", "explain", "smollm2")

@@ -77,7 +77,7 @@ class TestStrangers:
         )
         done = environment.run("ask", "hi")
         assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
-        assert rows(environment, "providers")["greeter"]["status"] == "runs"
+        assert rows(environment, "providers")["greeter"]["status"] == "works"
 
     def test_several_accounts_of_it_are_configured_apart(self, environment: Any) -> None:
         make_distribution(

@@ -140,7 +140,7 @@ def test_ids_are_no_file_names(here: Place, tmp_path: Path) -> None:
         key = {**JSON, "idempotency-key": encoded(name)[:255]}
         here.send("POST", "/api/v1/conversations", {"title": name}, headers=key)
     assert files(tmp_path).keys() == before.keys()
-    assert here.service.requests == []
+    assert {each.method for each in here.service.requests} <= {"GET"}  # whether it is there
 
 
 def encoded(name: str) -> str:

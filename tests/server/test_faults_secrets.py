@@ -77,7 +77,9 @@ def test_the_key_is_in_no_error_log_or_store(
 
 
 def test_the_key_is_in_nothing_that_tells_of_the_server(here: Place) -> None:
-    """Models, providers with their settings, instances, routes, the OpenAPI document, the page."""
+    """Models, providers with their settings, instances, routes, the OpenAPI document, the page;
+    also where the service sends the key back when it is tried."""
+    here.service.replies = [FAULTS[1]]
     for route in own_routes():
         if route.method == "GET":
             path = route.path.replace("{name}", "remote").replace("{model}", "remote")
@@ -85,6 +87,7 @@ def test_the_key_is_in_nothing_that_tells_of_the_server(here: Place) -> None:
             assert_absent(found.text, path)
             assert_absent(found.headers, path)
     shown = here.send("GET", "/api/v1/instances/remote").json()
+    assert shown["status"] == "needs"
     assert shown["settings"] == {"base_url": f"{here.service.url}/v1"}
 
 
@@ -93,6 +96,7 @@ def test_what_a_client_sends_wrong_is_not_told_with_its_token(
 ) -> None:
     """Nor logged: also where it stands in the address, as Gemini's clients have it."""
     nobody = {"authorization": f"Bearer {TOKEN}-wrong"}
+    here.service.replies = [FAULTS[1]]
     for route in own_routes():
         path = f"{route.path}?key={TOKEN}&api_key={TOKEN}"
         for headers in (AUTHORIZED, {**JSON, **nobody}, {**JSON, "x-api-key": f"{TOKEN} "}):

@@ -14,7 +14,7 @@ from genai_host import Host
 from genai_host.api import Message, RouteRequest, ToolSchema
 from genai_host.api.cancellation import Cancellation
 from genai_host.config import Config
-from genai_host.errors import Cancelled, Interrupted, NotFound, ServiceUnavailable, ValidationError
+from genai_host.errors import Cancelled, Interrupted, NoRoute, ServiceUnavailable, ValidationError
 from genai_host.serving import completion
 from genai_host.serving.completion import ChatRequest, CompletionStream
 from genai_host.serving.models import served_model, served_models
@@ -166,5 +166,5 @@ def test_models_are_listed_by_names_that_resolve(make_host: MakeHost) -> None:
         if not each.name.startswith("feature:"):
             assert host.catalog.resolve(each.name, None, each.operation)
     assert served_model(host, "fake").owner == "fake"
-    with pytest.raises(NotFound):
+    with pytest.raises(NoRoute, match="there is no model 'nobody'"):
         served_model(host, "nobody")

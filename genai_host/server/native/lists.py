@@ -11,6 +11,7 @@ from typing import Any
 
 from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response, schema_of
 from genai_host.api.settings import describe
+from genai_host.catalog.catalog import Catalog
 from genai_host.catalog.join import Candidate
 from genai_host.errors import GenaiError, NotFound, PermissionDenied, ValidationError
 from genai_host.host import Host
@@ -83,8 +84,8 @@ def plugins(request: RouteRequest, host: Host) -> RouteResponse:
 
 
 def features(request: RouteRequest, host: Host) -> RouteResponse:
-    found = host.registry.features.values()
-    return json_response({"data": [_feature(host, each) for each in found]})
+    found, catalog = host.registry.features.values(), host.probe()
+    return json_response({"data": [_feature(host, catalog, each) for each in found]})
 
 
 def feature(request: RouteRequest, host: Host) -> RouteResponse:
@@ -92,15 +93,15 @@ def feature(request: RouteRequest, host: Host) -> RouteResponse:
     found = host.registry.features.get(name)
     if found is None:
         raise NotFound(f"there is no feature {name!r}", hint="GET /api/v1/features lists them")
-    return json_response(_feature(host, found))
+    return json_response(_feature(host, host.probe(), found))
 
 
-def _feature(host: Host, feature: Feature[Any]) -> dict[str, Any]:
+def _feature(host: Host, catalog: Catalog, feature: Feature[Any]) -> dict[str, Any]:
     reason = ""
     for role, operation in feature.roles.items():
         if role not in feature.optional:
             try:
-                host.catalog.resolve(host.config.models.get(operation), None, operation)
+                catalog.resolve(host.config.models.get(operation), None, operation)
             except GenaiError as error:
                 reason = error.message
     return {
@@ -161,11 +162,11 @@ def routes(request: RouteRequest, host: Host) -> RouteResponse:
     if asked and asked not in _OPERATIONS:
         raise ValidationError(f"operation is one of {', '.join(_OPERATIONS)}", path="?operation")
     if model:
-        found = host.explain(model, provider or None, _OPERATIONS[asked])
+        found = host.probe().explain(model, provider or None, _OPERATIONS[asked])
     else:
         found = [
             each
-            for each in host.routes()
+            for each in host.probe().matrix()
             if provider in (None, "", each.provider) and asked in ("", each.operation)
         ]
     if flag_in(request, "runs"):

@@ -60,6 +60,7 @@ _SAID: Mapping[str, Schema] = {
     "context": _OBJECT,
     "returns": _OBJECT,
 }
+_STATE: Schema = {"enum": ["works", "needs", "unreachable", "not offered"]}
 _SUMMARY: Mapping[str, Schema] = {
     "id": _NAME,
     "title": _TEXT,
@@ -125,6 +126,8 @@ SCHEMAS: Mapping[str, Schema] = {
             "window": _or_null(_COUNT),
             "can": _NAMES,
             "runs": _FLAG,
+            "state": _STATE,
+            "reason": _TEXT,
             "providers": _NAMES,
         }
     ),
@@ -140,6 +143,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "id": _or_null(_TEXT),
             "for": _TEXT,
             "runs": _FLAG,
+            "state": _STATE,
             "reasons": _NAMES,
             "can": _NAMES,
             "window": _or_null(_COUNT),
@@ -153,7 +157,7 @@ SCHEMAS: Mapping[str, Schema] = {
             "name": _NAME,
             "type": _TEXT,
             "enabled": _FLAG,
-            "status": {"enum": ["runs", "failed", "disabled"]},
+            "status": {"enum": ["works", "needs", "unreachable", "disabled"]},
             "reason": _TEXT,
             "settings": _OBJECT,
         }

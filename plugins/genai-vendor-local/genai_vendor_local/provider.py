@@ -33,6 +33,7 @@ from genai_host.errors import (
 from genai_vendor_local import embedder
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Chunks, Engine
+from genai_vendor_local.memory import free_memory
 from genai_vendor_local.settings import Settings
 from genai_vendor_local.tool_choice import ToolChoice, in_words
 from genai_vendor_local.weights import DEFAULT, KNOWN, checked_in, known, locate, pull
@@ -84,6 +85,14 @@ class LocalProvider(Provider):
 
     def missing_models(self) -> Mapping[str, str]:
         return _Missing(self._folder)
+
+    def probe(self, limits: CancelToken) -> Mapping[str, str]:
+        """Load llama.cpp, and compare the sizes of models with the memory that is free."""
+        try:
+            import xllamacpp  # noqa: F401 - whether it can be loaded is the question
+        except (ImportError, OSError) as error:
+            raise ConfigurationError(f"llama.cpp cannot be loaded: {error}") from error
+        return _TooLarge(self._folder, free_memory())
 
     def preparation(self, model_id: str = "") -> Preparation | None:
         weights = known(model_id or DEFAULT.name)
@@ -191,6 +200,31 @@ class _Missing(Mapping[str, str]):
         except ConfigurationError as error:
             return error.message
         raise KeyError(id)
+
+    def __iter__(self) -> Iterator[str]:
+        return (weights.name for weights in KNOWN if weights.name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class _TooLarge(Mapping[str, str]):
+    """Why models cannot run, by their IDs: those that are larger than the memory that is free."""
+
+    def __init__(self, folder: Path, free: int | None) -> None:
+        self._folder = folder
+        self._free = free
+
+    def __getitem__(self, id: str) -> str:
+        if self._free is None or id == embedder.ID:
+            raise KeyError(id)
+        try:
+            size = locate(id, self._folder).stat().st_size
+        except (ConfigurationError, OSError):
+            raise KeyError(id) from None  # `missing_models` says that
+        if size <= self._free:
+            raise KeyError(id)
+        return f"it needs {size / 1e6:.0f} MB of memory, and {self._free / 1e6:.0f} MB are free"
 
     def __iter__(self) -> Iterator[str]:
         return (weights.name for weights in KNOWN if weights.name in self)

@@ -15,6 +15,7 @@ import pytest
 from fixtures import NO_HTTP, MakeHost
 from genai_vendor_local import Settings
 from genai_vendor_local.engine import Engine
+from genai_vendor_local.memory import free_memory
 from genai_vendor_local.provider import LocalProvider
 from genai_vendor_local.weights import DEFAULT
 
@@ -126,6 +127,46 @@ def test_weights_that_are_fetched_while_the_host_runs_are_found(
     file.touch()
     assert provider.missing_models() == {}
     assert bare_host.open("chat", "smollm2").models == {"main": f"{DEFAULT.model}@local"}
+
+
+def test_item_4_a_library_that_cannot_be_loaded_is_what_it_needs(
+    bare_host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "xllamacpp.py"
+    broken.write_text("raise ImportError('libgomp.so.1: cannot open shared object file')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "xllamacpp", raising=False)
+    [served] = [each for each in bare_host.probe().served.values() if each.name == "local"]
+    assert served.state == "needs"
+    assert served.missing.startswith("llama.cpp cannot be loaded: libgomp.so.1: ")
+
+
+def test_item_4_a_model_that_is_larger_than_the_free_memory_cannot_run(
+    home: Path, bare_host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = DEFAULT.file(home / "data" / "local")
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x" * 2_000_000)
+    monkeypatch.setattr("genai_vendor_local.provider.free_memory", lambda: 1_000_000)
+    [candidate] = bare_host.probe().explain("smollm2@local")
+    assert candidate.state == "needs"
+    assert candidate.reasons == ("it needs 2 MB of memory, and 1 MB are free",)
+
+
+def test_item_4_free_memory_is_what_the_control_group_leaves(tmp_path: Path) -> None:
+    system = tmp_path / "meminfo"
+    assert free_memory(system, tmp_path) is None
+    system.write_text("MemTotal:       9 kB\nMemAvailable:    4 kB\n")
+    assert free_memory(system, tmp_path) == 4096
+    for name, text in {
+        "max": "3000\n",
+        "current": "2500\n",
+        "stat": "inactive_file 1000\n",
+    }.items():
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert free_memory(system, tmp_path) == 1500
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory(system, tmp_path) == 4096
 
 
 def test_it_lists_what_is_there(provider: LocalProvider, tmp_path: Path) -> None:

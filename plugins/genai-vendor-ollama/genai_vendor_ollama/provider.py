@@ -102,6 +102,13 @@ class OllamaProvider(HttpProvider):
             listed = read_list(self.get("/api/tags", limits))
         return [self._asked(each, limits) if self._ask_each else each for each in listed]
 
+    def probe(self, limits: CancelToken) -> Mapping[str, str]:
+        """What Ollama has not pulled cannot run; at ollama.com nothing is pulled."""
+        with self._saying_how_to_start():
+            if self._in_cloud:
+                return super().probe(limits)
+            return _NotPulled(each.id for each in read_list(self.get("/api/tags", limits)))
+
     def map_error(self, reply: ProviderReply) -> GenaiError | None:
         """What is not there cannot be pulled to ollama.com."""
         error = explain_error(reply)
@@ -127,6 +134,29 @@ class OllamaProvider(HttpProvider):
             if not self._in_cloud:
                 error.hint = error.hint or "is Ollama running there? It is started by: ollama serve"
             raise
+
+
+class _NotPulled(Mapping[str, str]):
+    """Why models cannot run, by their IDs: all that are not among the pulled ones."""
+
+    def __init__(self, pulled: Iterable[str]) -> None:
+        self._pulled = frozenset(map(_with_tag, pulled))
+
+    def __getitem__(self, id: str) -> str:
+        if _with_tag(id) in self._pulled:
+            raise KeyError(id)
+        return f"Ollama has not pulled it: ollama pull {id}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())  # nobody knows all that could be pulled
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _with_tag(id: str) -> str:
+    """Ollama adds the tag `latest` where a name has none."""
+    return id if ":" in id.rpartition("/")[2] else f"{id}:latest"
 
 
 def _serves(settings: OllamaSettings, in_cloud: bool) -> Mapping[str, DialectEndpoint]:

@@ -356,6 +356,20 @@ def listed(host: Host) -> list[ListedModel]:
     return list(host.instances["ollama"].provider.list_models(Cancellation()))
 
 
+def test_item_4_only_what_was_pulled_works(host: Host, service: FakeService) -> None:
+    service.replies = [json_reply({"models": [{"model": "llama3.2:latest"}]})]
+    pulled, other = [host.probe().explain(f"ollama/{id}")[0] for id in ("llama3.2", "llama3.2:1b")]
+    assert (pulled.state, other.state) == ("works", "needs")
+    assert other.reasons == ("Ollama has not pulled it: ollama pull llama3.2:1b",)
+    assert len(service.requests) == 1
+
+
+def test_item_4_no_model_works_where_ollama_is_not_there(hosts: Hosts) -> None:
+    candidate = hosts(base_url="127.0.0.1:9").probe().explain("ollama/llama3.2")[0]
+    assert candidate.state == "unreachable"
+    assert "ollama serve" in candidate.reasons[0]
+
+
 def test_the_models_that_are_there_are_listed(host: Host, service: FakeService) -> None:
     service.replies = [json_reply(TAGS)]
     assert listed(host) == [

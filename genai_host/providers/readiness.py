@@ -1,0 +1,120 @@
+"""Whether provider instances can answer: tried, within seconds, and remembered for a short time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
+
+from attrs import field, frozen
+
+from genai_host.api import CancelToken, Clock
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import GenaiError, IncompleteReply, ProviderTimeout, ServiceUnavailable
+from genai_host.providers.instance import ProviderInstance, ProviderUnavailable
+from genai_host.util.text import describe_exception
+
+_log = logging.getLogger(__name__)
+
+_UNREACHABLE = (ServiceUnavailable, ProviderTimeout, IncompleteReply)
+
+
+@frozen
+class Readiness:
+    """What was found when a provider instance was tried.
+
+    Attributes:
+        reason: Why it cannot answer; empty if it can.
+        reachable: False if nobody answered.
+        missing_models: IDs of models that cannot run there, and why.
+    """
+
+    reason: str = ""
+    reachable: bool = True
+    missing_models: Mapping[str, str] = field(factory=dict)
+
+
+class ReadinessProbes:
+    """Tries provider instances, all at once, and remembers what was found.
+
+    Args:
+        seconds: How long to wait for an instance before it counts as unreachable.
+        kept: For how many seconds a result holds.
+    """
+
+    def __init__(self, clock: Clock, *, seconds: float = 3.0, kept: float = 10.0) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._found: WeakKeyDictionary[ProviderInstance, tuple[float, Readiness]] = (
+            WeakKeyDictionary()
+        )
+
+    def readiness(self, instances: Iterable[ProviderInstance]) -> dict[str, Readiness]:
+        """Whether each instance can answer, by its name."""
+        instances = list(instances)
+        with self._lock:  # who asks at the same time waits for the same result
+            oldest = self._clock.monotonic() - self._kept
+            old = [each for each in instances if self._found.get(each, _NEVER)[0] <= oldest]
+            self._try(old)
+            return {each.name: self._found[each][1] for each in instances}
+
+    def _try(self, instances: list[ProviderInstance]) -> None:
+        late = Readiness(f"no answer within {self._seconds:g} s", reachable=False)
+        with Cancellation() as limits, self._clock.call_later(self._seconds, limits.cancel):
+            probes = [_Probe(each, limits) for each in instances]
+            for probe in probes:
+                found = probe.wait() or late
+                self._found[probe.instance] = (self._clock.monotonic(), found)
+
+
+_NEVER = (-math.inf, Readiness())
+
+
+class _Probe:
+    """One instance, tried in a thread of its own, which is left alone if it takes too long."""
+
+    def __init__(self, instance: ProviderInstance, limits: Cancellation) -> None:
+        self.instance = instance
+        self._limits = limits
+        self._found: Readiness | None = None
+        self._done = threading.Event()
+        threading.Thread(target=self._run, name=f"probe of {instance.name}", daemon=True).start()
+
+    def wait(self) -> Readiness | None:
+        """What was found; None if the limits ended before."""
+        with self._limits.on_cancel(self._done.set):
+            self._done.wait()
+        return self._found
+
+    def _run(self) -> None:
+        try:
+            found = _tried(self.instance, self._limits)
+            self._found = None if self._limits.is_cancelled() else found
+        finally:
+            self._done.set()
+
+
+def _tried(instance: ProviderInstance, limits: CancelToken) -> Readiness:
+    provider = instance.look()
+    if isinstance(provider, ProviderUnavailable):
+        return Readiness(provider.reason)
+    try:
+        missing = provider.missing()
+        if missing:
+            return Readiness(missing)
+        return Readiness(missing_models=provider.probe(limits))
+    except _UNREACHABLE as error:
+        return Readiness(_line(error), reachable=False)
+    except GenaiError as error:
+        return Readiness(_line(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is that provider's alone
+        _log.info("the provider %s failed when it was tried", instance.name, exc_info=True)
+        return Readiness(f"its plugin failed: {describe_exception(error)}")
+
+
+def _line(error: GenaiError) -> str:
+    return f"{error}: {error.hint}" if error.hint else str(error)

@@ -1,0 +1,181 @@
+"""Readiness of providers: tried, bounded, kept for a short time (item 4 of "First contact")."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from fixtures import MakeHost
+
+from genai_host import Host
+from genai_host.api import (
+    CancelToken,
+    DialectEndpoint,
+    Model,
+    NoSettings,
+    Provider,
+    ProviderReply,
+    ProviderRequest,
+    ProviderType,
+    Services,
+    http_provider,
+)
+from genai_host.errors import AuthenticationFailed, NoRoute, ServiceUnavailable
+from genai_host.testing import InlinePlugin, ManualClock
+from genai_host.testing.fake_service import FakeService, json_reply
+
+Probe = Callable[[CancelToken], Mapping[str, str]]
+
+
+class Probed(Provider):
+    serves = {"plain": DialectEndpoint()}
+    default_models = {"chat": "m"}
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def probe(self, limits: CancelToken) -> Mapping[str, str]:
+        return self._probe(limits)
+
+    def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
+        raise NotImplementedError
+
+    stream = send
+
+
+MakeProbed = Callable[..., Host]
+
+
+@pytest.fixture
+def probed(make_host: MakeHost) -> MakeProbed:
+    """Makes hosts with a provider of each name, which is tried by the function."""
+
+    def make(clock: ManualClock | None = None, **probes: Probe) -> Host:
+        def opener(probe: Probe) -> Callable[[NoSettings, Services], Provider]:
+            return lambda settings, services: Probed(probe)
+
+        types = [ProviderType(name, NoSettings, opener(probes[name])) for name in probes]
+        model = Model("m", ["plain"], at=dict.fromkeys(probes, "m"))
+        plugin = InlinePlugin(providers=types, models=[model])
+        given = {} if clock is None else {"clock": clock}
+        return make_host(probed=plugin, mock=None, **given)
+
+    return make
+
+
+def raising(error: BaseException) -> Probe:
+    def probe(limits: CancelToken) -> Mapping[str, str]:
+        raise error
+
+    return probe
+
+
+def works(limits: CancelToken) -> Mapping[str, str]:
+    return {}
+
+
+def states(host: Host) -> dict[str, tuple[str, str]]:
+    return {each.provider: (each.state, "; ".join(each.reasons)) for each in host.probe().matrix()}
+
+
+class TestStates:
+    def test_item_4_a_provider_works_needs_something_or_is_unreachable(
+        self, probed: MakeProbed
+    ) -> None:
+        host = probed(
+            good=works,
+            away=raising(ServiceUnavailable("nobody answers", hint="start it")),
+            refused=raising(AuthenticationFailed("the key is refused", status=401)),
+            lacking=lambda limits: {"m": "it is not pulled"},
+            broken=raising(RuntimeError("oh")),
+            ending=raising(SystemExit("out")),
+        )
+        assert states(host) == {
+            "good": ("works", ""),
+            "away": ("unreachable", "nobody answers: start it"),
+            "refused": ("needs", "the key is refused"),
+            "lacking": ("needs", "it is not pulled"),
+            "broken": ("needs", "its plugin failed: RuntimeError: oh"),
+            "ending": ("needs", "its plugin failed: SystemExit: out"),
+        }
+
+    def test_item_4_a_call_is_not_held_up_by_what_was_found(self, probed: MakeProbed) -> None:
+        host = probed(away=raising(ServiceUnavailable("nobody answers")))
+        assert states(host)["away"][0] == "unreachable"
+        assert host.catalog.resolve("m")[0].provider == "away"
+        with pytest.raises(NoRoute, match="m cannot run: nobody answers"):
+            host.probe().resolve("m")
+
+    def test_item_4_all_are_tried_at_once_and_one_that_hangs_is_left(
+        self, probed: MakeProbed
+    ) -> None:
+        clock, until_end = ManualClock(), threading.Event()
+
+        def hanging(limits: CancelToken) -> Mapping[str, str]:
+            until_end.wait()
+            return {}
+
+        host = probed(clock, one=hanging, other=hanging)
+
+        def pass_time() -> None:
+            clock.wait_for_alarm_in(3)
+            clock.advance(3)
+
+        threading.Thread(target=pass_time, daemon=True).start()
+        found = states(host)
+        until_end.set()
+        assert found == dict.fromkeys(("one", "other"), ("unreachable", "no answer within 3 s"))
+
+    def test_item_4_what_was_found_holds_for_some_seconds(self, probed: MakeProbed) -> None:
+        clock, tried = ManualClock(), []
+
+        def counted(limits: CancelToken) -> Mapping[str, str]:
+            tried.append(1)
+            return {}
+
+        host = probed(clock, counted=counted)
+        for _ in range(3):
+            host.probe()
+        assert len(tried) == 1
+        clock.advance(10)
+        host.probe()
+        assert len(tried) == 2
+        host.instances.reopen("counted")
+        host.probe()
+        assert len(tried) == 3
+
+
+class TestOverHttp:
+    @pytest.mark.parametrize("models", ["/models", ""], ids=["listed", "unlisted"])
+    @pytest.mark.parametrize(
+        ("status", "state"),
+        [(200, "works"), (403, "works"), (404, "works"), (429, "works"), (500, "works"),
+         (401, "needs"), (503, "unreachable")],
+    )  # fmt: skip
+    def test_item_4_a_service_is_judged_by_its_reply(
+        self, make_host: MakeHost, service: FakeService, status: int, state: str, models: str
+    ) -> None:
+        service.replies = [json_reply({"data": []}, status=status)]
+        assert self._states(make_host, service.url, models)["acme"][0] == state
+        assert [each.method for each in service.requests] == ["GET"]
+
+    def test_item_4_nobody_at_the_port(self, make_host: MakeHost) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        state, why = self._states(make_host, f"http://127.0.0.1:{port}", "/models")["acme"]
+        assert (state, "Connection refused" in why) == ("unreachable", True)
+
+    def _states(self, make_host: MakeHost, url: str, models: str) -> dict[str, tuple[str, str]]:
+        kind = http_provider("acme", url, {"openai-chat": DialectEndpoint()}, models=models)
+        model = Model("m", ["openai-chat"], at={"acme": "m"})
+        plugin: Any = InlinePlugin(providers=[kind], models=[model])
+        return states(make_host(acme=plugin, mock=None))
+
+
+@pytest.fixture
+def service() -> Any:
+    with FakeService() as made:
+        yield made
