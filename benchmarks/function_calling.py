@@ -64,7 +64,7 @@ def main() -> None:
 def _played(cases: list[Case], threads: int) -> Iterator[Played]:
     named = os.environ.get("GENAI_HOST_TEST_WEIGHTS")
     weights = Path(named) if named else _ROOT / ".cache" / "weights"
-    pull(DEFAULT, weights, quiet=True)
+    pull(DEFAULT, weights)
     with tempfile.TemporaryDirectory() as home:
         os.environ["GENAI_HOST_HOME"] = home
         own = DEFAULT.file(Path(home, "data", "local"))

@@ -6,8 +6,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-
-from typing_extensions import Self
+from typing import Self
 
 ANSWER = "Hello! How can I assist you today?"
 """What it says, whole."""

@@ -75,7 +75,7 @@ from genai_host.usage.metering import UsageRecorder
 from genai_host.util import paths
 from genai_host.util.clock import SystemClock
 from genai_host.util.lazy_property import lazy_property
-from genai_host.util.names import what_there_is
+from genai_host.util.names import STARTER_HINT, what_there_is
 
 if TYPE_CHECKING:  # most of a store's cost is to import it
     from genai_host.store import Store
@@ -557,6 +557,10 @@ class Host:
             return self.registry.features[name]
         except KeyError:
             known = sorted(self.registry.features)
+            if not known:
+                raise ConfigurationError(
+                    "genai-host is installed without plugins that answer", hint=STARTER_HINT
+                ) from None
             raise ConfigurationError(
                 f"there is no feature {name!r}",
                 hint=what_there_is("feature", name, known),

@@ -15,7 +15,6 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints, overload
 
 from genai_host.api.codec import usual_codec
@@ -181,10 +180,8 @@ class _Signature:
 
     def _find_types(self) -> dict[str, Any]:
         function: Any = inspect.unwrap(self._function)
-        # of the annotations alone: Python 3.10 changes that of a default None
-        annotated: Any = SimpleNamespace(__annotations__=function.__annotations__)
         try:
-            hints = get_type_hints(annotated, function.__globals__, include_extras=True)
+            hints = get_type_hints(function, include_extras=True)
         except (NameError, TypeError) as error:
             raise ValidationError(f"the types of {self._called} are not there: {error}") from error
         return {name: hints[name] for name in self._parameters}

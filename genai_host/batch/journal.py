@@ -11,9 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from genai_host.api.json_text import read_json, write_json
 from genai_host.errors import ConfigurationError, Conflict, StoreError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Protocol
 
@@ -45,7 +45,7 @@ def cost_of(
             return 0.0
         if not seller or usage is None or not usage.total:
             return None
-        at = at.astimezone(timezone.utc)
+        at = at.astimezone(UTC)
         for model in dict.fromkeys((id, name)):
             dollars = prices.price(seller, model, usage, at)
             if dollars is not None:

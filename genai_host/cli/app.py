@@ -14,7 +14,7 @@ import click
 from genai_host.cli.terminal import note
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from genai_host.host import Host
     from genai_host.providers.instance import ProviderInstance

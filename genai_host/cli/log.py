@@ -17,7 +17,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -128,18 +128,18 @@ class JsonLines(logging.Handler):
 
 def write_answered(answered: AccessLogEntry) -> None:
     """A line for a request that was answered."""
-    now = datetime.now(timezone.utc).timestamp()
+    now = datetime.now(UTC).timestamp()
     fields = {"message": str(answered), **attrs.asdict(answered)}
     _write(now, "INFO", _REQUESTS, {**fields, "seconds": round(answered.seconds, 6)})
 
 
 def write_note(text: str) -> None:
     """A line for what a command says beside its output."""
-    now = datetime.now(timezone.utc).timestamp()
+    now = datetime.now(UTC).timestamp()
     _write(now, "WARNING", "genai_host.cli", {"message": text.removeprefix("warning: ")})
 
 
 def _write(when: float, level: str, logger: str, fields: dict[str, Any]) -> None:
-    time = datetime.fromtimestamp(when, timezone.utc).isoformat(timespec="milliseconds")
+    time = datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds")
     head = {"time": time.replace("+00:00", "Z"), "level": level.lower(), "logger": logger}
     note(json.dumps({**head, **fields}))

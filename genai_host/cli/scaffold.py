@@ -35,7 +35,7 @@ name = "<distribution>"
 version = "0.1.0"
 description = "The provider <name> for genai-host"
 readme = "README.md"
-requires-python = ">=3.10"
+requires-python = ">=3.11"
 dependencies = ["genai-host"]
 
 [project.optional-dependencies]
@@ -122,7 +122,7 @@ name = "<distribution>"
 version = "0.1.0"
 description = "The feature <name> for genai-host"
 readme = "README.md"
-requires-python = ">=3.10"
+requires-python = ">=3.11"
 dependencies = ["attrs>=23.2", "genai-host"]
 
 [project.optional-dependencies]
@@ -208,7 +208,7 @@ name = "<distribution>"
 version = "0.1.0"
 description = "The tool <function> for genai-host"
 readme = "README.md"
-requires-python = ">=3.10"
+requires-python = ">=3.11"
 dependencies = ["genai-host"]
 
 [project.optional-dependencies]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import timezone
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +50,7 @@ def command(
 
     What was deleted is in it as well. Days are those of UTC.
     """
-    now = app.host.clock.now().astimezone(timezone.utc)
+    now = app.host.clock.now().astimezone(UTC)
     groups = groups_in(by)
     rows = app.store.usage(
         by=groups,

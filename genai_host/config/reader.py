@@ -6,8 +6,7 @@ An error names the key and, where it is known, the line.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from genai_host.config.schema import (
@@ -35,10 +34,11 @@ _LINE = re.compile(r"\bline (\d+)\b")
 
 def parse(text: str, path: str) -> dict[str, Any]:
     """What a file says. Raises `ConfigurationError` with the line."""
-    loads, refusal = _toml()
+    import tomllib  # where there is something to read
+
     try:
-        return loads(text)
-    except refusal as error:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         found = _LINE.search(str(error))
         raise ConfigurationError(
             f"{path} is not TOML: {error}",
@@ -48,15 +48,6 @@ def parse(text: str, path: str) -> dict[str, Any]:
         ) from error
     except RecursionError as error:
         raise ConfigurationError(f"{path} is nested too deeply", file=path) from error
-
-
-def _toml() -> tuple[Callable[[str], dict[str, Any]], type[ValueError]]:
-    """TOML's reader, imported where there is something to read, and what it raises."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads, tomllib.TOMLDecodeError
 
 
 def line_of(text: str, key: Sequence[str]) -> int | None:
@@ -73,7 +64,8 @@ def line_of(text: str, key: Sequence[str]) -> int | None:
 def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Each table and each key with its line. A statement ends with the first line that
     makes it whole, which TOML's own reader knows best."""
-    loads, refusal = _toml()
+    import tomllib
+
     table: tuple[str, ...] = ()
     statement, began = "", 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -81,8 +73,8 @@ def _statements(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
             began = number
         statement += line + "\n"
         try:
-            said = loads(statement)
-        except (refusal, RecursionError):
+            said = tomllib.loads(statement)
+        except (tomllib.TOMLDecodeError, RecursionError):
             continue
         is_table = statement.lstrip().startswith("[")
         statement = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genai_host.errors.base import GenaiError
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from genai_host.errors.base import ErrorContext
 

@@ -354,10 +354,8 @@ def _read(file: str, parse: Any) -> dict[str, Any]:
 
 
 def _toml(text: str) -> object:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     return tomllib.loads(text)
 
 

@@ -33,7 +33,6 @@ import os
 import re
 import stat
 import string
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -217,10 +216,8 @@ def _none(name: str) -> ConfigurationError:
 
 
 def _parse(text: str, file: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -374,10 +371,8 @@ def _written(template: Template, file: str) -> bytes:
 
 
 def _names(text: str) -> list[str]:
-    """The variables of a text. `string.Template.get_identifiers` came with Python 3.11."""
-    found = string.Template.pattern.finditer(text)
-    names = [each["named"] or each["braced"] for each in found]
-    return list(dict.fromkeys(name for name in names if name))
+    """The variables of a text."""
+    return string.Template(text).get_identifiers()
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,7 +29,7 @@ def utc(moment: float) -> str:
 
     moment   seconds since 1970
     """
-    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
 
 
 def answer_row(answer: Answer, codec: Codec) -> dict[str, Any]:

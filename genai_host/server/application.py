@@ -4,9 +4,6 @@
 
 The function that answers a request may block, so it runs in a thread. The event loop reads the
 request and sends the response.
-
-`Deadline` does what `asyncio.timeout` does since Python 3.11. It needs no task of its own, unlike
-`asyncio.wait_for` in earlier versions.
 """
 
 from __future__ import annotations
@@ -28,30 +25,6 @@ from genai_host.server.settings import AccessLogEntry
 from genai_host.server.state import ServerState
 from genai_host.serving.errors import error_reply
 from genai_host.serving.router import Found
-
-
-class Deadline:
-    """Ends what is done while it is entered, by `TimeoutError`, once the seconds are over."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._is_over = False
-
-    def __enter__(self) -> None:
-        self._task: Any = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end)
-
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        self._timer.cancel()
-        if self._is_over and kind is asyncio.CancelledError:
-            if hasattr(self._task, "uncancel"):  # from Python 3.11 on
-                self._task.uncancel()
-            raise TimeoutError
-
-    def _end(self) -> None:
-        self._is_over = True
-        self._task.cancel()
-
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -180,7 +153,7 @@ class RequestHandler:
             raise _too_large(route)
         seconds = self._shared.settings.body_seconds
         try:
-            with Deadline(seconds):
+            async with asyncio.timeout(seconds):
                 return await self._pieces(route)
         except TimeoutError:
             raise Refused(

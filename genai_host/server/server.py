@@ -20,10 +20,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
-from typing_extensions import Self
 
 from genai_host.config import Config, read_config
 from genai_host.errors import ConfigurationError, GenaiError

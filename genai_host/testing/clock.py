@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable
 
-_BEGINNING = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+_BEGINNING = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 class ManualClock:

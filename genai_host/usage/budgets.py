@@ -193,7 +193,7 @@ class Budgets:
         return ledger
 
     def _now(self) -> datetime.datetime:
-        return self._clock.now().astimezone(datetime.timezone.utc)
+        return self._clock.now().astimezone(datetime.UTC)
 
 
 class Purse:

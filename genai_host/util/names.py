@@ -104,6 +104,9 @@ def vendors_hint() -> str:
     return f"these plugins bring providers: {', '.join(vendors)}; {APP} install adds one"
 
 
+STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
+
+
 def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Iterable[str]) -> str:
     """A hint where a provider or a feature is not here: which are, and what may bring it."""
     there = f"there are: {', '.join(known) or 'none'}"

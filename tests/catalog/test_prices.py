@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from genai_host.testing.fake_service import json_reply, stream_reply
 __all__ = ["make_store", "place", "postgres_server", "store"]
 
 MakeHost = Callable[..., Host]
-NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 USED = {"input": 1000, "output": 100}
 
 
@@ -105,7 +105,7 @@ class TestPackagedPrices:
         assert spent == self.price("openai", "gpt-5", 1000, 100)
 
     def test_the_price_is_that_of_the_time(self) -> None:
-        before = datetime(2025, 6, 1, tzinfo=timezone.utc)
+        before = datetime(2025, 6, 1, tzinfo=UTC)
         assert self.price("openai", "o3", 1000, at=before) == pytest.approx(0.010)
         assert self.price("openai", "o3", 1000) == pytest.approx(0.002)
 
@@ -242,7 +242,7 @@ class TestCalls:
         assert host.open("chat", "script/m").say("hi").cost == Cost(unknown=1)
         seller, model, usage, at = table.asked[0]
         assert (seller, model, usage) == ("acme", "m", Usage(1000, 100))
-        assert at == datetime(2026, 1, 1, 1, tzinfo=timezone.utc)
+        assert at == datetime(2026, 1, 1, 1, tzinfo=UTC)
 
     def test_a_deployment_has_the_price_of_its_model(self, make_host: MakeHost) -> None:
         table = Table({("acme", "mock"): 1.0})

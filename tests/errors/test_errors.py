@@ -218,7 +218,7 @@ def test_errors_that_differ_in_a_field_are_not_equal(
 def test_causes_and_notes_make_no_difference() -> None:
     error, other = Cancelled("x"), Cancelled("x")
     error.__cause__ = ValueError("why")
-    error.__notes__ = ["by the way"]  # type: ignore[attr-defined]  # Python 3.10 has none
+    error.add_note("by the way")
     assert error == other
     assert error.fields() == other.fields()
 

@@ -52,7 +52,7 @@ def weights(pytestconfig: pytest.Config) -> Path:
     named = os.environ.get("GENAI_HOST_TEST_WEIGHTS")
     folder = Path(named) if named else pytestconfig.rootpath / ".cache" / "weights"
     try:
-        pull(DEFAULT, folder, quiet=True)
+        pull(DEFAULT, folder)
     except ServiceUnavailable as error:
         if os.environ.get("CI"):
             raise

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import genai_host
-from genai_host import Config, Host
+from genai_host import Config, Host, StaticPlugins
 from genai_host.api import Answer, Feature, FeatureSteps, Model, NoSettings, Now, Turn, hookimpl
 from genai_host.conversations.record import InMemoryRecord
 from genai_host.errors import (
@@ -140,6 +140,15 @@ class TestClosing:
                 raise AssertionError("it was looked at")
 
         make_host(unloadable=Unloadable()).close()
+
+
+def test_item_1_without_plugins_it_says_in_one_line_what_to_add() -> None:
+    with (
+        Host(config=Config(), discovery=StaticPlugins({})) as alone,
+        pytest.raises(ConfigurationError, match="without plugins") as caught,
+    ):
+        alone.open("chat")
+    assert caught.value.hint == 'add the chat and a model: genai-host install "genai-host[starter]"'
 
 
 def test_two_hosts_know_nothing_of_each_other(make_host: Callable[..., Host]) -> None:

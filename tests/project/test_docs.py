@@ -192,8 +192,9 @@ def test_the_python_versions_are_those_that_tox_runs() -> None:
     named = tox["tox"]["labels"] + tox["testenv:lowest"]["base_python"]
     runs = {f"3.{minor}" for minor in re.findall(r"py3(\d+)", named)}
     assert runs < claimed
-    assert claimed - runs == {"3.11", "3.12"}, "they lie between two that are run"
-    assert "Python 3.10 to 3.13" in README
+    # 3.12 lies between two that are run; tests/bare runs 3.14 where Debian has it
+    assert claimed - runs == {"3.12", "3.14"}
+    assert "Python 3.11 to 3.14" in README
 
 
 if __name__ == "__main__":

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import textwrap
 import zipfile
+from email.message import Message
+from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from broken_plugins import BROKEN
-from environments import base, environment, wheels
+from environments import ROOT, base, environment, wheels
+from packaging.requirements import Requirement
 
+from genai_host import __version__
 from genai_host.testing import make_distribution
 
 __all__ = ["base", "environment", "wheels"]
@@ -51,6 +56,12 @@ def rows(environment: Any, *command: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in json.loads(done.stdout)}
 
 
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        [file] = [each for each in archive.namelist() if each.endswith("/METADATA")]
+        return Parser().parsestr(archive.read(file).decode())
+
+
 class TestWheels:
     def test_each_has_its_code_its_types_and_its_license(self, wheels: dict[str, Path]) -> None:
         assert len(wheels) >= 5
@@ -60,6 +71,47 @@ class TestWheels:
             assert f"{package}/py.typed" in names
             assert f"{package}/__init__.py" in names
             assert not [each for each in names if "tests/" in each]
+            [license] = [each for each in names if each.endswith("/licenses/LICENSE")]
+            assert zipfile.ZipFile(wheel).read(license) == (ROOT / "LICENSE").read_bytes()
+
+    def test_item_10_each_says_whose_it_is_and_where_it_is(self, wheels: dict[str, Path]) -> None:
+        for name, wheel in wheels.items():
+            metadata = metadata_of(wheel)
+            assert metadata["Author"] == "genai-host developers"
+            assert metadata["License-Expression"] == "Apache-2.0"
+            urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
+            assert set(urls) == {"Homepage", "Source", "Documentation", "Changelog", "Issues"}
+            if name != "genai-host":
+                assert urls["Source"].endswith(f"/tree/main/plugins/{name}")
+                assert urls["Changelog"].endswith(f"/blob/main/plugins/{name}/CHANGELOG.md")
+
+    def test_item_10_links_work_where_a_readme_is_shown_alone(
+        self, wheels: dict[str, Path]
+    ) -> None:
+        for name, wheel in wheels.items():
+            text = str(metadata_of(wheel).get_payload())
+            found = re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", text, re.MULTILINE)
+            links = [link for pair in found for link in pair if link]
+            assert [each for each in links if not re.match("https?://|#", each)] == [], name
+            ours = re.findall(r"/genai-host/(?:(?:blob|tree)/)?main/([^\s)#]+)", "\n".join(links))
+            assert [path for path in ours if not (ROOT / path).exists()] == [], name
+
+    def test_item_10_each_plugin_says_which_host_it_works_with(
+        self, wheels: dict[str, Path]
+    ) -> None:
+        for name in wheels.keys() - {"genai-host"}:
+            found = metadata_of(wheels[name]).get_all("Requires-Dist", [])
+            [host] = [each for each in map(Requirement, found) if each.name == "genai-host"]
+            assert {each.operator for each in host.specifier} == {">=", "<"}, name
+            assert host.specifier.contains(__version__), name
+
+    def test_item_1_each_says_which_pythons_it_works_with(self, wheels: dict[str, Path]) -> None:
+        for wheel in wheels.values():
+            metadata = metadata_of(wheel)
+            assert metadata["Requires-Python"] == ">=3.11"
+            classifiers = "\n".join(metadata.get_all("Classifier", []))
+            named = re.findall(r"Python :: (3\.\d+)", classifiers)
+            assert named == ["3.11", "3.12", "3.13", "3.14"]
 
     def test_installed_plugins_are_found_and_answer(self, environment: Any) -> None:
         done = environment.run("ask", "--provider", "mock", "hi")

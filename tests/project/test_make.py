@@ -35,7 +35,7 @@ make = _loaded(ROOT / "make.py")
 def _is_managed(python: str) -> bool:
     """Whether a Python is its system's, which pip may not install into (PEP 668)."""
     code = (
-        "import sys, sysconfig, pathlib; print(sys.version_info >= (3, 10) and "
+        "import sys, sysconfig, pathlib; print(sys.version_info >= (3, 11) and "
         "(pathlib.Path(sysconfig.get_path('stdlib')) / 'EXTERNALLY-MANAGED').exists())"
     )
     if not os.path.exists(python):
@@ -47,7 +47,7 @@ def _is_managed(python: str) -> bool:
 def _pythons() -> list[object]:
     base = os.path.join(sys.base_prefix, "bin", f"python3.{sys.version_info[1]}")
     managed = pytest.mark.skipif(
-        not _is_managed(DEBIAN), reason=f"{DEBIAN} is no externally managed Python 3.10 or newer"
+        not _is_managed(DEBIAN), reason=f"{DEBIAN} is no externally managed Python 3.11 or newer"
     )
     return [pytest.param(base, id="own"), pytest.param(DEBIAN, id="debian", marks=managed)]
 
@@ -74,7 +74,7 @@ class TestTests:
         [
             ([(3, 13), (3, 11)], ["-m", "default"]),
             ([(3, 12), (3, 11)], ["-e", "lint,types,py312"]),
-            ([(3, 10)], ["-e", "lint,types,py310"]),
+            ([(3, 14), (3, 13)], ["-e", "lint,types,py314"]),
         ],
     )
     def test_item_1_they_run_on_the_supported_python_that_is_there(
@@ -97,9 +97,9 @@ class TestTests:
         monkeypatch.setattr(make, "_supported", lambda path: [])
         assert make.test([]) == 1
         assert ran == []
-        assert "no supported Python is there: 3.10 to 3.13 are" in capsys.readouterr().err
+        assert "no supported Python is there: 3.11 to 3.14 are" in capsys.readouterr().err
 
-    def test_item_1_in_ci_the_newest_must_be_there(
+    def test_item_1_in_ci_the_one_of_the_default_tier_must_be_there(
         self, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """tox fails there for a Python that is missing."""
@@ -110,11 +110,16 @@ class TestTests:
 
     @pytest.mark.skipif(os.name != "posix", reason="commands are POSIX")
     def test_item_1_what_only_stands_for_a_python_is_none(self, tmp_path: Path) -> None:
-        for name, code in (("python3.10", 0), ("python3.12", 127), ("python3.14", 0)):
+        for name, code in (
+            ("python3.10", 0),
+            ("python3.11", 0),
+            ("python3.12", 127),
+            ("python3.15", 0),
+        ):
             (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
             (tmp_path / name).chmod(0o755)
-        own = {sys.version_info[:2]} if sys.version_info < (3, 14) else set()
-        assert make._supported(str(tmp_path)) == sorted({(3, 10), *own}, reverse=True)
+        expected = {(3, 11), sys.version_info[:2]}
+        assert make._supported(str(tmp_path)) == sorted(expected, reverse=True)
 
 
 def test_the_readme_has_the_commands() -> None:

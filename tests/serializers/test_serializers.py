@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_moment_is_in_utc() -> None:
 
 
 def test_a_day_is_one_in_utc() -> None:
-    now = datetime(2030, 1, 3, 12, tzinfo=timezone.utc)
+    now = datetime(2030, 1, 3, 12, tzinfo=UTC)
     assert day_in("", now, "?") == ""
     assert day_in("1d", now, "?") == "2030-01-03"
     assert day_in("7d", now, "?") == "2029-12-28"

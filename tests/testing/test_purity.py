@@ -64,7 +64,7 @@ def calling(act: Callable[[], object]) -> list[str]:
         lambda: time.sleep(0),
         datetime.datetime.now,
         datetime.date.today,
-        lambda: datetime.datetime.now(datetime.timezone.utc),
+        lambda: datetime.datetime.now(datetime.UTC),
         random.random,
         lambda: random.choice("ab"),
         lambda: random.shuffle([1, 2]),

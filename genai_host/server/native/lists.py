@@ -6,7 +6,7 @@ Users see only their own usage and budgets. The operator of the server sees thos
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timezone
+from datetime import UTC
 from typing import Any
 
 from genai_host.api import Feature, Operation, RouteRequest, RouteResponse, json_response, schema_of
@@ -26,7 +26,7 @@ from genai_host.util.names import __version__
 def stats(request: RouteRequest, host: Host) -> RouteResponse:
     """`by` names what rows are told apart by, with commas between; `since` and `until` are days,
     or as `7d`; `user` one of the users, for whoever runs the server."""
-    asked, now = request.query, host.clock.now().astimezone(timezone.utc)
+    asked, now = request.query, host.clock.now().astimezone(UTC)
     rows = host.kept().usage(
         by=groups_in(asked.get("by", "")),
         since=day_in(asked.get("since", ""), now, "?since"),

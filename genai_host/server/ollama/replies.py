@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from datetime import timezone
+from datetime import UTC
 from typing import Any
 
 from attrs import frozen
@@ -117,7 +117,7 @@ class Writer:
         return {**self._head(), **self.said(said), "done": False}
 
     def _head(self) -> _Wire:
-        now = self.clock.now().astimezone(timezone.utc).isoformat(timespec="microseconds")
+        now = self.clock.now().astimezone(UTC).isoformat(timespec="microseconds")
         return {"model": self.model, "created_at": now.replace("+00:00", "Z")}
 
     def _thinking(self, completion: Completion) -> _Wire:

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from genai_host.api import CancelToken
 from genai_host.errors import ValidationError
-from genai_tools_data.database import Reader, Result, can_bound
+from genai_tools_data.database import Reader, Result
 
 MOST_MEMORY = 512 * 2**20
 """Bytes beside the database, where the system can bound them: for all that a statement
@@ -34,9 +34,9 @@ _MAIN = "from genai_tools_data.apart import main; main()"
 
 
 def can_run() -> bool:
-    """Whether there is a Python to run a statement in, and SQLite can be bounded there."""
+    """Whether there is a Python to run a statement in, and SQLite can copy a database to it."""
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
-    return can_bound() and hasattr(sqlite3.Connection, "serialize") and is_python
+    return hasattr(sqlite3.Connection, "serialize") and is_python
 
 
 def run_apart(reader: Reader, sql: str, limits: CancelToken, most: int) -> Result:

@@ -70,11 +70,10 @@ def _make_exact(tree: ast.Expression, text: str) -> None:
 
 
 def _decimal(written: str) -> Fraction:
-    plain = written.replace("_", "").lower()  # which Python 3.10 does not read in fractions
-    exponent = plain.partition("e")[2] or "0"
+    exponent = written.lower().partition("e")[2] or "0"
     if abs(int(exponent)) >= MOST_DIGITS:  # before it is done
         raise ValidationError(f"a number has more than {MOST_DIGITS} digits")
-    return Fraction(plain)
+    return Fraction(written)
 
 
 def _value(node: ast.expr, depth: int) -> Number:

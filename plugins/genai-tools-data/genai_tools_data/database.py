@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from attrs import frozen
 
@@ -167,12 +166,6 @@ _PRAGMAS = frozenset({"table_info", "table_xinfo", "foreign_key_list", "page_cou
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 
 
-def can_bound() -> bool:
-    """Whether SQLite can be told how large a value may be: a statement of a model's own
-    could fill the memory otherwise."""
-    return hasattr(sqlite3.Connection, "setlimit")
-
-
 @frozen
 class Column:
     """type   as it was declared; empty for none"""
@@ -227,9 +220,8 @@ class Reader:
         connection.text_factory = _text
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")  # views are whoever's made the file
-        set_limit: Any = getattr(connection, "setlimit", None)
-        for name, value in _LIMITS if set_limit else ():
-            set_limit(getattr(sqlite3, name), value)
+        for name, value in _LIMITS:
+            connection.setlimit(getattr(sqlite3, name), value)
         connection.set_authorizer(_authorize)
 
     def tables(self, limits: CancelToken) -> dict[str, str]:
@@ -296,9 +288,7 @@ class Reader:
 
     def data(self) -> bytes:
         """All of a database in memory, as a file would have it."""
-        serialize: Any = self._connection.serialize  # type: ignore[attr-defined,unused-ignore]  # from 3.11
-        found: bytes = serialize()
-        return found
+        return self._connection.serialize()
 
 
 def _of(cursor: sqlite3.Cursor, most: int) -> Result:

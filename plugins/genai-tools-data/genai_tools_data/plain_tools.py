@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any
 
 from genai_host.api import ToolContext, tool
@@ -38,7 +38,7 @@ def now(context: Mapping[str, Any], zone: str, clock: Callable[[], datetime]) ->
 
 def local_time() -> datetime:
     """This machine's, in its zone."""
-    return datetime.now(timezone.utc).astimezone()
+    return datetime.now(UTC).astimezone()
 
 
 def _sent(value: object) -> datetime | None:
@@ -49,7 +49,7 @@ def _sent(value: object) -> datetime | None:
         return None
     text = found["time"].replace("Z", "+00:00").replace("z", "+00:00")
     try:
-        time = datetime.fromisoformat(_six_digits(text))
+        time = datetime.fromisoformat(text)
         if time.tzinfo is None or not 1 < time.year < 9999:  # no zone may lead out of these
             return None
     except (ValueError, OverflowError):
@@ -60,16 +60,11 @@ def _sent(value: object) -> datetime | None:
         return time
 
 
-def _six_digits(text: str) -> str:
-    """Python 3.10 reads fractions of a second of three or six digits alone."""
-    return re.sub(r"[.,](\d+)", lambda found: f".{found[1][:6]:0<6}", text)
-
-
 def _zone(name: str) -> tzinfo:
     from zoneinfo import ZoneInfo
 
     if name.upper() in ("UTC", "GMT", "Z"):
-        return timezone.utc
+        return UTC
     try:
         return ZoneInfo(name)
     # a name that leads out of the folder of zones, to a folder, or is no name of a file

@@ -14,14 +14,12 @@ import genai_tools_data
 import pytest
 from fixtures import MakeHost
 from genai_tools_data import apart
-from genai_tools_data.apart import can_run, run_apart
+from genai_tools_data.apart import run_apart
 from genai_tools_data.database import opened_file
 
 from genai_host import Host
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled
-
-pytestmark = pytest.mark.skipif(not can_run(), reason="query_sql needs Python 3.11")
 
 A = "printf('%.*c', 1000000, 'a')"
 LONG = " + ".join([f"instr({A}, printf('%.*c', 500000, 'a') || 'b')"] * 100)

@@ -12,7 +12,6 @@ import genai_tools_data
 import pytest
 from fixtures import MakeHost
 from genai_tools_data.data_tools import Series
-from genai_tools_data.database import can_bound
 from genai_tools_data.reactions import SCHEMAS
 from genai_tools_data.source import DataSource
 from genai_tools_data.terminal_view import view
@@ -83,7 +82,6 @@ def test_a_scalar(draw: Draw) -> None:
     assert drawn(draw("scalar", values=[SUM])) == (None, ["sum_price"], [[9]])
 
 
-@pytest.mark.skipif(not can_bound(), reason="SQL needs Python 3.11")
 def test_sql(draw: Draw) -> None:
     sql = "SELECT region, price, price * 2 AS twice FROM sales WHERE price > 2 ORDER BY 1"
     rows = [["north", 3, 6], ["south", 5, 10]]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import genai_tools_data
 import pytest
-from genai_tools_data.database import can_bound
 
 from genai_host.testing.suites import ToolSourceSuite, ToolSuite
 
@@ -69,7 +68,6 @@ class TestQueryTable(_Tools):
     ]
 
 
-@pytest.mark.skipif(not can_bound(), reason="it applies from Python 3.11 on")
 class TestQuerySql(_Tools):
     tool = "data__query_sql"
     samples = [
@@ -94,7 +92,7 @@ class TestChart(_Tools):
             },
             "A pie chart of\nregion | sum_price\nnorth | 4.5\nsouth | 2.5\n(2 rows)",
         ),
-        *[({"display_type": "bar", "sql": "SELECT region, price FROM sales"},)] * can_bound(),
+        ({"display_type": "bar", "sql": "SELECT region, price FROM sales"},),
         ({"display_type": "scalar", "table": "sales"},),
         ({"display_type": "line", "table": "sales", "label": "region"},),
     ]

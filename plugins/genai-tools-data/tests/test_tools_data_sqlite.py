@@ -13,14 +13,12 @@ from typing import Any
 import genai_tools_data
 import pytest
 from fixtures import MakeHost
-from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, can_bound, opened_file
+from genai_tools_data.database import MOST_ROWS, MOST_TEXT, MOST_VALUE, opened_file
 
 from genai_host import Host
 from genai_host.api import ToolOutput
 from genai_host.api.cancellation import Cancellation
 from genai_host.errors import Cancelled, ValidationError
-
-needs_bounds = pytest.mark.skipif(not can_bound(), reason="query_sql needs Python 3.11")
 
 NEVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
@@ -93,7 +91,6 @@ def asked(host: Host, sql: str, **arguments: Any) -> ToolOutput:
     return host.call_tool("data__query_sql", {"sql": sql, **arguments})
 
 
-@needs_bounds
 @pytest.mark.parametrize("sql", WRITES)
 def test_nothing_is_written_and_a_model_is_told(host: Host, file: Path, sql: str) -> None:
     before, beside = file.read_bytes(), set(file.parent.iterdir())
@@ -114,7 +111,6 @@ def test_no_statement_is_run_that_does_more_than_look(file: Path) -> None:
     assert file.read_bytes() == before
 
 
-@needs_bounds
 def test_each_guard_holds_alone(file: Path) -> None:
     """What one of them lets through, another would not."""
     with opened_file(file) as reader:
@@ -132,7 +128,6 @@ def test_each_guard_holds_alone(file: Path) -> None:
             connection.execute("DELETE FROM things")
 
 
-@needs_bounds
 class TestBounds:
     def test_a_query_that_never_ends_ends_with_its_call(
         self, file: Path, background: Callable[..., Future[Any]]
@@ -192,7 +187,6 @@ class TestBounds:
         assert "longer than" in asked(host, f"SELECT {'1 + ' * 5000} 1").text
 
 
-@needs_bounds
 def test_odd_values_come_as_json(host: Host) -> None:
     output = asked(
         host,
@@ -208,7 +202,6 @@ def test_odd_values_come_as_json(host: Host) -> None:
     assert row == "inf | -inf | � |  | one two ¦ three | 9223372036854775807"
 
 
-@needs_bounds
 def test_what_is_wrong_names_the_tables(host: Host) -> None:
     assert asked(host, "SELECT * FROM thing").text == (
         "data__query_sql failed: the query failed: no such table: thing; the tables are: parts, "

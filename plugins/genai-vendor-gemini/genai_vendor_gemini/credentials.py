@@ -76,9 +76,7 @@ class Credentials:
         end = self._found.expiry  # in UTC, and does not say so
         if not isinstance(end, datetime.datetime):
             return None
-        return (
-            end.replace(tzinfo=datetime.timezone.utc) - self._services.clock.now()
-        ).total_seconds()
+        return (end.replace(tzinfo=datetime.UTC) - self._services.clock.now()).total_seconds()
 
 
 @frozen

@@ -275,7 +275,7 @@ def _let_tell_the_time(monkeypatch: pytest.MonkeyPatch, clock: ManualClock) -> N
     import datetime
 
     def utcnow() -> datetime.datetime:
-        return clock.now().astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        return clock.now().astimezone(datetime.UTC).replace(tzinfo=None)
 
     monkeypatch.setattr("google.auth._helpers.utcnow", utcnow)
 

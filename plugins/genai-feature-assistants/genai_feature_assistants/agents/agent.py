@@ -30,7 +30,7 @@ from genai_feature_assistants.agents.runs import RunOrder, ThreadSettings, settl
 from genai_host.api import Clock, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from genai_feature_assistants.agents.backends import Backend
     from genai_feature_assistants.agents.client import ServiceClient

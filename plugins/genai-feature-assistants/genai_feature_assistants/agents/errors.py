@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from genai_host.errors import GenaiError, GenerationError, ValidationError
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from genai_host.errors import ErrorContext
 

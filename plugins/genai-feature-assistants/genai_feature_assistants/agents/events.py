@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ def retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             until = parsedate_to_datetime(header or "")
-            seconds = (until - datetime.now(timezone.utc)).total_seconds()
+            seconds = (until - datetime.now(UTC)).total_seconds()
         except (ValueError, TypeError):  # no date, or one without an offset
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def when(seconds: int) -> str:
     """A time of the API, as people have it where this runs."""
     try:
-        moment = datetime.fromtimestamp(seconds, timezone.utc).astimezone()
+        moment = datetime.fromtimestamp(seconds, UTC).astimezone()
     except (OverflowError, OSError, ValueError):
         return str(seconds)
     return moment.strftime("%Y-%m-%d %H:%M")

