@@ -47,8 +47,20 @@ def one_line(text: str) -> str:
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
 
 
+_LIKENESS = 0.7  # `mok` is meant to be `mock` (0.86), and `nope` no `openai` (0.6)
+
+
 def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Of the names that are known those that are most like one that is not."""
+    """The known names that are most like an unknown one, which is never among them."""
     import difflib
 
-    return difflib.get_close_matches(name, list(known), most)
+    by_fold = {each.casefold(): each for each in known if each != name}
+    near = difflib.get_close_matches(name.casefold(), by_fold, most, _LIKENESS)
+    return [by_fold[each] for each in near]
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """A hint with the names that may be meant; empty if there are none. It is not for commands
+    that remove something: a guess is no reason to remove something else."""
+    near = close_matches(name, known, most)
+    return f"did you mean {' or '.join(near)}?" if near else ""
