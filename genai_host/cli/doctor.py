@@ -84,6 +84,7 @@ def _checks(app: App) -> Iterator[Check]:
         yield from _check_providers(host)
         yield from _check_keys(host)
         yield from _check_aliases(host)
+        yield from _check_preferred(host)
         yield from _check_default(host)
 
 
@@ -203,6 +204,16 @@ def _check_aliases(host: Host) -> Iterator[Check]:
             host.catalog.model_named(name)
         except NoRoute as error:
             yield Check(f"alias {name}", "failed", f"for {model}: {error}", error.hint)
+
+
+def _check_preferred(host: Host) -> Iterator[Check]:
+    from genai_host.errors import NoRoute
+
+    for name in host.config.prefer:
+        try:
+            host.instances[name]
+        except NoRoute as error:
+            yield Check("defaults.prefer", "warning", str(error), error.hint)
 
 
 def _check_default(host: Host) -> Iterator[Check]:
