@@ -3,8 +3,11 @@ of what a plugin hands over, nor the text of its exceptions, is sure to be one."
 
 from __future__ import annotations
 
+import contextlib
 import reprlib
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 _MOST = 300
 
@@ -40,6 +43,23 @@ def short_repr(value: object) -> str:
         return one_line(_short.repr(value))
     except BaseException:  # noqa: BLE001 - any code may stand there, `SystemExit` too
         return f"a {type(value).__name__}"
+
+
+def docstring(function: Any) -> str:
+    """The docstring of a function; from its source where Python has dropped it (`-OO`)."""
+    import inspect
+
+    text = inspect.getdoc(function)
+    if text is None and sys.flags.optimize > 1:
+        import ast
+        import textwrap
+
+        with contextlib.suppress(OSError, TypeError, SyntaxError):  # there is no such source
+            source = inspect.getsource(getattr(function, "__func__", function))
+            found = ast.parse(textwrap.dedent(source)).body[0]
+            if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                text = ast.get_docstring(found)
+    return text or ""
 
 
 def one_line(text: str) -> str:
