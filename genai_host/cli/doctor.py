@@ -90,12 +90,11 @@ def _checks(app: App) -> Iterator[Check]:
 
 def _check_folders() -> Iterator[Check]:
     for what, folder in (("cache", paths.cache_dir()), ("data", paths.data_dir(""))):
-        if os.access(_nearest(folder), os.W_OK):
+        nearest = _nearest(folder)
+        if os.path.isdir(nearest) and os.access(nearest, os.W_OK):
             yield Check(what, "ok", folder)
         else:
-            yield Check(
-                what, "warning", f"{folder} cannot be written", "set GENAI_HOST_HOME to a folder"
-            )
+            yield Check(what, "warning", f"{folder} cannot be written", paths.ELSEWHERE)
 
 
 def _check_store(app: App) -> Check:

@@ -185,7 +185,7 @@ def remove_template(name: str) -> None:
     file = template_file(name)
     try:
         os.unlink(file)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, ()) from error
     except OSError as error:
         raise _wrong(file, f"cannot be removed: {error.strerror or error}") from error
@@ -204,7 +204,7 @@ def _text(file: str, name: str) -> str:
         if len(data) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
         return data.decode("utf-8")
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise _none(name, template_names()) from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
