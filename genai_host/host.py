@@ -120,10 +120,7 @@ class Host:
             for variable, hint in unknown_in(os.environ).items():
                 _log.warning("the environment variable %s is ignored: %s", variable, hint)
         if not paths.has_home():
-            _log.warning(
-                "there is no home directory, so that nothing is kept: "
-                "set GENAI_HOST_HOME to a folder that may be written"
-            )
+            _log.warning("there is no home directory, so that nothing is kept: %s", paths.ELSEWHERE)
         self.keys = keys or SecretStore()
         self._discovery = discovery or InstalledPlugins()
         self._own_clock = SystemClock() if clock is None else None

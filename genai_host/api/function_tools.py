@@ -23,6 +23,7 @@ from genai_host.api.messages import Image, Text
 from genai_host.api.schema import build, schemas_of
 from genai_host.api.tools import Approval, Tool, ToolContext, ToolOutput, ToolReturn
 from genai_host.errors import ValidationError
+from genai_host.util.text import docstring
 
 Function = Callable[..., Any]
 
@@ -103,7 +104,7 @@ def tool(
 
 
 def _description(function: Function, called: str) -> str:
-    text = inspect.getdoc(function) or ""
+    text = docstring(function)
     section = _SECTION.search(text)
     text = (text[: section.start()] if section else text).strip()
     if not text:

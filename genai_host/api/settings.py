@@ -24,7 +24,7 @@ from attrs import frozen
 from genai_host.api.codec import usual_codec
 from genai_host.api.validators import Must, strings
 from genai_host.errors import ConfigurationError, ValidationError
-from genai_host.util.text import close_matches
+from genai_host.util.text import did_you_mean
 
 S = TypeVar("S")
 
@@ -205,8 +205,7 @@ def read_settings(
 
 
 def _unknown(name: str, fields: Mapping[str, Any], owner: str) -> ConfigurationError:
-    near = close_matches(name, fields)
-    hint = f"did you mean {near[0]}?" if near else f"settings: {', '.join(fields) or 'none'}"
+    hint = did_you_mean(name, fields) or f"settings: {', '.join(fields) or 'none'}"
     return ConfigurationError(f"{owner}: unknown setting {name!r}", setting=name, hint=hint)
 
 

@@ -39,7 +39,7 @@ from genai_host.errors import (
     StoreError,
 )
 from genai_host.host import Host
-from genai_host.util.text import close_matches, message_of
+from genai_host.util.text import did_you_mean, message_of
 
 
 def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
@@ -51,11 +51,10 @@ def open_executor(host: Host, name: str, given: Mapping[str, Any]) -> Executor:
     """
     declared = host.registry.executors.get(name)
     if declared is None:
-        near = close_matches(name, host.registry.executors)
         there = ", ".join(host.registry.executors) or "none: genai-host install genai-dask"
         raise ConfigurationError(
             f"there is no executor {name!r}",
-            hint=f"did you mean {near[0]}?" if near else f"there are: {there}",
+            hint=did_you_mean(name, host.registry.executors) or f"there are: {there}",
         )
     settings = read_settings(declared.settings, given, owner=f"the executor {name}")
     return declared.open(settings)

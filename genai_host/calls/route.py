@@ -55,7 +55,7 @@ from genai_host.errors import (
 from genai_host.plugins.observers import CallRecord, Observers
 from genai_host.providers.instance import ProviderCall
 from genai_host.providers.instances import ProviderInstances
-from genai_host.util.text import close_matches, describe_exception
+from genai_host.util.text import describe_exception, did_you_mean
 
 E = TypeVar("E", bound=BaseException)
 Clean = Callable[[str], str]
@@ -242,12 +242,11 @@ class Route:
     def _check_parameter(self, name: str, value: Any) -> None:
         valid = self.candidate.parameters
         if name not in valid:
-            near = close_matches(name, valid)
             raise InvalidParameter(
                 f"{self.candidate.name} takes no parameter {name!r}",
                 parameter=name,
                 valid=sorted(valid),
-                hint=f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(valid))}",
+                hint=did_you_mean(name, valid) or f"it takes {', '.join(sorted(valid))}",
                 model=self.info.model,
                 provider=self.info.provider,
             )

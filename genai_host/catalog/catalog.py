@@ -14,7 +14,7 @@ from genai_host.api import Dialect, Model, Offering, Operation
 from genai_host.catalog.join import Candidate, Join, ProviderInfo
 from genai_host.errors import NoRoute
 from genai_host.util.names import plugin_line, vendors_hint, what_there_is
-from genai_host.util.text import close_matches
+from genai_host.util.text import close_matches, did_you_mean
 
 _MOST_REASONS = 3  # that are in the message itself
 
@@ -285,9 +285,11 @@ class Catalog:
         """
         provider   that it would be at; empty if it names none
         """
-        known = list(dict.fromkeys([*self.names, *self.aliases, *self.served]))
+        # an alias that stands for it is what failed
+        aliases = [alias for alias, meant in self.aliases.items() if meant != name]
+        known = list(dict.fromkeys([*self.names, *aliases]))
         near = close_matches(name, known, 3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "genai-host models lists them"
+        hint = did_you_mean(name, known, 3) or "genai-host models lists them"
         line = plugin_line("vendor", provider)
         if line:
             hint += f"; a plugin brings the provider {provider}: {line}"
@@ -298,13 +300,12 @@ class Catalog:
     def _unknown_provider(self, name: str) -> NoRoute:
         if name in self.absent:
             return NoRoute(f"the provider {name!r} cannot run: {self.absent[name]}", provider=name)
-        near = close_matches(name, self.served, 3)
-        hint = (
-            f"did you mean {' or '.join(near)}?"
-            if near
-            else what_there_is("vendor", name, self.served)
+        return NoRoute(
+            f"there is no provider {name!r}",
+            suggestions=close_matches(name, self.served),
+            hint=what_there_is("vendor", name, list(self.served)),
+            provider=name,
         )
-        return NoRoute(f"there is no provider {name!r}", suggestions=near, hint=hint, provider=name)
 
 
 def _undeclared(name: str) -> Model:

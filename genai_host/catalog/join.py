@@ -8,7 +8,7 @@ treated specially by its name.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from genai_host.api import (
 )
 from genai_host.api.validators import FILLED_BY_NAME, TEXT, TEXT_BY_NAME, Must, by_name
 from genai_host.util.names import install_line, plugin_line
-from genai_host.util.text import describe_exception
+from genai_host.util.text import describe_exception, did_you_mean
 
 _SERVES = Must(
     "a mapping of names of dialects to DialectEndpoint",
@@ -189,7 +189,7 @@ class Join:
         if not shared:
             reason = served.missing or (
                 f"no shared dialect: {model.name} speaks {listed(speaks)}, "
-                f"{served.name} serves {listed(served.serves)}"
+                f"{served.name} serves {listed(served.serves)}{self._meant(speaks)}"
             )
             return [_refused(model, served, reason, id=offering.id)]
         return [self._candidate(model, served, offering, name) for name in shared]
@@ -206,7 +206,7 @@ class Join:
             return Offering(model.name, served.type, model.at[served.type])
         return declared
 
-    def elsewhere(self, model: Model, here: Container[str]) -> list[Candidate]:
+    def elsewhere(self, model: Model, here: Collection[str]) -> list[Candidate]:
         """Where else a model is said to be: at providers that no plugin brings.
 
         here   the names of the instances that there are, and of their types
@@ -214,7 +214,9 @@ class Join:
         mine = (each for each in self._offerings.values() if each.model == model.name)
         offered = {each.provider: each.id for each in mine}
         return [
-            Candidate(model, at, id=id, operation=model.operation, reasons=(_nobody_brings(at),))
+            Candidate(
+                model, at, id=id, operation=model.operation, reasons=(_nobody_brings(at, here),)
+            )
             for at, id in {**model.at, **offered}.items()
             if at not in here
         ]
@@ -244,6 +246,12 @@ class Join:
         dialect = self._dialects.get(name)
         return dialect.counts if dialect else ""
 
+    def _meant(self, dialects: Iterable[str]) -> str:
+        """Which dialects may be meant by those that are not installed."""
+        unknown = (name for name in dialects if name not in self._dialects)
+        hints = filter(None, (did_you_mean(name, self._dialects) for name in unknown))
+        return "".join(f"; {hint}" for hint in dict.fromkeys(hints))
+
     def _candidate(
         self, model: Model, served: ProviderInfo, offering: Offering, name: str
     ) -> Candidate:
@@ -251,7 +259,8 @@ class Join:
         dialect = self._dialects.get(name)
         if dialect is None:
             line = install_line(serve.install or "")
-            reason = f"the dialect {name} is not installed{f': {line}' if line else ''}"
+            end = f": {line}" if line else self._meant([name])
+            reason = f"the dialect {name} is not installed{end}"
             return _refused(model, served, reason, dialect=name, id=offering.id)
         lacks = serve.lacks | offering.lacks
         can = dialect.capabilities
@@ -287,9 +296,11 @@ def _refused(
     return Candidate(model, served.name, dialect, id, operation=model.operation, reasons=(reason,))
 
 
-def _nobody_brings(provider: str) -> str:
+def _nobody_brings(provider: str, here: Iterable[str]) -> str:
     line = plugin_line("vendor", provider)
-    return f"no plugin brings the provider {provider!r}{f': {line}' if line else ''}"
+    near = did_you_mean(provider, here)
+    end = f": {line}" if line else f"; {near}" if near else ""
+    return f"no plugin brings the provider {provider!r}{end}"
 
 
 def _laid_over(serve: DialectEndpoint, endpoint: DialectEndpoint) -> DialectEndpoint:

@@ -33,6 +33,7 @@ from genai_host.cli.session import (
     talk_options,
 )
 from genai_host.cli.terminal import is_terminal, note, piped_lines
+from genai_host.util.text import docstring
 
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
@@ -284,7 +285,7 @@ class Chat:
     def _help(self, _: str) -> None:
         """list the commands"""
         for name, function in self.commands.items():
-            note(f"{name:<10}{function.__doc__}")
+            note(f"{name:<10}{docstring(function)}")
 
     def _model(self, name: str) -> None:
         """go on with another model, or say which one answers"""

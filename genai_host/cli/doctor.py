@@ -85,17 +85,17 @@ def _checks(app: App) -> Iterator[Check]:
         yield from _check_providers(host)
         yield from _check_keys(host)
         yield from _check_aliases(host)
+        yield from _check_preferred(host)
         yield from _check_default(host)
 
 
 def _check_folders() -> Iterator[Check]:
     for what, folder in (("cache", paths.cache_dir()), ("data", paths.data_dir(""))):
-        if os.access(_nearest(folder), os.W_OK):
+        nearest = _nearest(folder)
+        if os.path.isdir(nearest) and os.access(nearest, os.W_OK):
             yield Check(what, "ok", folder)
         else:
-            yield Check(
-                what, "warning", f"{folder} cannot be written", "set GENAI_HOST_HOME to a folder"
-            )
+            yield Check(what, "warning", f"{folder} cannot be written", paths.ELSEWHERE)
 
 
 def _check_store(app: App) -> Check:
@@ -208,6 +208,16 @@ def _check_aliases(host: Host) -> Iterator[Check]:
             host.catalog.model_named(name)
         except NoRoute as error:
             yield Check(f"alias {name}", "failed", f"for {model}: {error}", error.hint)
+
+
+def _check_preferred(host: Host) -> Iterator[Check]:
+    from genai_host.errors import NoRoute
+
+    for name in host.config.prefer:
+        try:
+            host.instances[name]
+        except NoRoute as error:
+            yield Check("defaults.prefer", "warning", str(error), error.hint)
 
 
 def _check_default(host: Host) -> Iterator[Check]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from genai_host.cli.terminal import echo, echo_json, echo_table, note
+from genai_host.cli.terminal import echo, echo_json, echo_table, is_terminal, note
 from genai_host.util.names import APP
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FURTHER = f"{APP}.further"
+_LISTED = f"{APP} plugins lists what is"
 _PATIENCE = 120.0  # seconds for all plugins to be loaded
 # in a process of its own, as the modules of this one may be older than what is installed;
 # it looks for them where this one does
@@ -68,9 +69,17 @@ def install_options(function: F) -> F:
     return function
 
 
-def must_be_installed(plugins: Sequence[str], installed: Mapping[str, Installed]) -> list[str]:
+TRUST = click.option("-y", "--yes", is_flag=True, help="Do not ask before third-party code.")
+
+
+def must_be_installed(
+    plugins: Sequence[str], installed: Mapping[str, Installed], *, suggest: bool
+) -> list[str]:
     """The normal names of distributions. Raises `ConfigurationError` for one that is not
-    installed, with the one that may be meant."""
+    installed.
+
+    suggest   whether the error names the one that may be meant
+    """
     from genai_host.plugins.installer import normal_name
 
     names = {normal_name(plugin): plugin for plugin in plugins}
@@ -78,20 +87,76 @@ def must_be_installed(plugins: Sequence[str], installed: Mapping[str, Installed]
         if name not in installed:
             from genai_host.errors import ConfigurationError
 
-            raise ConfigurationError(f"{written} is not installed", hint=_meant(name))
+            hint = _meant(name) if suggest else _LISTED
+            raise ConfigurationError(f"{written} is not installed", hint=hint)
     return list(names)
 
 
 def _meant(name: str) -> str:
     from genai_host.plugins.index import PluginIndex
-    from genai_host.util.text import close_matches
+    from genai_host.util.text import did_you_mean
 
     plugins = PluginIndex().plugins()
     for found in plugins:
         if found.name == name:
             return f"the plugin {name} comes with {found.distribution}"
-    near = close_matches(name, [found.distribution for found in plugins])
-    return f"did you mean {near[0]}?" if near else "genai-host plugins lists what is"
+    return did_you_mean(name, [found.distribution for found in plugins]) or _LISTED
+
+
+def must_be_trusted(
+    wanted: Sequence[str], installed: Mapping[str, Installed], *, yes: bool, again: str
+) -> None:
+    """Ask before code of a third party is installed: what is neither of this project nor
+    installed from an index already. Files of this machine need no question.
+
+    yes     whether that is agreed to
+    again   the command that agrees to it
+
+    Raises `ConfigurationError` where nobody can be asked, `click.Abort` if the user declines.
+    """
+    strange = {each: why for each in wanted if (why := _why_strange(each, installed))}
+    if not strange or yes:
+        return
+    lines = [f"{_shown([each])[0]} {why}{_ours(each)}" for each, why in strange.items()]
+    if not is_terminal(sys.stdin):
+        from genai_host.errors import ConfigurationError
+
+        raise ConfigurationError("; ".join(lines), hint=f"if you trust it: {again}")
+    for line in lines:
+        note(line, fg="yellow")
+    note("Plugins run with your rights, and can read all keys.")
+    click.confirm("Install it?" if len(lines) == 1 else "Install them?", abort=True, err=True)
+
+
+def _why_strange(wanted: str, installed: Mapping[str, Installed]) -> str:
+    """Why something to install may be anyone's; empty if it is known."""
+    from genai_host.plugins.installer import required_name
+    from genai_host.util.names import our_distributions
+
+    if "git+" in wanted:
+        return f"is a Git repository, not a distribution of {APP}"
+    if "://" in wanted:
+        return f"is an address, not a distribution of {APP}"
+    name = required_name(wanted)
+    if not name or os.path.isabs(wanted) or name in (APP, *our_distributions()):
+        return ""
+    if name not in installed:
+        return f"is a third party's, not a distribution of {APP}"
+    source = installed[name].source
+    return f"may be a third party's: the installed one is from {source}" if source else ""
+
+
+def _ours(wanted: str) -> str:
+    """Which distribution of this project may be meant."""
+    from genai_host.plugins.installer import required_name
+    from genai_host.util.names import our_distributions
+    from genai_host.util.text import close_matches
+
+    name = required_name(wanted)
+    ours = our_distributions()
+    near = [each for each in ours if name and each.endswith(f"-{name}")]
+    near = near or close_matches(name, ours)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def perform(
@@ -275,8 +340,6 @@ def _tell(
         note(
             f"{name} brings no plugin of {APP}; it stays. To remove it: genai-host uninstall {name}"
         )
-        if "-" not in name:
-            note(f"  plugins are called as genai-vendor-{name} or genai-feature-{name}")
 
 
 @click.command(name="install", cls=InstallerCommand)
@@ -288,30 +351,36 @@ def _tell(
     metavar="PATH",
     help="A folder that is used as it stands, to work on it.",
 )
+@TRUST
 @install_options
 @click.pass_context
 def command(
     ctx: click.Context,
     plugins: tuple[str, ...],
     editable: tuple[str, ...],
+    yes: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
     """Install plugins where the host runs: in its own environment.
 
-    PLUGIN is the exact name of a distribution, a folder, a wheel or an address. What
-    follows -- is for the installer (pip, uv or pipx):
+    PLUGIN is the exact name of a distribution, a folder, a wheel or an address. Before code of
+    a third party is installed, the command asks. What follows -- is for the installer (pip, uv
+    or pipx):
 
     \b
-    genai-host install genai-vendor-acme
-    genai-host install genai-vendor-acme -- --index-url https://pypi.example.org
+    genai-host install genai-vendor-openai
+    genai-host install genai-vendor-openai -- --index-url https://pypi.example.org
     """
-    from genai_host.plugins.installer import Place, find_installer
+    from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     if not plugins and not editable:
-        raise click.UsageError("which plugin? genai-host install genai-vendor-acme", ctx)
+        raise click.UsageError("which plugin? genai-host install genai-vendor-openai", ctx)
     wanted = [_as_path(plugin) for plugin in plugins]
     folders = [os.path.abspath(os.path.expanduser(path)) for path in editable]
+    if not dry_run:
+        again = shlex.join([APP, "install", "--yes", *_shown(plugins)])
+        must_be_trusted(wanted, installed_distributions(), yes=yes, again=again)
     installer = find_installer(Place.here(), further(ctx))
     commands = installer.install(wanted, folders, further(ctx))
     return perform(commands, wanted, dry_run=dry_run, as_json=as_json)

@@ -158,19 +158,23 @@ def _ended(app: App, arguments: Sequence[str]) -> int:
 
 
 def _run(app: App, arguments: Sequence[str]) -> int:
+    from genai_host.cli.terminal import color, note
+
     try:
         with app:
-            code = cli.main(arguments, prog_name=APP, standalone_mode=False, obj=app)
+            code = cli.main(arguments, prog_name=APP, standalone_mode=False, obj=app, color=color())
         if sys.stdout is not None:
             sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        error.show()
+        if sys.stderr is not None:  # click would take standard output in its place
+            with contextlib.suppress(OSError):
+                error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        note("interrupted")
         return 130
     except BrokenPipeError:
         _drop_output()

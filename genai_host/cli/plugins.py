@@ -77,7 +77,7 @@ def disable(names: tuple[str, ...]) -> None:
     """Keep plugins from being loaded: NAME, or DISTRIBUTION:NAME."""
     from genai_host.config import edit_config
 
-    _must_exist(names)
+    _must_exist(names, suggest=False)
     installed = PluginIndex().plugins()
     added, known = [], []
     with edit_config() as document:
@@ -214,16 +214,15 @@ def _is_named(found: InstalledPlugin, names: Collection[str]) -> bool:
     return found.name in names or f"{found.distribution}:{found.name}" in names
 
 
-def _must_exist(names: tuple[str, ...]) -> None:
+def _must_exist(names: tuple[str, ...], *, suggest: bool = True) -> None:
     plugins = PluginIndex().plugins() if names else []
     for name in names:
         if not any(_is_named(found, (name,)) for found in plugins):
             from genai_host.errors import ConfigurationError
-            from genai_host.util.text import close_matches
+            from genai_host.util.text import did_you_mean
 
-            known = sorted({found.name for found in plugins})
-            near = close_matches(name, known)
+            known = sorted({found.name for found in plugins}) if suggest else ()
             raise ConfigurationError(
                 f"there is no plugin {name!r}",
-                hint=f"did you mean {near[0]}?" if near else "genai-host plugins lists them",
+                hint=did_you_mean(name, known) or "genai-host plugins lists them",
             )

@@ -151,7 +151,7 @@ def save_picture(picture: Image, folder: str) -> str:
 
     folder = os.path.expanduser(folder)
     suffix = _SUFFIXES.get(_plain_type(picture.media_type), _OTHER_SUFFIX)
-    with writing(folder):
+    with writing(folder, "name another folder"):
         os.makedirs(folder, exist_ok=True)
         for number in itertools.count(1):
             path = os.path.join(folder, f"picture-{number}.{suffix}")

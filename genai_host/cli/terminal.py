@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import re
 import sys
 import time
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from genai_host.api import Cost
 
 
+_NARROWEST = 40  # columns of a table
 _FRACTION = 4  # digits after the point of what is a cent at least
 
 
@@ -101,6 +103,13 @@ def is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty()
 
 
+def color() -> bool | None:
+    """What click takes as `color`: None for colours at a terminal, False for none, where the user
+    wants none (https://no-color.org) or the terminal has none."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return False if is_plain else None
+
+
 def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None:
     """Print to standard output, at once.
 
@@ -114,7 +123,8 @@ def echo(text: str, *, end: str = "\n", raw: bool = False, **style: Any) -> None
         raise OSError(errno.EBADF, "it is closed", _OUTPUT)
     exact = raw or not output.isatty()
     text = text if exact else safe(text)
-    text = (click.style(text, **style) if style and output.isatty() else text) + end
+    is_styled = style and output.isatty() and color() is None
+    text = (click.style(text, **style) if is_styled else text) + end
     try:
         try:
             output.write(text)
@@ -129,7 +139,7 @@ def note(text: str, **style: Any) -> None:
     """Print to standard error: what is said about the output, and no part of it. That
     nobody can be told is no reason to stop."""
     with contextlib.suppress(OSError):
-        click.secho(safe(text), err=True, **style)
+        click.secho(safe(text), err=True, color=color(), **style)
 
 
 def piped_text() -> str:
@@ -209,7 +219,9 @@ def echo_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         table.add_column(column, overflow="fold")
     for line in lines:
         table.add_row(*(Text(safe(cell), style=_STYLES.get(cell, "")) for cell in line))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.width = max(console.width, _NARROWEST)  # in fewer, cells have no letter
+    console.print(table)
 
 
 _STYLES = {

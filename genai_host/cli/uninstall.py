@@ -32,7 +32,7 @@ def command(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool, as_json
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     installed = installed_distributions()
-    names = must_be_installed(plugins, installed)
+    names = must_be_installed(plugins, installed, suggest=False)
     _must_be_free(names, installed)
     installer = find_installer(Place.here(), further(ctx))
     commands = installer.uninstall([installed[name].name for name in names], further(ctx))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from genai_host.cli.install import (
+    TRUST,
     InstallerCommand,
     further,
     install_options,
     must_be_installed,
+    must_be_trusted,
     perform,
 )
 from genai_host.cli.terminal import note
+from genai_host.util.names import APP
 
 if TYPE_CHECKING:
     from genai_host.plugins.installer import Installed
@@ -23,25 +27,34 @@ if TYPE_CHECKING:
 @click.command(name="upgrade", cls=InstallerCommand)
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option("--all", "all_plugins", is_flag=True, help="The host, and all of its plugins.")
+@TRUST
 @install_options
 @click.pass_context
 def command(
-    ctx: click.Context, plugins: tuple[str, ...], all_plugins: bool, dry_run: bool, as_json: bool
+    ctx: click.Context,
+    plugins: tuple[str, ...],
+    all_plugins: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
     """Upgrade plugins, by the exact names of their distributions, or the host.
 
     What was installed from a folder, a file or an address is left out by --all: no index
-    has a newer one.
+    has a newer one. If one is named, the command asks first: the index may have a third party's.
     """
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
     if bool(plugins) == all_plugins:
         raise click.UsageError("name plugins, or say --all", ctx)
     installed = installed_distributions()
-    names = _all(installed) if all_plugins else must_be_installed(plugins, installed)
+    names = _all(installed) if all_plugins else must_be_installed(plugins, installed, suggest=True)
     if not names:
         note("there is nothing to upgrade")
         return 0
+    if not dry_run:
+        again = shlex.join([APP, "upgrade", "--yes", *plugins])
+        must_be_trusted(names, installed, yes=yes, again=again)
     installer = find_installer(Place.here(), further(ctx))
     commands = installer.upgrade([installed[name].name for name in names], further(ctx))
     return perform(commands, (), dry_run=dry_run, as_json=as_json)

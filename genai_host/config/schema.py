@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError
 from genai_host.util.names import APP
-from genai_host.util.text import close_matches
+from genai_host.util.text import did_you_mean
 
 
 class InstanceConfig(NamedTuple):
@@ -295,8 +295,7 @@ def names_in(table: str) -> list[str]:
 def hint_for(name: str, known: Iterable[str]) -> str:
     """What may have been meant by an unknown name."""
     known = list(known)
-    near = close_matches(name, known)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    return did_you_mean(name, known) or f"known: {', '.join(known)}"
 
 
 def wrong_with(key: str, value: Any) -> str:

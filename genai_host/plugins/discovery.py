@@ -21,7 +21,9 @@ from genai_host.plugins.contributions import Contributions, ask
 from genai_host.plugins.index import InstalledPlugin, LoadResult, PluginIndex
 from genai_host.plugins.registry import Registry
 from genai_host.util.names import API_VERSION, APP, GROUP
-from genai_host.util.text import describe_exception, message_of, one_line, short_repr
+from genai_host.util.text import close_matches, describe_exception, message_of, one_line, short_repr
+
+_PREFIX = "genai_"  # of the names of all hooks
 
 
 @frozen
@@ -234,7 +236,7 @@ def _load_alone(discovery: Discovery, found: InstalledPlugin) -> LoadedPlugin:
 
 def _must_be_marked(plugin: object) -> None:
     for name in vars(hookspecs):
-        hook = getattr(plugin, name, None) if name.startswith("genai_") else None
+        hook = getattr(plugin, name, None) if name.startswith(_PREFIX) else None
         if callable(hook) and not hasattr(hook, f"{GROUP}_impl"):
             raise PluginError(f"{name} is not marked", hint="mark it with @hookimpl")
 
@@ -287,7 +289,12 @@ def _hook_fault(error: pluggy.PluginValidationError) -> str:
     """pluggy's message, without the plugin's repr and the line breaks."""
     text = str(error)
     if "unknown hook" in text:
-        return f"misspelt hook: {text.partition(' in plugin')[0]}"
+        fault = text.partition(" in plugin")[0]
+        # without what all of them begin with, which makes any two alike
+        name = fault.partition("'")[2].rstrip("'").removeprefix(_PREFIX)
+        hooks = [each.removeprefix(_PREFIX) for each in vars(hookspecs) if each.startswith(_PREFIX)]
+        near = [_PREFIX + each for each in close_matches(name, hooks)]
+        return f"misspelt hook: {fault}{f'; did you mean {near[0]}?' if near else ''}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"wrong signature: {'; '.join(lines[1:]) or lines[0]}"
 

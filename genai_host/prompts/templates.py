@@ -33,14 +33,14 @@ import os
 import re
 import stat
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.prompts.attachments import PIPED
 from genai_host.util import paths
 from genai_host.util.names import PLAIN_NAME
-from genai_host.util.text import close_matches
+from genai_host.util.text import did_you_mean
 
 MOST_BYTES = 1024 * 1024
 _MOST_NAME = 100
@@ -86,7 +86,7 @@ class Template(NamedTuple):
         none, and for one that it does not have."""
         for name in given:
             if name not in self.needs:
-                raise self._wrong(f"has no variable {name}", _near(name, self.needs))
+                raise self._wrong(f"has no variable {name}", did_you_mean(name, self.needs))
         values = {**self.variables, **given}
         missing = [name for name in self.needs if name not in values]
         if missing:
@@ -184,8 +184,8 @@ def remove_template(name: str) -> None:
     file = template_file(name)
     try:
         os.unlink(file)
-    except FileNotFoundError as error:
-        raise _none(name) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _none(name, ()) from error
     except OSError as error:
         raise _wrong(file, f"cannot be removed: {error.strerror or error}") from error
 
@@ -203,15 +203,15 @@ def _text(file: str, name: str) -> str:
         if len(data) > MOST_BYTES:
             raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
         return data.decode("utf-8")
-    except FileNotFoundError as error:
-        raise _none(name) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _none(name, template_names()) from error
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise _wrong(file, f"cannot be read: {why}") from error
 
 
-def _none(name: str) -> ConfigurationError:
-    hint = _near(name, template_names()) or "genai-host templates list shows what there is"
+def _none(name: str, suggested: Iterable[str]) -> ConfigurationError:
+    hint = did_you_mean(name, suggested) or "genai-host templates list shows what there is"
     return ConfigurationError(f"there is no template {name}", hint=hint)
 
 
@@ -236,7 +236,7 @@ class _Reader:
         known = [name for name in Template._fields if name != "file"]
         for key in data:
             if key not in known:
-                hint = _near(key, known) or f"known: {', '.join(known)}"
+                hint = did_you_mean(key, known) or f"known: {', '.join(known)}"
                 raise _wrong(self._file, f"{key} is not known", hint)
         texts = ("prompt", "system", "model", "provider", "feature")
         template = Template(
@@ -269,7 +269,7 @@ class _Reader:
             raise _wrong(self._file, "system: $input can stand in the prompt only")
         for name in template.variables:
             if name not in template.needs:
-                hint = _near(name, template.needs)
+                hint = did_you_mean(name, template.needs)
                 raise _wrong(self._file, f"variables.{name} is in neither prompt nor system", hint)
 
     def _schema(self, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -373,11 +373,6 @@ def _written(template: Template, file: str) -> bytes:
 def _names(text: str) -> list[str]:
     """The variables of a text."""
     return string.Template(text).get_identifiers()
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    near = close_matches(name, known)
-    return f"did you mean {near[0]}?" if near else ""
 
 
 def _wrong(file: str, what: str, hint: str = "") -> ConfigurationError:

@@ -35,7 +35,6 @@ from genai_host.config.schema import (
 from genai_host.errors import ConfigurationError, ValidationError
 from genai_host.providers.limits import CallLimits
 from genai_host.util.names import PLAIN_NAME, what_there_is
-from genai_host.util.text import close_matches
 
 Document = MutableMapping[str, Any]
 Types = Mapping[str, ProviderType[Any]]
@@ -149,13 +148,17 @@ def remove_instance(document: Document, name: str) -> None:
     if name not in providers:
         raise ConfigurationError(
             f"there is no provider {name!r} in the configuration",
-            hint=f"what a plugin brings can be kept away: genai-host config disable {name}",
+            hint="what a plugin brings can be kept away: genai-host config disable NAME",
         )
     del providers[name]
 
 
 def enable_instance(document: Document, types: Types, name: str, *, enabled: bool) -> None:
     """Allow or forbid the use of an instance, named or of the name of its type."""
+    if not enabled and name not in types and name not in document.get("providers", {}):
+        raise ConfigurationError(
+            f"there is no provider {name!r}", hint="genai-host providers lists them"
+        )
     instance = _instance(document, types, name)
     if enabled:
         instance.pop("enabled", None)
@@ -166,9 +169,7 @@ def enable_instance(document: Document, types: Types, name: str, *, enabled: boo
 def type_named(types: Types, name: str) -> ProviderType[Any]:
     """Raises `ConfigurationError` for a type that no plugin brings."""
     if name not in types:
-        known = sorted(types)
-        near = close_matches(name, known)
-        hint = hint_for(name, near) if near else what_there_is("vendor", name, known)
+        hint = what_there_is("vendor", name, sorted(types))
         raise ConfigurationError(f"no plugin brings the provider type {name!r}", hint=hint)
     return types[name]
 

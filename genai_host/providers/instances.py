@@ -15,7 +15,7 @@ from genai_host.plugins.observers import Observers
 from genai_host.providers.instance import ProviderInstance
 from genai_host.secrets.keys import SecretStore
 from genai_host.util.names import PLAIN_NAME, plugin_line, what_there_is
-from genai_host.util.text import close_matches
+from genai_host.util.text import close_matches, did_you_mean
 
 
 class ProviderInstances:
@@ -74,12 +74,10 @@ class ProviderInstances:
         if name in self.unknown:
             return NoRoute(f"there is no provider {name!r}: {self.unknown[name]}")
         known = sorted(self._instances)
-        near = close_matches(name, known)
-        hint = f"did you mean {near[0]}?" if near else what_there_is("vendor", name, known)
         return NoRoute(
             f"there is no provider {name!r}",
-            suggestions=near,
-            hint=hint,
+            suggestions=close_matches(name, known),
+            hint=what_there_is("vendor", name, known),
         )
 
     def add(
@@ -178,13 +176,13 @@ class ProviderInstances:
 
     def _why_unknown(self, name: str, config: InstanceConfig) -> str:
         why = f"no plugin brings the provider type {config.type!r}"
-        near = close_matches(config.type, self._types)
         if self._file:
             why = f"{place_of(self._file, 'providers', name, 'type')[0]}: {why}"
-        if near:
-            return f"{why}; did you mean {near[0]}?"
         line = plugin_line("vendor", config.type)
-        return f"{why}: {line}" if line else why
+        if line:
+            return f"{why}: {line}"
+        near = did_you_mean(config.type, self._types)
+        return f"{why}; {near}" if near else why
 
     def _take_out(self, name: str, why: str) -> ProviderInstance:
         with self._lock:

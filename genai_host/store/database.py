@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from genai_host.errors import StoreError
+from genai_host.util import paths
 from genai_host.util.lazy_property import lazy_property
 
 if TYPE_CHECKING:
@@ -156,6 +157,10 @@ class Database:
 
     def error(self, error: BaseException) -> StoreError:
         """What the driver raised, as the host says it."""
+        if isinstance(error, OSError) and error.strerror:
+            return StoreError(
+                f"{self.place}: {error.strerror}", file=self.place, hint=paths.ELSEWHERE
+            )
         said = " ".join(str(error).split()) or type(error).__name__
         hint = next((hint for start, hint in _HINTS.items() if said.lower().startswith(start)), "")
         return StoreError(f"{self.place}: {said}", file=self.place, hint=hint)

@@ -16,7 +16,7 @@ from genai_host.plugins.registry import Registry
 from genai_host.secrets.keys import SecretStore
 from genai_host.tools.sources import BETWEEN, ConfiguredToolSource, fits, may_have, warn_unknown
 from genai_host.tools.toolbox import Toolbox
-from genai_host.util.text import close_matches, message_of
+from genai_host.util.text import did_you_mean, message_of
 
 
 class PluginTools:
@@ -60,10 +60,9 @@ class PluginTools:
             raise error from fault
         if fault is not None:
             raise ConfigurationError(f"there is no tool {name!r}: {message_of(fault)}") from fault
-        near = close_matches(name, tools)
         known = f"there are: {', '.join(tools) or 'none'}"
         raise ConfigurationError(
-            f"there is no tool {name!r}", hint=f"did you mean {near[0]}?" if near else known
+            f"there is no tool {name!r}", hint=did_you_mean(name, tools) or known
         )
 
     def names(self, given: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterator
 
 from genai_host.errors import ConfigurationError
+from genai_host.util.paths import ELSEWHERE
 
 _SECONDS = 30.0  # to wait for another process that changes the file
 
 
 @contextlib.contextmanager
-def alone(path: str, hint: str = "") -> Iterator[None]:
+def alone(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
     """While it lasts, no other process changes the file; its folder is made if there is
     none. Raises `ConfigurationError` if it cannot be written, or after a while."""
     from filelock import FileLock, Timeout
@@ -38,7 +39,7 @@ def alone(path: str, hint: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def writing(path: str, hint: str = "") -> Iterator[None]:
+def writing(path: str, hint: str = ELSEWHERE) -> Iterator[None]:
     """What the system refuses meanwhile becomes a `ConfigurationError`."""
     try:
         yield
@@ -54,7 +55,7 @@ def read_text(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8") as stream:
             return stream.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # as below a home that is no folder
         return None
     except OSError as error:
         raise ConfigurationError(

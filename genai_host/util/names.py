@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal
+
+from genai_host.util.text import did_you_mean
 
 APP = "genai-host"
 """The distribution, the command, and the folders of a user."""
@@ -107,11 +109,14 @@ def vendors_hint() -> str:
 STARTER_HINT = f'add the chat and a model: {APP} install "genai-host[starter]"'
 
 
-def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Iterable[str]) -> str:
-    """A hint where a provider or a feature is not here: which are, and what may bring it."""
+def what_there_is(kind: Literal["vendor", "feature"], wanted: str, known: Sequence[str]) -> str:
+    """A hint where a provider or a feature is not here: what may bring it, or may be meant, or
+    which there are."""
     there = f"there are: {', '.join(known) or 'none'}"
     line = plugin_line(kind, wanted)
-    return f"{there}; a plugin brings it: {line}" if line else there
+    if line:
+        return f"{there}; a plugin brings it: {line}"
+    return did_you_mean(wanted, known) or there
 
 
 __version__ = "0.1.0"

@@ -13,7 +13,9 @@ import sys
 
 from genai_host.util.names import APP
 
-_NOWHERE = os.path.join(os.sep, "nonexistent")  # as Debian has it for users without a home
+_NOWHERE = os.path.abspath(os.devnull)  # no one can make a folder in it, root neither
+ELSEWHERE = "set GENAI_HOST_HOME to a folder that may be written"
+"""The next step where a file of the host cannot be written."""
 
 # XDG Base Directory Specification 0.8
 _XDG = {
@@ -79,8 +81,8 @@ def _folder(kind: str, platform: str = sys.platform) -> str:
 
 
 def has_home() -> bool:
-    """Whether there is a home directory, or a folder in its place: else nothing is kept."""
-    return bool(os.environ.get("GENAI_HOST_HOME")) or _home() != _NOWHERE
+    """Whether there is a home directory, or folders in its place: else nothing is kept."""
+    return not any(_folder(kind).startswith(_NOWHERE) for kind in _XDG)
 
 
 def _home() -> str:

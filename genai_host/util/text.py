@@ -3,8 +3,11 @@ of what a plugin hands over, nor the text of its exceptions, is sure to be one."
 
 from __future__ import annotations
 
+import contextlib
 import reprlib
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 _MOST = 300
 
@@ -42,13 +45,42 @@ def short_repr(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
+def docstring(function: Any) -> str:
+    """The docstring of a function; from its source where Python has dropped it (`-OO`)."""
+    import inspect
+
+    text = inspect.getdoc(function)
+    if text is None and sys.flags.optimize > 1:
+        import ast
+        import textwrap
+
+        with contextlib.suppress(OSError, TypeError, SyntaxError):  # there is no such source
+            source = inspect.getsource(getattr(function, "__func__", function))
+            found = ast.parse(textwrap.dedent(source)).body[0]
+            if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                text = ast.get_docstring(found)
+    return text or ""
+
+
 def one_line(text: str) -> str:
     line = " ".join(text[: 10 * _MOST].split())
     return line if len(line) <= _MOST else line[: _MOST - 4] + " ..."
 
 
+_LIKENESS = 0.7  # `mok` is meant to be `mock` (0.86), and `nope` no `openai` (0.6)
+
+
 def close_matches(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Of the names that are known those that are most like one that is not."""
+    """The known names that are most like an unknown one, which is never among them."""
     import difflib
 
-    return difflib.get_close_matches(name, list(known), most)
+    by_fold = {each.casefold(): each for each in known if each != name}
+    near = difflib.get_close_matches(name.casefold(), by_fold, most, _LIKENESS)
+    return [by_fold[each] for each in near]
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """A hint with the names that may be meant; empty if there are none. It is not for commands
+    that remove something: a guess is no reason to remove something else."""
+    near = close_matches(name, known, most)
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -148,6 +148,14 @@ class TestNames:
         assert caught.value.suggestions == ("claude",)
         assert "did you mean claude" in caught.value.hint
 
+    def test_item_6_a_model_is_suggested_for_a_model_and_never_what_failed(self) -> None:
+        """Neither a provider, nor the alias by which it was called."""
+        for name, aliases in (("frist", {}), ("quick", {"quick": "quik"}), ("zzz", {})):
+            with pytest.raises(NoRoute) as caught:
+                catalog(aliases=aliases).resolve(name)
+            assert caught.value.suggestions == ()
+            assert "did you mean" not in caught.value.hint
+
     def test_an_unknown_provider_suggests_near_ones_or_what_to_install(self) -> None:
         with pytest.raises(NoRoute) as caught:
             catalog().resolve("claude", "frist")
@@ -344,6 +352,26 @@ class TestReasons:
         assert "ollama" not in {each.provider for each in joined.matrix()}
         with pytest.raises(NoRoute, match="first does not offer llama"):
             joined.resolve("llama@first")
+
+    def test_item_6_a_misspelt_provider_of_a_declaration_is_told(self) -> None:
+        misspelt = Model("m", ["chat-wire"], at={"frist": "m"})
+        joined = catalog(offerings=(Offering("llama", "secnd", "l:3"),), models=(LLAMA, misspelt))
+        near = "no plugin brings the provider 'secnd'; did you mean second?"
+        assert self.why(joined, "llama")[-1] == near
+        near = "no plugin brings the provider 'frist'; did you mean first?"
+        assert self.why(joined, "m")[-1] == near
+
+    def test_item_6_a_misspelt_dialect_is_told(self) -> None:
+        misspelt = Model("m", ["chat-wier"], at={"first": "m"})
+        assert self.why(catalog(models=(misspelt,)), "m")[0] == (
+            "no shared dialect: m speaks chat-wier, first serves chat-wire, other-wire, embed-wire"
+            "; did you mean chat-wire?"
+        )
+        served = ProviderInfo("p", "p", serves={"chat-wier": DialectEndpoint()})
+        at_p = Model("m", ["chat-wier"], at={"p": "m"})
+        assert self.why(catalog(served, models=(at_p,)), "m") == [
+            "the dialect chat-wier is not installed; did you mean chat-wire?"
+        ]
 
     def test_one_that_is_not_there_keeps_no_other_from_running(self) -> None:
         joined = catalog(offerings=(Offering("claude", "elsewhere", "c"),))

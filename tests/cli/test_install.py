@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ class TestEverywhere:
     ) -> None:
         usual = listed(place)
         folder.add("genai-models-modest", "1.0")
-        done = run("install", "genai-models-modest")
+        done = run("install", "--yes", "genai-models-modest")
         [row] = done["came"]
         assert row == {
             "name": "genai-models-modest", "distribution": "genai-models-modest",
@@ -198,7 +199,7 @@ class TestEverywhere:
         assert "modest" in place.run("models", "--all").stdout
 
         folder.add("genai-models-modest", "1.1")
-        assert run("install", "genai-models-modest")["changed"] == []
+        assert run("install", "--yes", "genai-models-modest")["changed"] == []
         [row] = run("upgrade", "genai_models.modest")["changed"]
         assert (row["before"], row["version"], row["status"]) == ("1.0", "1.1", "loaded")
 
@@ -213,7 +214,7 @@ class TestEverywhere:
         make_distribution(place.site, "zz-ends", files={"zz_ends.py": _ENDS})
         folder.add("zz-ends-too", code=_ENDS)
         folder.add("genai-models-modest")
-        done = run("install", "zz-ends-too", "genai-models-modest", code=1)
+        done = run("install", "--yes", "zz-ends-too", "genai-models-modest", code=1)
         rows = {row["name"]: row for row in done["came"]}
         assert rows["genai-models-modest"]["status"] == "loaded"
         assert rows["zz-ends-too"]["status"] == "broken"
@@ -265,19 +266,19 @@ class TestOne:
         self, place: Environment, folder: Folder, run: Run
     ) -> None:
         folder.add("modest", is_plugin=False)
-        assert run("install", "modest")["without_plugin"] == ["modest"]
-        done = place.run("install", "modest", *folder.further)
+        assert run("install", "--yes", "modest")["without_plugin"] == ["modest"]
+        done = place.run("install", "--yes", "modest", *folder.further)
         assert done.returncode == 0
         assert "modest brings no plugin" in done.stderr
         assert "genai-host uninstall modest" in done.stderr
-        assert "genai-vendor-modest" in done.stderr
+        assert "genai-vendor-modest" not in done.stderr  # which nobody owns
         assert run("uninstall", "modest")["went"] == []
         assert "is not installed" in place.run("uninstall", "modest").stderr
 
     def test_the_status_of_the_installer_is_passed_on_with_what_it_says(
         self, place: Environment, folder: Folder
     ) -> None:
-        done = place.run("install", "genai-models-missing", *folder.further)
+        done = place.run("install", "--yes", "genai-models-missing", *folder.further)
         assert done.returncode != 0
         assert "genai-models-missing" in done.stderr
         assert "Traceback" not in done.stderr
@@ -311,7 +312,7 @@ class TestOne:
         self, environment: Environment, folder: Folder
     ) -> None:
         folder.add("zz-ends", code=_ENDS_AT_ONCE)
-        done = environment.run("install", "zz-ends", *folder.further)
+        done = environment.run("install", "--yes", "zz-ends", *folder.further)
         assert done.returncode == 1
         assert "zz-ends could not be checked" in done.stderr
         assert "plugins disable zz-ends:zz-ends" in done.stderr
@@ -321,12 +322,12 @@ class TestOne:
         self, environment: Environment, folder: Folder
     ) -> None:
         folder.add("genai-models-modest", code=f"print('loud')\n{_GOOD}")
-        done = environment.run("install", "genai-models-modest", "--json", *folder.further)
+        done = environment.run("install", "--yes", "genai-models-modest", "--json", *folder.further)
         assert json.loads(done.stdout)["came"][0]["status"] == "loaded"
 
     def test_what_changed_is_a_table(self, environment: Environment, folder: Folder) -> None:
         folder.add("genai-models-modest")
-        done = environment.run("install", "genai-models-modest", *folder.further)
+        done = environment.run("install", "--yes", "genai-models-modest", *folder.further)
         name = "genai-models-modest"
         assert done.stdout == f"came\t{name}\t{name}\t1.0\tloaded\t\n"
         done = environment.run("uninstall", name)
@@ -340,7 +341,7 @@ class TestOne:
         terminal = environment.site / "genai_host" / "cli" / "terminal.py"
         kept = terminal.read_bytes()
         try:
-            done = environment.run("install", "zz-writes", *folder.further)
+            done = environment.run("install", "--yes", "zz-writes", *folder.further)
         finally:
             terminal.unlink()  # it may be a link into a cache
             terminal.write_bytes(kept)
@@ -365,7 +366,7 @@ def test_uv_tool_keeps_what_was_there(
     folder.add("genai-models-named", code=_GOOD.replace("modest", "named"))
     further = ["--", "--find-links", str(folder.path)]
 
-    made.run("install", str(wheel), "genai-models-named", *further, check=True)
+    made.run("install", "--yes", str(wheel), "genai-models-named", *further, check=True)
     all_of_them = {"dialects", "chat", "genai-models-modest", "genai-models-named"}
     assert listed(made) == all_of_them
 
@@ -423,8 +424,9 @@ class TestHere:
             (["upgrade"], 2, "name plugins, or say --all"),
             (["upgrade", "--all", "a"], 2, "name plugins, or say --all"),
             (["upgrade", "zz-none"], 1, "error: zz-none is not installed\n"),
-            (["uninstall", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
-            (["uninstall", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
+            (["upgrade", "mock"], 1, "the plugin mock comes with genai-vendor-mock\n"),
+            (["upgrade", "genai-vendor-mok"], 1, "did you mean genai-vendor-mock?\n"),
+            (["uninstall", "genai-vendor-mok"], 1, "\n  genai-host plugins lists what is\n"),
             (["uninstall", "genai-host"], 1, "genai-host does not uninstall itself\n"),
             (["uninstall", "Requests"], 1, "requests stays: genai-host needs it\n"),
         ],
@@ -448,6 +450,102 @@ class TestHere:
         assert code == 1
         assert "zz-library stays: zz-plugin needs it\n  genai-host uninstall zz-plugin" in err
         assert terminal("uninstall", "--dry-run", "zz-library", "zz-plugin")[0] == 0
+
+
+class TestItem6ThirdParties:
+    """What is not of this project is installed only if the user agrees."""
+
+    @pytest.fixture(autouse=True)
+    def ran(self, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+        made = Place("/venv/bin/python", "/venv")
+        monkeypatch.setattr(Place, "here", classmethod(lambda cls: made))
+        ran: list[Sequence[str]] = []
+
+        def run(command: Sequence[str]) -> int:
+            ran.append(command[4:])
+            return 0
+
+        monkeypatch.setattr("genai_host.cli.install._run", run)
+        monkeypatch.setattr("genai_host.cli.install._load_anew", lambda: None)
+        monkeypatch.setattr("genai_host.cli.install._listed_anew", list)
+        return ran
+
+    @pytest.mark.parametrize(
+        ("wanted", "says"),
+        [
+            ("genai-vendor-grok", "is a third party's, not a distribution of genai-host"),
+            ("Genai_Vendor.grok[x]>=1", "is a third party's"),
+            ("wordlist", "; did you mean genai-vendor-wordlist?"),
+            ("genai-feature-resarch", "; did you mean genai-feature-research?"),
+            ("git+https://u:p@a.b/genai-vendor-openai", "is a Git repository"),
+            ("genai-vendor-openai @ https://a.b/c.whl", "is an address"),
+            ("https://a.b/genai-vendor-openai.whl", "is an address"),
+        ],
+    )  # fmt: skip
+    def test_it_is_refused_where_nobody_can_be_asked(
+        self, terminal: Terminal, ran: list[Sequence[str]], wanted: str, says: str
+    ) -> None:
+        code, out, err = terminal("install", "genai-vendor-openai", wanted)
+        assert (code, out, ran) == (1, "", [])
+        error, hint = err.splitlines()
+        assert error.startswith("error: ")
+        assert says in error
+        assert hint.startswith("  if you trust it: genai-host install --yes genai-vendor-openai ")
+        assert "u:p" not in err
+        again = shlex.split(hint.partition(": genai-host ")[2])
+        if "u:p" not in wanted:
+            assert terminal(*again)[0] == 0
+            assert ran == [["genai-vendor-openai", wanted]]
+
+    @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130), ("", 130)])
+    def test_a_user_at_a_terminal_is_asked(
+        self,
+        terminal: Terminal,
+        ran: list[Sequence[str]],
+        monkeypatch: pytest.MonkeyPatch,
+        answer: str,
+        code: int,
+    ) -> None:
+        monkeypatch.setattr("genai_host.cli.install.is_terminal", lambda stream: True)
+        ended, _, err = terminal("install", "genai-vendor-grok", stdin=f"{answer}\n")
+        assert (ended, len(ran)) == (code, int(code == 0))
+        assert "genai-vendor-grok is a third party's" in err
+        assert "Install it? [y/N]" in err
+
+    @pytest.mark.parametrize(
+        "wanted",
+        ["genai-vendor-openai", "Genai_Vendor.OpenAI==9", "genai-host[all]", "requests"],
+    )
+    def test_what_is_ours_or_here_already_needs_no_question(
+        self, terminal: Terminal, ran: list[Sequence[str]], wanted: str
+    ) -> None:
+        assert terminal("install", wanted)[0] == 0
+        assert ran == [[wanted]]
+
+    def test_a_file_of_this_machine_needs_none(
+        self, terminal: Terminal, ran: list[Sequence[str]], tmp_path: Path
+    ) -> None:
+        (tmp_path / "zz.whl").touch()
+        assert terminal("install", f"{tmp_path}/zz.whl", "-e", str(tmp_path))[0] == 0
+        assert ran == [["--editable", str(tmp_path), f"{tmp_path}/zz.whl"]]
+
+    def test_what_no_index_brought_may_be_a_strangers_there(
+        self,
+        terminal: Terminal,
+        ran: list[Sequence[str]],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        info = make_distribution(tmp_path, "zz-private")
+        (info / "direct_url.json").write_text('{"url": "file:///src/zz-private"}')
+        monkeypatch.syspath_prepend(str(tmp_path))
+        for command in ("install", "upgrade"):
+            code, _, err = terminal(command, "zz-private")
+            assert (code, ran) == (1, [])
+            assert "may be a third party's: the installed one is from file:///src/" in err
+            assert f"genai-host {command} --yes zz-private" in err
+        assert terminal("upgrade", "--yes", "zz-private")[0] == 0
+        assert ran == [["--upgrade", "zz-private"]]
 
 
 def test_of_several_commands_the_first_that_fails_is_the_last(

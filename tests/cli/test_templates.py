@@ -299,6 +299,13 @@ class TestTemplates:
         assert terminal("templates", "remove", "mine") == (0, "", "removed: mine\n")
         assert terminal("templates", "remove", "mine")[0] == 1
 
+    def test_item_6_no_other_one_is_suggested_for_removal(
+        self, terminal: Terminal, write: Any
+    ) -> None:
+        write("")
+        code, _, err = terminal("templates", "remove", "mime")
+        assert (code, "mine" in err) == (1, False)
+
     def test_where_they_are(self, terminal: Terminal, home: Path) -> None:
         folder = home / "config" / "templates"
         assert terminal("templates", "path") == (0, f"{folder}\n", "")

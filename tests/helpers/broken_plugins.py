@@ -61,7 +61,7 @@ BROKEN = (
     ),
     Fault(
         "zz-misspelt-hook",
-        "misspelt hook: unknown hook 'genai_modells'",
+        "misspelt hook: unknown hook 'genai_modells'; did you mean genai_models?",
         _hooks("@hookimpl\ndef genai_modells(): return []\n"),
     ),
     Fault(

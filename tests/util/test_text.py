@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from genai_host.util.text import describe_exception, message_of, one_line, short_repr
+from genai_host.util.text import (
+    close_matches,
+    describe_exception,
+    did_you_mean,
+    message_of,
+    one_line,
+    short_repr,
+)
 
 
 class Mute(Exception):
@@ -54,6 +61,22 @@ def test_a_value_is_shown_shortened_even_if_it_cannot_be() -> None:
     assert "Mute" in short_repr(Mute())
     assert "Mute" in short_repr([Mute()])
     assert short_repr(Deadly()) == "a Deadly"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("mok", "mock"),
+        ("OpenAI", "openai"),
+        ("opnai", "openai"),
+        ("nope", ""),
+        ("mock", ""),  # it is known, so it failed for another reason
+        ("", ""),
+    ],
+)
+def test_item_6_what_may_be_meant(name: str, near: str) -> None:
+    assert did_you_mean(name, ["openai", "mock"]) == (near and f"did you mean {near}?")
+    assert close_matches(name, ["openai", "mock"]) == [near] * bool(near)
 
 
 def test_a_line_is_one_and_not_long() -> None:
