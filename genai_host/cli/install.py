@@ -61,8 +61,8 @@ def further(ctx: click.Context) -> list[str]:
 def install_options(function: F) -> F:
     """Add `dry_run` and `as_json` to a command."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON."),
-        click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON."),
+        click.option("--dry-run", is_flag=True, help="Print the commands without running them."),
     ):
         function = option(function)
     return function
@@ -286,7 +286,7 @@ def _tell(
     "--editable",
     multiple=True,
     metavar="PATH",
-    help="A folder that is used as it stands, to work on it.",
+    help="Install a directory in editable mode.",
 )
 @install_options
 @click.pass_context
@@ -297,10 +297,10 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Install plugins where the host runs: in its own environment.
+    """Install plugins into genai-host's environment.
 
-    PLUGIN is the exact name of a distribution, a folder, a wheel or an address. What
-    follows -- is for the installer (pip, uv or pipx):
+    PLUGIN is the exact name of a distribution, a directory, a wheel or a URL. Arguments after
+    -- are passed to the installer (pip, uv or pipx):
 
     \b
     genai-host install genai-vendor-acme

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @click.command(name="upgrade", cls=InstallerCommand)
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
-@click.option("--all", "all_plugins", is_flag=True, help="The host, and all of its plugins.")
+@click.option("--all", "all_plugins", is_flag=True, help="Upgrade genai-host and all plugins.")
 @install_options
 @click.pass_context
 def command(
     ctx: click.Context, plugins: tuple[str, ...], all_plugins: bool, dry_run: bool, as_json: bool
 ) -> int:
-    """Upgrade plugins, by the exact names of their distributions, or the host.
+    """Upgrade plugins or genai-host. PLUGIN is the exact name of a distribution.
 
-    What was installed from a folder, a file or an address is left out by --all: no index
-    has a newer one.
+    --all skips what was installed from a directory, a file or a URL, since no package index
+    has a newer version.
     """
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 
