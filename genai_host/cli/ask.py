@@ -53,20 +53,19 @@ _OF_ONE_TALK = ("cid", "no_record", "tools", "no_tools", "max_cost")
 @click.option(
     "--again",
     is_flag=True,
-    help="In place of the last turn of the last conversation, or of --cid; without WORDS, say "
-    "the same again.",
+    help="Replace the last turn: with WORDS, or by sending the same message again.",
 )
-@fragment_option("FILE|URL|-", "Put a text before the question; - is standard input.")
-@attach_option("FILE|URL|-", "Send a file along; - is standard input.")
-@click.option(
-    "--schema", metavar="FILE|JSON", help="Answer with JSON that satisfies this JSON Schema."
-)
+@fragment_option("FILE|URL|-", "Prepend text from a file, URL or standard input (-).")
+@attach_option("FILE|URL|-", "Attach a file, URL or standard input (-).")
+@click.option("--schema", metavar="FILE|JSON", help="Return JSON that matches this JSON Schema.")
 @images_option
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
-@click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
-@click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
-@click.option("--save", metavar="NAME", help="Ask nothing: keep all this as a template.")
+@click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
+@click.option("--raw", is_flag=True, help="Do not escape control characters.")
+@click.option("--details", is_flag=True, help="Also print the steps, tokens and cost.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer and its details as JSON.")
+@click.option(
+    "--save", metavar="NAME", help="Save these options as a template instead of sending the prompt."
+)
 @pass_app
 def command(
     app: App,
@@ -87,20 +86,18 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Ask one question and print the answer.
+    """Send one prompt and print the answer.
 
-    What is piped in is part of the question. Without --model and --provider the
-    default model answers. The conversation is kept, and `ask -c` goes on with it.
-    Below the answer is what tools gave to be seen, as tables and charts; with --schema
-    it is on standard error.
+    Piped input is added to the prompt. Without --model and --provider, the default model
+    answers. The conversation is saved; `ask -c` continues it. Tables and charts from tools
+    are printed below the answer, or to standard error with --schema.
 
-    Where a tool needs an approval, you are asked for it at a terminal; elsewhere the
-    conversation waits, and the exit code is 3: `genai-host conversations resume` goes on.
+    If a tool needs approval, you are asked at a terminal. Without a terminal the turn is
+    paused, and the exit code is 3. `genai-host conversations resume` continues it.
 
-    JSON has text, data, reactions, usage, cost (of the calls of models: dollars, known
-    and unknown, how many calls these are for and how many are not in it; null if
-    nothing is known), details, conversation (its id), feature and models; that of a
-    turn that waits has waiting (kind and payload), conversation, feature and models.
+    JSON: text, data, reactions, usage, cost (dollars; known and unknown: the number of calls
+    with and without a known cost; null if no cost is known), details, conversation (id),
+    feature, models. A paused turn: waiting (kind, payload), conversation, feature, models.
     """
     _must_be_one_input(fragments, attach)
     returns = None if schema is None else read_schema(schema)

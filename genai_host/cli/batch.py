@@ -28,7 +28,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group(name="batch")
 def command() -> None:
-    """Ask thousands of prompts of a file, and write the answers to another."""
+    """Run many prompts from a file, and write the answers to another file."""
 
 
 @command.command("run")
@@ -37,28 +37,31 @@ def command() -> None:
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the answers go.  [INPUT.answers.jsonl]",
+    help="Output file.  [INPUT.answers.jsonl]",
 )
 @conversation_options
 @click.option(
-    "--at-once", type=click.IntRange(min=1), metavar="N", help=f"Ask so many at once.  [{_AT_ONCE}]"
+    "--at-once",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Number of rows to run concurrently.  [{_AT_ONCE}]",
 )
-@click.option("--schema", metavar="FILE|JSON", help="Answers are JSON that satisfies this schema.")
-@click.option("--record", is_flag=True, help="Keep each row as a conversation.")
-@click.option("--retry-failed", is_flag=True, help="Ask rows that failed once more.")
-@click.option("--restart", is_flag=True, help="Forget what was done, and an earlier output.")
+@click.option("--schema", metavar="FILE|JSON", help="Return JSON that matches this JSON Schema.")
+@click.option("--record", is_flag=True, help="Save each row as a conversation.")
+@click.option("--retry-failed", is_flag=True, help="Run failed rows again.")
+@click.option("--restart", is_flag=True, help="Discard earlier results and start over.")
 @click.option(
-    "--executor", metavar="NAME", help="Have them done there, as plugins bring it; see --with."
+    "--executor", metavar="NAME", help="Run rows with this executor of a plugin; see --with."
 )
 @click.option(
     "--with",
     "executor_settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A setting of the executor.",
+    help="Executor setting.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print how it ended as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
 @pass_app
 def run_command(
     app: App,
@@ -77,19 +80,19 @@ def run_command(
     max_cost: float | None,
     **chosen: Any,
 ) -> None:
-    """Ask every row of INPUT, and write a line for each to the output, in the same order.
+    """Run every row of INPUT and write one result per row, in order.
 
-    A row is a line of JSON: a text, or an object with prompt and, if it likes, id, system,
-    model, provider and parameters; or a line of OpenAI's Batch API (custom_id, method, url,
-    body). A line of the output is JSON as well: row (the number of the line), id, text, data,
-    usage, cost, conversation, and error (code, message, hint) if it failed.
+    A row is a line of JSON: a string; an object with prompt and optionally id, system, model,
+    provider and parameters; or a line of OpenAI's Batch API (custom_id, method, url, body).
+    Each output line is a JSON object: row (line number), id, text, data, usage, cost,
+    conversation, and, for a failed row, error (code, message, hint).
 
-    What is broken off goes on where it was by the same command: results are in OUTPUT.journal
-    until all are there. --max-cost holds for all rows together: no further one is asked once
-    they have cost so much.
+    To continue an interrupted batch, run the same command again: finished rows are in
+    OUTPUT.journal until the batch is complete. --max-cost applies to all rows together: no
+    further row is started after that cost.
 
-    The exit code is 1 if rows failed. JSON has rows, done, failed, before, cost, unknown,
-    seconds and output.
+    The exit code is 1 if a row failed. JSON: rows, done, failed, before, cost, unknown,
+    seconds, output.
     """
     from genai_host.batch import Batch
 

@@ -13,7 +13,7 @@ from genai_host.serializers.conversations import budget_row
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, as_json: bool) -> None:
-    """Show the budgets of the configuration, what was spent of them, and when they begin anew.
+    """Show budgets, current spending, and when each budget resets.
 
     \b
     genai-host config set budgets.run=0.5

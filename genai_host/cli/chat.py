@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 @template_options
 @conversation_options
 @talk_options
-@fragment_option("FILE|URL", "Put a text before the first message.")
-@attach_option("FILE|URL", "Send a file along with the first message.")
+@fragment_option("FILE|URL", "Prepend text from a file or URL to the first message.")
+@attach_option("FILE|URL", "Attach a file or URL to the first message.")
 @images_option
 @pass_app
 def command(
@@ -61,12 +61,11 @@ def command(
     save_images: str | None,
     **chosen: Any,
 ) -> None:
-    """Converse, turn by turn, until /quit or the end of the input.
+    """Start an interactive chat. It ends with /quit or at the end of the input.
 
-    At a terminal, Enter sends and Alt-Enter begins a new line; the arrow keys bring
-    back what was typed before. Ctrl-C stops an answer, not the chat. /help lists the
-    commands. Piped in, each line is a message. The conversation is kept, and `chat -c`
-    goes on with it.
+    Enter sends a message, Alt-Enter starts a new line, and the arrow keys recall earlier
+    messages. Ctrl-C stops an answer, not the chat. /help lists the commands. Each line of
+    piped input is a message. The conversation is saved; `chat -c` continues it.
     """
     for option, sources in {"--attach": attach, "--fragment": fragments}.items():
         if "-" in sources:
@@ -244,7 +243,7 @@ class Chat:
         self._fragments = read_fragments(fragments)
 
     def attach(self, source: str) -> None:
-        """send a file or an address along with the next message"""
+        """attach a file or URL to the next message"""
         from genai_host.prompts.attachments import attachment, shown
 
         if not source:
@@ -288,18 +287,18 @@ class Chat:
             note(f"{name:<10}{docstring(function)}")
 
     def _model(self, name: str) -> None:
-        """go on with another model, or say which one answers"""
+        """switch to another model, or show the current one"""
         if name:
             self._conversation.use(name)
         note(described(self._conversation))
 
     def _system(self, text: str) -> None:
-        """tell the model something else before all that was said"""
+        """change the system prompt"""
         self._conversation.configure(system_prompt=text)
         note("the system prompt is changed")
 
     def _edit(self, _: str) -> None:
-        """change your last message in an editor, and send it again"""
+        """edit your last message and send it again"""
         message = self._conversation.last_message
         if message is None:
             note("there is nothing to edit")
@@ -315,35 +314,35 @@ class Chat:
         self._say_again(_with_words(message, text.strip()))
 
     def _retry(self, _: str) -> None:
-        """have your last message answered again"""
+        """send your last message again"""
         if self._conversation.last_message is None:
             note("there is nothing to retry")
             return
         self._say_again()
 
     def _undo(self, _: str) -> None:
-        """take back your last message and its answer"""
+        """remove your last message and its answer"""
         message = self._conversation.undo()
         note("there is nothing to take back" if message is None else "taken back")
 
     def _resume(self, value: str) -> None:
-        """go on with a turn that was interrupted, or that waits for a value"""
+        """resume an interrupted turn, or answer one that is waiting"""
         self._keep(resumed(self._conversation, value or None, give="/resume VALUE"))
 
     def _reset(self, _: str) -> None:
-        """forget all that was said"""
+        """clear the history"""
         self._conversation.reset()
         note("forgotten")
 
     def _details(self, _: str) -> None:
-        """show what is behind the last answer"""
+        """show the steps, tokens and cost of the last answer"""
         if self._last is None:
             note("there is no answer yet")
             return
         show_details(self._last)
 
     def _save(self, file: str) -> None:
-        """write the conversation to a file: JSON if its name ends so, else Markdown"""
+        """write the conversation to a file: JSON if its name ends in .json, else Markdown"""
         from genai_host.conversations.transcript import write_transcript
 
         if not file:

@@ -13,7 +13,7 @@ from genai_host.util.names import APP
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell, to be evaluated when it starts:
+    """Print a shell completion script, to be evaluated when the shell starts:
 
     \b
     eval "$(genai-host completion bash)"

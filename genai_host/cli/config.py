@@ -19,17 +19,17 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group(name="config")
 def command() -> None:
-    """Show and change the configuration, and the instances of providers in it.
+    """Show and edit the configuration, including its providers.
 
-    A KEY is its place in the file, with dots: defaults.model, aliases.NAME, approvals.TOOL,
+    A KEY is a path in the file, with dots: defaults.model, aliases.NAME, approvals.TOOL,
     tools.NAME.SETTING, providers.NAME.SETTING, providers.NAME.models.MODEL,
-    providers.NAME.calls.BOUND.
+    providers.NAME.calls.LIMIT.
     """
 
 
 @command.command("path")
 def path() -> None:
-    """Print where the configuration file is, or would be."""
+    """Print the path of the configuration file."""
     from genai_host.util import paths
 
     echo(paths.config_file())
@@ -38,7 +38,7 @@ def path() -> None:
 @command.command("list")
 @_JSON
 def list_instances(as_json: bool) -> None:
-    """List the configured instances of providers."""
+    """List configured providers."""
     from genai_host.config import read_config
 
     rows = [
@@ -64,7 +64,7 @@ def list_instances(as_json: bool) -> None:
 @_JSON
 @pass_app
 def show(app: App, name: str | None, as_json: bool) -> None:
-    """Show all that is configured, or an instance, and where each value comes from."""
+    """Show all settings, or those of a provider, and where each value comes from."""
     from genai_host.cli.providers import configured, of_instance
 
     rows = configured(app.host) if name is None else of_instance(app.host, app.instance(name))
@@ -79,7 +79,7 @@ def show(app: App, name: str | None, as_json: bool) -> None:
 @_JSON
 @pass_app
 def types(app: App, type: str | None, as_json: bool) -> None:
-    """List the types of providers; with TYPE, the settings of its instances."""
+    """List provider types, or the settings of one TYPE."""
     import attrs
 
     from genai_host.api.settings import describe
@@ -112,10 +112,10 @@ def types(app: App, type: str | None, as_json: bool) -> None:
 @click.argument("values", nargs=-1, metavar="[SETTING=VALUE]...")
 @pass_app
 def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
-    """Add an instance of a provider TYPE under a NAME of its own.
+    """Add a provider of TYPE called NAME.
 
-    SETTING is one of the type, which `config types TYPE` lists, or models.MODEL, whose
-    value is the model's id there, or calls.BOUND.
+    SETTING is a setting of the type (`config types TYPE` lists them), models.MODEL (its value
+    is the id of the model at the provider), or calls.LIMIT.
 
     \b
     genai-host config add groq openai-compatible base_url=https://api.groq.com/openai/v1
@@ -138,9 +138,9 @@ def add(app: App, name: str, type: str, values: tuple[str, ...]) -> None:
 @click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE...")
 @pass_app
 def set_values(app: App, values: tuple[str, ...]) -> None:
-    """Set keys: all of them, or none if one does not fit.
+    """Set one or more keys. If a value is invalid, nothing is changed.
 
-    Lists are written with commas, other values as JSON or as text.
+    Separate the items of a list with commas. Write other values as JSON or as text.
 
     \b
     genai-host config set defaults.model=smollm2 defaults.prefer=local,groq
@@ -152,7 +152,7 @@ def set_values(app: App, values: tuple[str, ...]) -> None:
 @command.command("unset")
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def unset(keys: tuple[str, ...]) -> None:
-    """Take keys out, so that they are as they are without a configuration."""
+    """Remove keys from the file, restoring their defaults."""
     from genai_host.config import edit_config
     from genai_host.providers.config_edits import unset_keys
 
@@ -164,13 +164,13 @@ def unset(keys: tuple[str, ...]) -> None:
 @command.command("default")
 @click.argument("what", type=click.Choice(["feature", "model", "embed", "moderate"]))
 @click.argument("name", required=False)
-@click.option("--remove", is_flag=True, help="Have no such default.")
+@click.option("--remove", is_flag=True, help="Remove the default.")
 @pass_app
 def default(app: App, what: str, name: str | None, remove: bool) -> None:
-    """Choose what is used where none is named: `config default model smollm2`.
+    """Show or set the default feature or model: `config default model smollm2`.
 
-    Without NAME, print it. `embed` is the model for embeddings, `moderate` the one that
-    judges texts.
+    Without NAME, print the default. `embed` is the model for embeddings, and `moderate` the
+    model for moderation.
     """
     _set_or_print(app, f"defaults.{what}", name, remove)
 
@@ -181,9 +181,10 @@ def default(app: App, what: str, name: str | None, remove: bool) -> None:
 @click.option("--remove", is_flag=True, help="Remove the alias.")
 @pass_app
 def alias(app: App, name: str, model: str | None, remove: bool) -> None:
-    """Give a model a name of your own: `config alias fast smollm2@local`.
+    """Define, show or remove a model alias: `config alias fast smollm2@local`.
 
-    It holds wherever a model's name is taken. Without MODEL, print what it stands for.
+    An alias can be used wherever a model name is accepted. Without MODEL, print the model of
+    the alias.
     """
     _set_or_print(app, f"aliases.{name}", model, remove)
 
@@ -191,7 +192,7 @@ def alias(app: App, name: str, model: str | None, remove: bool) -> None:
 @command.command("remove")
 @click.argument("name")
 def remove(name: str) -> None:
-    """Remove an instance. Its keys are kept: `keys remove` forgets them."""
+    """Remove a provider. Stored keys are not deleted; see `keys remove`."""
     from genai_host.config import edit_config
     from genai_host.providers.config_edits import remove_instance
 
@@ -204,7 +205,7 @@ def remove(name: str) -> None:
 @click.argument("name")
 @pass_app
 def enable(app: App, name: str) -> None:
-    """Take back `disable`."""
+    """Enable a disabled provider."""
     _enable(app, name, enabled=True)
 
 
@@ -212,7 +213,7 @@ def enable(app: App, name: str) -> None:
 @click.argument("name")
 @pass_app
 def disable(app: App, name: str) -> None:
-    """Keep an instance, and do not use it."""
+    """Disable a provider without removing it."""
     _enable(app, name, enabled=False)
 
 

@@ -59,9 +59,9 @@ _id = click.argument("id", shell_complete=complete_ids)
 
 @click.group(name="conversations")
 def command() -> None:
-    """List, show, search, go on with and delete conversations that were kept.
+    """Manage saved conversations.
 
-    ID is the id of one, the beginning of it, or `last`.
+    ID is the id of a conversation, a unique prefix of it, or `last`.
     """
 
 
@@ -72,17 +72,17 @@ def command() -> None:
     type=click.IntRange(min=1),
     default=_LIMIT,
     show_default=True,
-    help="How many, the last ones first.",
+    help="Maximum number of conversations.",
 )
-@click.option("--all", "everything", is_flag=True, help="All of them.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
+@click.option("--all", "everything", is_flag=True, help="List all conversations.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects.")
 @pass_app
 def list_(app: App, limit: int, everything: bool, as_json: bool) -> None:
-    """List conversations, the last that was gone on with first.
+    """List conversations, most recently used first.
 
-    Status: idle, failed, waiting (for a value), running, interrupted. JSON has id, title,
-    feature, models (role to name), status, turns, cost (as that of `ask`), created, updated
-    (ISO 8601, UTC) and forked_from.
+    Status: idle, failed, waiting (for approval or input), running, interrupted. JSON: id,
+    title, feature, models (by role), status, turns, cost (as in `ask`), created, updated
+    (ISO 8601, UTC), forked_from.
     """
     summaries = app.store.conversations(limit=None if everything else limit + 1)
     more = not everything and len(summaries) > limit
@@ -125,15 +125,16 @@ def models_of(summary: Summary) -> str:
 
 @command.command("show")
 @_id
-@click.option("--details", is_flag=True, help="What is behind each answer as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: every turn, and the history.")
+@click.option(
+    "--details", is_flag=True, help="Also show the steps, tokens and cost of each answer."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: all turns, and the history.")
 @pass_app
 def show(app: App, id: str, details: bool, as_json: bool) -> None:
-    """Show what was said, and when, turn by turn: those that failed or were taken back as
-    well.
+    """Show all turns of a conversation, including failed and undone ones.
 
-    JSON has what `list` has, with history (the messages that hold now), turns (turn, at,
-    outcome, message, answer, partial, error) and tries (each call of a model).
+    JSON: the fields of `list`, history (the current messages), turns (turn, at, outcome,
+    message, answer, partial, error) and tries (the attempts of model calls).
     """
     summary = found(app, id)
     codec = app.host.codec
@@ -177,16 +178,19 @@ def _facts(summary: Summary) -> Iterable[tuple[str, str]]:
 @command.command("resume")
 @_id
 @click.argument("value", required=False)
-@click.option("--yes", "-y", is_flag=True, help="Every call that waits for an approval may run.")
-@click.option("--no", is_flag=True, help="None of them may.")
+@click.option("--yes", "-y", is_flag=True, help="Approve all waiting calls.")
+@click.option("--no", is_flag=True, help="Deny all waiting calls.")
 @click.option(
-    "--allow", metavar="CALL", multiple=True, help="This one may, by its id; more than once."
+    "--allow",
+    metavar="CALL",
+    multiple=True,
+    help="Approve this call and deny those not named (repeatable).",
 )
 @images_option
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
-@click.option("--raw", is_flag=True, help="Print the answer exactly, control characters and all.")
-@click.option("--details", is_flag=True, help="Print what is behind the answer as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer with its details as JSON.")
+@click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
+@click.option("--raw", is_flag=True, help="Do not escape control characters.")
+@click.option("--details", is_flag=True, help="Also print the steps, tokens and cost.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer and its details as JSON.")
 @pass_app
 def resume(
     app: App,
@@ -201,14 +205,14 @@ def resume(
     details: bool,
     as_json: bool,
 ) -> None:
-    """Go on with a turn that was interrupted, or that waits for VALUE: JSON, or text.
+    """Resume an interrupted turn, or answer one that is waiting.
 
-    Where it waits for calls of tools to be approved of, it takes --yes, --no, or --allow for
-    some of them, and asks at a terminal if none is given. `waiting` shows the calls. Exits
-    with 3 if it waits still, or again.
+    VALUE is the input that the turn waits for: JSON or text. If tool calls wait for approval,
+    use --yes, --no or --allow; without them, you are asked at a terminal. `waiting` lists the
+    calls. The exit code is 3 if the turn is still waiting.
 
-    Nothing that was done already is done again. A turn that failed is not gone on with but
-    said again: genai-host ask --again --cid ID.
+    Completed steps are not run again. A failed turn cannot be resumed; send its message
+    again: genai-host ask --again --cid ID.
     """
     if value is not None and (yes or no or allow):
         raise click.UsageError("VALUE is given, and --yes, --no or --allow as well")
@@ -233,13 +237,14 @@ def resume(
 
 @command.command("waiting")
 @click.argument("id", required=False, shell_complete=complete_ids)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects.")
 @pass_app
 def waiting(app: App, id: str | None, as_json: bool) -> None:
-    """Show which conversations wait, or whether this one does, and for what.
+    """List turns that wait for approval or input.
 
-    `resume` gives it. JSON has conversation (its id), title, feature, kind and payload; that
-    of calls of tools that wait for an approval has calls: id, tool and arguments.
+    ID selects one conversation. `resume` answers a turn. JSON: conversation (id), title,
+    feature, kind, payload. If tool calls wait for approval, calls has the id, tool and
+    arguments of each.
     """
     every = app.store.conversations(limit=None) if id is None else [found(app, id)]
     summaries = [summary for summary in every if summary.status == "waiting"]
@@ -263,16 +268,21 @@ def _named(summary: Summary) -> dict[str, str]:
 @command.command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "--limit", "-n", type=click.IntRange(min=1), default=_LIMIT, show_default=True, help="How many."
+    "--limit",
+    "-n",
+    type=click.IntRange(min=1),
+    default=_LIMIT,
+    show_default=True,
+    help="Maximum number.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of messages.")
 @pass_app
 def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List the messages that have all these WORDS, the latest first.
+    """List messages containing all WORDS, newest first.
 
-    Case and accents do not matter; wor* stands for words that begin so. Chinese, Japanese,
-    Thai and the like are found by any part. Turns that were taken back are left out. JSON
-    has conversation (its id), title, turn, role and text.
+    Case and accents are ignored; wor* matches words with that prefix. Text in Chinese,
+    Japanese, Thai and similar scripts is found by any part. Undone turns are excluded. JSON:
+    conversation (id), title, turn, role, text.
     """
     import attrs
 
@@ -289,7 +299,7 @@ def search(app: App, words: tuple[str, ...], limit: int, as_json: bool) -> None:
 @click.argument("name")
 @pass_app
 def rename(app: App, id: str, name: str) -> None:
-    """Give a conversation another title; an empty NAME gives back the first one."""
+    """Rename a conversation; an empty NAME restores the original title."""
     id = found(app, id).id
     app.store.rename(id, name)
     note(f"{id}: {title_of(app.store.summary(id))}")
@@ -301,17 +311,20 @@ def rename(app: App, id: str, name: str) -> None:
     "--before",
     metavar="DATE",
     callback=read_date,
-    help="Those that nobody went on with since: 2030-01-31.",
+    help="Conversations last used before this date, for example 2030-01-31.",
 )
 @click.option(
-    "--older-than", metavar="AGE", callback=read_age, help="Since so long ago: 30d, 12h, 4w."
+    "--older-than",
+    metavar="AGE",
+    callback=read_age,
+    help="Conversations not used for this long: 30d, 12h, 4w.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_app
 def delete(
     app: App, ids: tuple[str, ...], before: float | None, older_than: float | None, yes: bool
 ) -> None:
-    """Delete conversations, with all that belongs to them."""
+    """Delete conversations and their files."""
     from genai_host.errors import NotFound
 
     limits = [moment for moment in (before, older_than) if moment is not None]
@@ -352,10 +365,10 @@ def _must_agree(chosen: Iterable[Summary]) -> None:
     "--format",
     "form",
     type=click.Choice(["json", "markdown"]),
-    help="All that is on record as JSON, or the history that holds now as Markdown; JSON unless "
-    "FILE ends in .md.",
+    help="json: the whole event log; markdown: the current history. Default: json, or markdown "
+    "if FILE ends in .md.",
 )
-@click.option("--output", "-o", metavar="FILE", help="Write it there, for you alone.")
+@click.option("--output", "-o", metavar="FILE", help="Write to this file, readable only by you.")
 @pass_app
 def export(app: App, id: str, form: str | None, output: str | None) -> None:
     """Print a conversation, or write it to a file."""
@@ -377,7 +390,7 @@ def export(app: App, id: str, form: str | None, output: str | None) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @pass_app
 def import_(app: App, file: str) -> None:
-    """Keep a conversation that was exported as JSON, under a new id, which is printed."""
+    """Import a conversation exported as JSON, and print its new id."""
     from genai_host.errors import ValidationError
 
     with open(file, "rb") as stream:
@@ -395,13 +408,13 @@ def import_(app: App, file: str) -> None:
 @command.command("fork")
 @_id
 @click.option(
-    "--turn", type=click.IntRange(min=0), help="As it was after that turn, as `show` counts them."
+    "--turn", type=click.IntRange(min=0), help="Copy up to this turn; `show` numbers them."
 )
 @pass_app
 def fork(app: App, id: str, turn: int | None) -> None:
-    """Begin another conversation with what was said in this one; its id is printed.
+    """Copy a conversation, optionally up to a turn, and print the new id.
 
-    A turn that has not ended is left out.
+    A turn that has not ended is not copied.
     """
     summary = found(app, id)
     if turn is not None and turn >= summary.turns:

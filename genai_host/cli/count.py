@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 @click.command(name="count")
 @click.argument("words", nargs=-1)
 @model_options
-@click.option(
-    "--system", "-s", metavar="TEXT", help="What the model would be told before all else."
-)
-@fragment_option("FILE|URL|-", "Put a text before the question; - is standard input.")
-@attach_option("FILE|URL|-", "Count a file as well; - is standard input.")
+@click.option("--system", "-s", metavar="TEXT", help="System prompt.")
+@fragment_option("FILE|URL|-", "Prepend text from a file, URL or standard input (-).")
+@attach_option("FILE|URL|-", "Attach a file, URL or standard input (-).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: tokens, model, provider.")
 @pass_app
 def command(
@@ -42,10 +40,10 @@ def command(
     attach: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Count the tokens that a question would take, as `ask` takes it; nobody answers.
+    """Count the input tokens of a prompt without running it.
 
-    The service that runs the model counts them. `routes explain NAME --for count` shows
-    which do.
+    The provider of the model counts them. `routes explain MODEL --for count` shows which
+    providers can count tokens.
     """
     from genai_host.api import Message
 

@@ -45,11 +45,11 @@ class Check(NamedTuple):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, as_json: bool) -> int:
-    """Check that everything is in order, and say what is not.
+    """Check the installation and report problems.
 
-    Exits with 1 if something does not work. JSON is a list of checks with what, status (ok,
-    warning or failed), found and fix; that of the store, where conversations are kept, has
-    place, bytes, version and conversations as well, which are null where there is none yet.
+    The exit code is 1 if a check fails. JSON is a list of checks: what, status (ok, warning,
+    failed), found, fix. The check of the store also has place, bytes, version and
+    conversations, which are null if there is no store yet.
     """
     checks = list(_checks(app))
     if as_json:

@@ -13,7 +13,7 @@ from genai_host.serializers.listings import feature_row
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, as_json: bool) -> None:
-    """List what can be conversed with, with roles and settings."""
+    """List features with their roles and settings."""
     rows = [feature_row(app.host, each) for each in app.host.registry.features.values()]
     if as_json:
         echo_json(rows)

@@ -62,8 +62,8 @@ def further(ctx: click.Context) -> list[str]:
 def install_options(function: F) -> F:
     """Add `dry_run` and `as_json` to a command."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print what changed as JSON."),
-        click.option("--dry-run", is_flag=True, help="Print what would be run, and run nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print the changes as JSON."),
+        click.option("--dry-run", is_flag=True, help="Print the commands without running them."),
     ):
         function = option(function)
     return function
@@ -349,7 +349,7 @@ def _tell(
     "--editable",
     multiple=True,
     metavar="PATH",
-    help="A folder that is used as it stands, to work on it.",
+    help="Install a directory in editable mode.",
 )
 @TRUST
 @install_options
@@ -362,11 +362,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Install plugins where the host runs: in its own environment.
+    """Install plugins into genai-host's environment.
 
-    PLUGIN is the exact name of a distribution, a folder, a wheel or an address. Before code of
-    a third party is installed, the command asks. What follows -- is for the installer (pip, uv
-    or pipx):
+    PLUGIN is the exact name of a distribution, a directory, a wheel or a URL. The command asks
+    before it installs code of a third party. Arguments after -- are passed to the installer
+    (pip, uv or pipx):
 
     \b
     genai-host install genai-vendor-openai

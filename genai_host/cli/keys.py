@@ -15,21 +15,21 @@ from genai_host.errors import ConfigurationError
 
 @click.group(name="keys")
 def command() -> None:
-    """Keep the keys of providers, and say where they come from.
+    """Manage API keys.
 
-    A key comes from the environment, else from the keyring, else from a file that you
-    alone can read. Each instance has its own; NAME is one of `genai-host providers`.
+    A key is read from the environment, else from the keyring, else from a file that only you
+    can read. Each provider has its own keys; `genai-host providers` lists the names.
     """
 
 
 @command.command("set")
 @click.argument("name")
-@click.option("--setting", metavar="SETTING", help="Which of its secrets, if it has several.")
+@click.option("--setting", metavar="SETTING", help="Secret to set, if the provider has several.")
 @pass_app
 def set_key(app: App, name: str, setting: str | None) -> None:
-    """Keep a key: it is asked for, or read from standard input.
+    """Store an API key, read from a prompt or standard input.
 
-    It goes to the keyring where there is one, else to the file.
+    The key is stored in the keyring if there is one, else in a file that only you can read.
     """
     from genai_host.config import must_be_writable
 
@@ -46,7 +46,7 @@ def set_key(app: App, name: str, setting: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def list_keys(app: App, as_json: bool) -> None:
-    """List the secrets that providers take, and where each is; never what it is."""
+    """List API keys and where each is stored, without their values."""
     rows = list(_rows(app))
     if as_json:
         echo_json(rows)
@@ -56,10 +56,10 @@ def list_keys(app: App, as_json: bool) -> None:
 
 @command.command("remove")
 @click.argument("name")
-@click.option("--setting", metavar="SETTING", help="Only this one.")
+@click.option("--setting", metavar="SETTING", help="Secret to delete.  [all of the provider]")
 @pass_app
 def remove(app: App, name: str, setting: str | None) -> None:
-    """Forget the keys of a provider, wherever `keys set` put them."""
+    """Delete the stored keys of a provider."""
     removed = app.host.keys.remove(name, setting)
     if not removed:
         raise ConfigurationError(

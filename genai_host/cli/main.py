@@ -53,7 +53,7 @@ class Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
         commands = _plugin_commands()
         if commands:
-            with formatter.section("Commands of plugins"):
+            with formatter.section("Plugin commands"):
                 formatter.write_dl(sorted(commands.items()))
 
 
@@ -110,10 +110,10 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
     is_eager=True,
     expose_value=False,
     callback=_show_log,
-    help="Say what happens; twice for more.",
+    help="Verbose output; repeat for debug logs.",
 )
 def cli() -> None:
-    """Converse with any model on any provider, through any feature.
+    """Chat with AI models at any provider.
 
     \b
     genai-host ask "What is the capital of France?"

@@ -15,12 +15,12 @@ from genai_host.serializers.listings import model_rows
 
 
 @click.command(name="models")
-@click.option("--all", "everything", is_flag=True, help="Those that cannot run, too.")
-@click.option("--at", metavar="PROVIDER", help="Ask a provider which models it has.")
+@click.option("--all", "everything", is_flag=True, help="Also list models that cannot run.")
+@click.option("--at", metavar="PROVIDER", help="Query this provider for its models.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, everything: bool, at: str | None, as_json: bool) -> None:
-    """List the models that can run, and where."""
+    """List available models and their providers."""
     if at is not None:
         _list_at(app, at, as_json)
         return

@@ -103,50 +103,64 @@ def _show_log(ctx: click.Context, option: click.Parameter, verbose: int) -> None
 
 _MODEL = (
     click.option(
-        "--model", "-m", help="Which model, as `models` lists it.", shell_complete=_names("models")
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="Model name; see `genai-host models`.",
+        shell_complete=_names("models"),
     ),
-    click.option("--provider", "-p", help="At which provider.", shell_complete=_names("providers")),
+    click.option(
+        "--provider",
+        "-p",
+        metavar="NAME",
+        help="Provider to use; see `genai-host providers`.",
+        shell_complete=_names("providers"),
+    ),
 )
 _OPTIONS = (
     *_MODEL,
     click.option(
-        "--feature", "-f", help="Through which feature.", shell_complete=_names("features")
+        "--feature",
+        "-f",
+        metavar="NAME",
+        help="Feature to use; see `genai-host features`.",
+        shell_complete=_names("features"),
     ),
     click.option(
         "--role",
         "roles",
         multiple=True,
         metavar="ROLE=MODEL",
-        help="A model for another role of the feature, as support=smollm2.",
+        help="Model for another role of the feature, for example support=smollm2.",
     ),
-    click.option("--system", "-s", metavar="TEXT", help="What the model is told before all else."),
+    click.option("--system", "-s", metavar="TEXT", help="System prompt."),
     click.option(
         "--param",
         "params",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A model parameter, as temperature=0.2.",
+        help="Model parameter, for example temperature=0.2.",
     ),
     click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="NAME=VALUE",
-        help="A setting of the feature, as history_turns=3.",
+        help="Feature setting, for example history_turns=3.",
     ),
     click.option(
         "--tools",
         "-T",
         multiple=True,
         metavar="NAMES",
-        help="The only tools that it may use, as calculate,git__*.",
+        help="Comma-separated tools to allow, for example calculate,git__*.",
     ),
-    click.option("--no-tools", is_flag=True, help="Use no tools."),
+    click.option("--no-tools", is_flag=True, help="Disable tools."),
     click.option(
         "--max-cost",
         type=click.FloatRange(min=0, min_open=True),
         metavar="DOLLARS",
-        help="Call no model again in a turn that has cost so much.",
+        help="Make no further model calls in a turn that has cost this much, in US dollars.",
     ),
     click.option(
         "--verbose",
@@ -181,13 +195,13 @@ def template_options(function: F) -> F:
             "variables",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A variable of the template, as language=French.",
+            help="Variable of the template, for example language=French.",
         ),
         click.option(
             "--template",
             "-t",
             metavar="NAME",
-            help="A template of yours, as `templates list` lists it; other options win over it.",
+            help="Template to use; other options override it.",
             shell_complete=_template_names,
         ),
     ):

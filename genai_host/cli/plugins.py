@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the installed plugins, with how loading them ended the last time."""
+    """List the installed plugins, and whether each one loaded the last time."""
     if ctx.invoked_subcommand is not None:
         return
     index = PluginIndex()
@@ -34,9 +34,9 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check(names: tuple[str, ...], as_json: bool) -> int:
-    """Load each plugin, or those that are named, and say how it went.
+    """Load all plugins, or those named, and report errors.
 
-    Exits with 1 if one is broken.
+    The exit code is 1 if a plugin is broken.
     """
     _must_exist(names)
     config = _config()
@@ -53,7 +53,7 @@ def check(names: tuple[str, ...], as_json: bool) -> int:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
-    """Load a plugin and show all that is known of it."""
+    """Load a plugin and show its details."""
     _must_exist((name,))
     config = _config()
     for result in _load(config):
@@ -74,7 +74,7 @@ def show(name: str, as_json: bool) -> None:
 @command.command("disable")
 @click.argument("names", nargs=-1, required=True)
 def disable(names: tuple[str, ...]) -> None:
-    """Keep plugins from being loaded: NAME, or DISTRIBUTION:NAME."""
+    """Disable plugins. A name is NAME or DISTRIBUTION:NAME."""
     from genai_host.config import edit_config
 
     _must_exist(names, suggest=False)
@@ -98,7 +98,7 @@ def disable(names: tuple[str, ...]) -> None:
 @command.command("enable")
 @click.argument("names", nargs=-1, required=True)
 def enable(names: tuple[str, ...]) -> None:
-    """Take back `disable`: NAME is that plugin of any distribution."""
+    """Enable disabled plugins. NAME enables that plugin in every distribution."""
     from genai_host.config import edit_config
 
     with edit_config() as document:
@@ -141,17 +141,17 @@ def _that_disable(names: Sequence[str], disabled: Sequence[str]) -> list[str]:
     metavar="DIR",
     default=".",
     type=click.Path(exists=True, file_okay=False),
-    help="Where to make its folder, if not here.",
+    help="Create the project in this directory.  [current directory]",
 )
 def new(kind: str, name: str, directory: str) -> None:
-    """Write a new plugin: a distribution whose tests pass, to go on from.
+    """Create a plugin project with passing tests.
 
-    It gets a folder of its own; nothing is overwritten.
+    The project gets its own directory; existing files are not overwritten.
 
     \b
     genai-host plugins new vendor acme     a provider over HTTP, and its models
-    genai-host plugins new feature poet    something to converse with
-    genai-host plugins new tool letters    what a model may ask for
+    genai-host plugins new feature poet    a feature, which answers the user
+    genai-host plugins new tool letters    a tool that models can call
     """
     from pathlib import Path
 

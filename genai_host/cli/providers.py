@@ -175,7 +175,7 @@ def _plain(value: Any) -> Any:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(app: App, name: str | None, as_json: bool) -> None:
-    """List the provider instances; with NAME, the settings of one."""
+    """List providers, or show the settings of one."""
     absent = app.host.instances.unknown
     if name is None:
         rows = provider_rows(app.host)

@@ -49,7 +49,7 @@ def images_option(function: F) -> F:
         "--save-images",
         metavar="DIR",
         type=click.Path(file_okay=False),
-        help="Keep the pictures that tools give as files in this folder.",
+        help="Save images returned by tools to this directory.",
     )(function)
 
 

@@ -15,11 +15,13 @@ from genai_host.serializers.listings import route_row
 
 
 @click.group(name="routes", invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Models that no provider offers, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: every pair, with reasons.")
+@click.option("--all", "everything", is_flag=True, help="Also list models that no provider offers.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: all models and providers, with reasons."
+)
 @click.pass_context
 def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
-    """Show which model runs on which provider; `explain` says why not."""
+    """Show which models run at which providers; `explain` shows why not."""
     if ctx.invoked_subcommand is not None:
         return
     candidates = ctx.ensure_object(App).host.probe().matrix()
@@ -38,19 +40,19 @@ def command(ctx: click.Context, everything: bool, as_json: bool) -> None:
 
 @command.command("explain")
 @click.argument("name")
-@click.option("--provider", "-p", help="Keep to this provider.")
+@click.option("--provider", "-p", help="Only this provider.")
 @click.option(
     "--for",
     "operation",
     type=click.Choice(["chat", "embed", "moderate", "count"]),
     default="chat",
     show_default=True,
-    help="What the model is to do.",
+    help="Operation that the model must support.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def explain(app: App, name: str, provider: str | None, operation: Operation, as_json: bool) -> None:
-    """Show each candidate for a model's NAME, best first, and why it cannot run."""
+    """Explain where a model can run, best route first, and why not elsewhere."""
     candidates = app.host.probe().explain(name, provider, operation)
     if as_json:
         echo_json([route_row(candidate) for candidate in candidates])

@@ -32,68 +32,77 @@ class Log(NamedTuple):
 
 
 @click.command(name="serve")
-@click.option("--host", "bind", metavar="ADDRESS", help="Listen at this address.  [127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Or 0 for any free one.  [8642]")
+@click.option("--host", "bind", metavar="ADDRESS", help="Address to listen on.  [127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 selects a free one.  [8642]")
 @click.option(
     "--allow-host",
     "hosts",
     metavar="NAME",
     multiple=True,
-    help="Answer under this name, too, as behind a proxy; * for any.",
+    help="Accept this Host header, for example behind a proxy (repeatable; * for any).",
 )
 @click.option(
-    "--cors", metavar="ORIGIN", multiple=True, help="Let pages of this origin use it, too."
+    "--cors",
+    metavar="ORIGIN",
+    multiple=True,
+    help="Allow requests from pages of this origin (repeatable).",
 )
-@click.option("--root-path", metavar="PATH", help="What a proxy puts before all paths.")
+@click.option("--root-path", metavar="PATH", help="Path prefix added by a reverse proxy.")
 @click.option(
-    "--at-once", type=click.IntRange(min=1), metavar="N", help="Answer so many at once.  [64]"
+    "--at-once",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum number of concurrent requests.  [64]",
 )
 @click.option(
     "--waiting",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Let so many wait, and refuse others.  [twice as many]",
+    help="Queue size; further requests get 429.  [twice --at-once]",
 )
 @click.option(
     "--rate",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Take so many requests a minute of one user, or address.",
+    help="Requests per minute per user, or per address without tokens.",
 )
 @click.option(
-    "--workers", type=click.IntRange(min=1), metavar="N", help="Serve in so many processes.  [1]"
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Number of worker processes.  [1]"
 )
-@click.option("--pin/--no-pin", default=None, help="Keep each of them on a core of its own.")
+@click.option("--pin/--no-pin", default=None, help="Pin each worker to a CPU core (Linux).")
 @click.option(
     "--drain",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Let requests go on so long once it is to end.  [10]",
+    help="Time for running requests to finish at shutdown.  [10]",
 )
-@click.option("--certfile", type=click.Path(exists=True, dir_okay=False), help="For https: PEM.")
-@click.option("--keyfile", type=click.Path(exists=True, dir_okay=False), help="Its key: PEM.")
-@click.option("--log", is_flag=True, default=None, help="Print a line for each request.")
 @click.option(
-    "--log-json", is_flag=True, default=None, help="Print what is logged as lines of JSON."
+    "--certfile", type=click.Path(exists=True, dir_okay=False), help="TLS certificate (PEM)."
 )
-@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option(
+    "--keyfile", type=click.Path(exists=True, dir_okay=False), help="TLS private key (PEM)."
+)
+@click.option("--log", is_flag=True, default=None, help="Log requests.")
+@click.option("--log-json", is_flag=True, default=None, help="Write the log as lines of JSON.")
+@click.option("--open", "opens", is_flag=True, help="Open the web page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
 @pass_app
 def command(app: App, /, opens: bool, as_json: bool, **given: Any) -> None:
-    """Serve it all over HTTP: for programs that speak the API of OpenAI, Anthropic, Gemini
-    or Ollama, for those that speak its own, and, with a page to chat in, for browsers.
+    """Start the HTTP server and web page.
 
-    Whoever can reach this machine alone can use it, unless there is a token: without one it
-    listens at no other address. The token is in GENAI_HOST_SERVER_TOKEN, or the configuration
-    says where.
+    It serves the APIs of OpenAI, Anthropic, Gemini and Ollama, its own API, and a page to
+    chat in.
+
+    Without a token it listens only on this machine. Set a token in GENAI_HOST_SERVER_TOKEN, or
+    server.token in the configuration.
 
     \b
     genai-host serve
     OPENAI_BASE_URL=http://127.0.0.1:8642/v1 OPENAI_API_KEY=- my-program
 
-    It ends with Ctrl-C or SIGTERM: what is under way may go on for a while, then it is ended
-    and can be resumed. The second time, it ends at once. Of several processes, SIGHUP replaces
-    one after another.
+    Ctrl-C or SIGTERM stops it. Requests in progress have the time of --drain to finish; after
+    that, their turns are interrupted and can be resumed. A second signal stops it immediately.
+    SIGHUP replaces the worker processes one after another.
     """
     from genai_host.config import read_config
 

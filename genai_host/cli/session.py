@@ -138,16 +138,16 @@ def complete_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list
 
 
 _OPTIONS = (
-    click.option("--continue", "-c", "last", is_flag=True, help="Go on with the last one."),
+    click.option("--continue", "-c", "last", is_flag=True, help="Continue the last conversation."),
     click.option(
         "--cid",
         "--conversation",
         "cid",
         metavar="ID",
         shell_complete=complete_ids,
-        help="Go on with this conversation: its id, or the beginning of it.",
+        help="Continue this conversation: its id or a unique prefix.",
     ),
-    click.option("--no-record", is_flag=True, help="Keep no record of what is said."),
+    click.option("--no-record", is_flag=True, help="Do not save the conversation."),
 )
 
 

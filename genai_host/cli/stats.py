@@ -26,14 +26,14 @@ _PLOTS = ("calls", "tokens", "cost", "failed", "p50", "p95")
     "--by",
     default="model",
     metavar="NAMES",
-    help="Tell apart by model, provider, feature, user and day, with commas between.  [model]",
+    help="Group by model, provider, feature, user or day (comma-separated).  [model]",
 )
 @click.option(
-    "--since", default="", metavar="DAY", help="From this day on (UTC), or 7d for a week."
+    "--since", default="", metavar="DAY", help="First day (UTC): YYYY-MM-DD, or an age such as 7d."
 )
-@click.option("--until", default="", metavar="DAY", help="Up to this day.")
-@click.option("--user", metavar="NAME", help="Of this user alone; an empty one is yours.")
-@click.option("--plot", type=click.Choice(_PLOTS), help="Draw this, as bars.")
+@click.option("--until", default="", metavar="DAY", help="Last day (UTC).")
+@click.option("--user", metavar="NAME", help="Only this user; empty for the server owner.")
+@click.option("--plot", type=click.Choice(_PLOTS), help="Show a bar chart of this value.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def command(
@@ -45,10 +45,9 @@ def command(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Show what calls of models came to: how many there were and failed, tokens, what they cost
-    by list price, and how long answers took.
+    """Show usage, cost and latency of model calls.
 
-    What was deleted is in it as well. Days are those of UTC.
+    Costs are list prices. Calls of deleted conversations are included. Days are in UTC.
     """
     now = app.host.clock.now().astimezone(UTC)
     groups = groups_in(by)

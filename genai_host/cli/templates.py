@@ -66,17 +66,17 @@ def _whole(sources: Sequence[str]) -> list[str]:
 
 @click.group(name="templates")
 def command() -> None:
-    """List, show and remove your templates.
+    """List, show and remove templates.
 
-    `ask --save NAME` writes one; `ask -t NAME` and `chat -t NAME` use it. They are files
-    that you can edit: `templates path` says where.
+    `ask --save NAME` saves a template; `ask -t NAME` and `chat -t NAME` use it. Templates are
+    files that you can edit; `templates path` prints their directory.
     """
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
-    """List them, with the variables that they take."""
+    """List templates with their variables."""
     from genai_host.prompts.templates import template_names
 
     rows = [_row(name) for name in template_names()]
@@ -94,7 +94,7 @@ def list_command(as_json: bool) -> None:
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(name: str, as_json: bool) -> None:
-    """Print what a template says."""
+    """Print a template."""
     from genai_host.prompts.templates import read_template, template_source
 
     if as_json:
@@ -117,7 +117,7 @@ def remove(names: tuple[str, ...]) -> None:
 @command.command("path")
 @click.argument("name", required=False)
 def path(name: str | None) -> None:
-    """Print where they are, or where one is."""
+    """Print the directory of templates, or the path of one."""
     from genai_host.prompts.templates import template_file
     from genai_host.util import paths
 

@@ -18,13 +18,13 @@ from genai_host.tools.sources import of_source
 
 
 @click.group(name="tools", invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: with their parameters.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, including the parameters.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the tools that models may ask for; `call` calls one.
+    """List the tools that models can call; `call` calls one.
 
-    A tool that is not offered is denied, cannot be described, or is of no use where nothing is
-    known of the conversation.
+    A tool that is not offered is denied by `approvals`, has an invalid schema, or is
+    unavailable without the context of a conversation.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -53,7 +53,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_app
 def show(app: App, name: str, as_json: bool) -> None:
-    """Show all that a model is told of a tool, and when it may run."""
+    """Show a tool's description, parameters and approval rule."""
     row = _row(app, app.host.tool(name))
     if as_json:
         echo_json(row)
@@ -74,9 +74,9 @@ def show(app: App, name: str, as_json: bool) -> None:
 @command.command("call")
 @click.argument("name")
 @click.argument("arguments", nargs=-1)
-@click.option("--context", metavar="JSON", help="What the tool is to know of where it is called.")
+@click.option("--context", metavar="JSON", help="Context for the tool, as a JSON object.")
 @images_option
-@click.option("--json", "as_json", is_flag=True, help="Print all of its output as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole output as JSON.")
 @click.pass_context
 def call(
     ctx: click.Context,
@@ -86,12 +86,10 @@ def call(
     save_images: str | None,
     as_json: bool,
 ) -> None:
-    """Call a tool, with ARGUMENTS as NAME=VALUE, or as one JSON object.
+    """Call a tool. ARGUMENTS are NAME=VALUE pairs, or one JSON object.
 
-    Below its output for the model is what it gave to be seen, as tables and charts.
-
-    For a tool that asks for approval, this is it. Exits with 1 if the output tells of a
-    failure.
+    Tables and charts for the user are printed below the output for the model. A tool that
+    needs approval runs without asking. The exit code is 1 if the tool failed.
 
     \b
     genai-host tools call roll sides=6

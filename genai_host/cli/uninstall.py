@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @install_options
 @click.pass_context
 def command(ctx: click.Context, plugins: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
-    """Uninstall plugins, by the exact names of their distributions.
+    """Uninstall plugins. PLUGIN is the exact name of a distribution.
 
-    The host stays, and so does what it or another plugin needs.
+    genai-host itself and the dependencies of other plugins are not uninstalled.
     """
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command(name="upgrade", cls=InstallerCommand)
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
-@click.option("--all", "all_plugins", is_flag=True, help="The host, and all of its plugins.")
+@click.option("--all", "all_plugins", is_flag=True, help="Upgrade genai-host and all plugins.")
 @TRUST
 @install_options
 @click.pass_context
@@ -38,10 +38,11 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Upgrade plugins, by the exact names of their distributions, or the host.
+    """Upgrade plugins or genai-host. PLUGIN is the exact name of a distribution.
 
-    What was installed from a folder, a file or an address is left out by --all: no index
-    has a newer one. If one is named, the command asks first: the index may have a third party's.
+    --all skips what was installed from a directory, a file or a URL, since no package index
+    has a newer version. If one of these is named, the command asks first, as the package index may
+    have a distribution of somebody else under that name.
     """
     from genai_host.plugins.installer import Place, find_installer, installed_distributions
 

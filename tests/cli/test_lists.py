@@ -370,7 +370,7 @@ def test_names_are_completed() -> None:
 
 def test_commands_of_plugins_are_there(terminal: Terminal) -> None:
     assert listed(terminal, "local", "list", "--json")[0]["model"] == "smollm2-135m"
-    assert "Fetch and list the weights" in terminal("--help")[1]
+    assert "Download and list the weights" in terminal("--help")[1]
 
 
 def test_every_exit_code_is_an_int() -> None:

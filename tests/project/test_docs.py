@@ -10,11 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
-from support import Terminal
 
 from genai_host import Config, Host, StaticPlugins
 from genai_host.api import hooks
@@ -22,6 +21,9 @@ from genai_host.api.schema import message_schema
 from genai_host.cli.main import cli, commands
 from genai_host.config import read_config
 from genai_host.config.schema import KEYS
+
+if TYPE_CHECKING:
+    from support import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -45,6 +45,6 @@ def genai_http_routes() -> Iterable[HttpRoute]:
 def genai_commands() -> Iterable[Command]:
     yield Command(
         "assistants",
-        "Make, list, show, delete, run and import assistants.",
+        "Create, list, show, delete, run and import assistants.",
         "genai_feature_assistants.cli.group:assistants",
     )

@@ -49,7 +49,7 @@ def genai_tool_sources() -> Iterable[ToolSource]:
 
 @hookimpl
 def genai_commands() -> Iterable[Command]:
-    yield Command("mcp", "List MCP servers and what they have; be one.", "genai_mcp.cli:mcp")
+    yield Command("mcp", "List MCP servers, or run genai-host as one.", "genai_mcp.cli:mcp")
 
 
 @hookimpl

@@ -29,7 +29,7 @@ _SECONDS = 30.0  # that a server may take: it may have to be started
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def mcp(ctx: click.Context, as_json: bool) -> None:
-    """List the MCP servers whose tools are used here; `serve` is a server itself."""
+    """List MCP servers, or run genai-host as one."""
     if ctx.invoked_subcommand is None:
         _list(ctx, (), as_json)
 
@@ -39,18 +39,23 @@ def mcp(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
-    """List the MCP servers of mcp.json, or those that are named: whether they answer, and
-    the tools that they have.
+    """List the MCP servers of mcp.json, or those named, with their tools.
 
-    Each is started, or connected to. Exits with 1 if one of them does not answer.
+    Each server is started or connected to. The exit code is 1 if one does not respond.
     """
     _list(ctx, names, as_json)
 
 
 @mcp.command("serve")
-@click.option("--tool", "tools", multiple=True, metavar="NAME", help="Offer this tool, not all.")
 @click.option(
-    "--feature", "features", multiple=True, metavar="NAME", help="Offer this feature, not all."
+    "--tool", "tools", multiple=True, metavar="NAME", help="Offer only this tool (repeatable)."
+)
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="NAME",
+    help="Offer only this feature (repeatable).",
 )
 @click.option("--no-tools", is_flag=True, help="Offer no tools.")
 @click.option("--no-features", is_flag=True, help="Offer no features.")
@@ -59,10 +64,10 @@ def list_command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> N
     "approved",
     multiple=True,
     metavar="NAME",
-    help="Let this tool run unasked, though it is one that asks.",
+    help="Run this tool without asking for approval (repeatable).",
 )
-@click.option("-m", "--model", help="The model that features use.")
-@click.option("--record", is_flag=True, help="Keep the conversations with features.")
+@click.option("-m", "--model", metavar="NAME", help="Model for features.")
+@click.option("--record", is_flag=True, help="Save the conversations with features.")
 @click.pass_context
 def serve_command(
     ctx: click.Context,
@@ -74,12 +79,12 @@ def serve_command(
     model: str | None,
     record: bool,
 ) -> None:
-    """Be an MCP server on the standard streams: with the host's tools, and with its features
-    as tools called ask_FEATURE.
+    """Run an MCP server on standard input and output.
 
-    It is for MCP clients to start. It ends when they close its input, and on SIGTERM and
-    SIGINT. A NAME that ends with * is for all that begin so. A tool that asks for approval
-    runs where the client can ask its user, or if it is approved here.
+    It offers the host's tools, and each feature as a tool called ask_FEATURE. MCP clients start
+    this command. It ends when the client closes its input, or on SIGTERM or SIGINT. A NAME that
+    ends with * is a prefix. A tool that needs approval runs only if the client can ask its
+    user, or with --approve.
     """
     from genai_mcp.server.calls import Service
     from genai_mcp.server.offer import Choice, Offer

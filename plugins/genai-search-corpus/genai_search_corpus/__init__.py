@@ -22,7 +22,7 @@ def genai_tool_sources() -> Iterable[ToolSet[Any]]:
 @hookimpl
 def genai_commands() -> Iterable[Command]:
     yield Command(
-        "corpus", "Index a folder of documents, and search it.", "genai_search_corpus.cli:corpus"
+        "corpus", "Index and search a directory of documents.", "genai_search_corpus.cli:corpus"
     )
 
 

@@ -18,22 +18,22 @@ _SHOWN = 300  # characters of a passage
 
 @click.group()
 def corpus() -> None:
-    """Index a folder of documents, and search it.
+    """Index and search a directory of documents.
 
-    The folder is that of tools.corpus.folder.
+    The directory is set by tools.corpus.folder.
     """
 
 
 @corpus.command("index")
-@click.option("--folder", metavar="FOLDER", help="Another folder.")
+@click.option("--folder", metavar="FOLDER", help="Use this directory instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
 @click.pass_context
 def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: bool) -> None:
-    """Make the index, or bring it up to date.
+    """Create or update the index.
 
-    A search does so as well, as far as it has the time: what is not done yet is found by its
-    words alone. It may be interrupted at any time.
+    Searches update the index too, within a time limit; passages not yet indexed are found by
+    their words only. You can interrupt this command at any time.
     """
     given = _settings(ctx, folder)
     is_seen = not quiet and sys.stderr.isatty()
@@ -60,8 +60,10 @@ def index_command(ctx: click.Context, folder: str | None, as_json: bool, quiet: 
 
 @corpus.command("search")
 @click.argument("query", nargs=-1, required=True)
-@click.option("--folder", metavar="FOLDER", help="Another folder.")
-@click.option("--limit", "-n", default=5, type=click.IntRange(1, 50), help="Results at most.")
+@click.option("--folder", metavar="FOLDER", help="Use this directory instead.")
+@click.option(
+    "--limit", "-n", default=5, type=click.IntRange(1, 50), help="Maximum number of results."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def search_command(

@@ -32,9 +32,7 @@ def genai_reactions() -> Iterable[ReactionType]:
 
 @hookimpl
 def genai_commands() -> Iterable[Command]:
-    yield Command(
-        "sandbox", "Fetch what Python of models runs in.", "genai_tools_sandbox.cli:sandbox"
-    )
+    yield Command("sandbox", "Download the Python sandbox.", "genai_tools_sandbox.cli:sandbox")
 
 
 def _open(settings: Settings) -> ToolSource:

@@ -16,16 +16,16 @@ from genai_tools_sandbox.settings import Settings
 
 @click.group()
 def sandbox() -> None:
-    """Fetch what Python of models runs in."""
+    """Download the sandbox in which Python code of models runs."""
 
 
 @sandbox.command("pull")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
 @click.pass_context
 def pull_command(ctx: click.Context, quiet: bool) -> None:
-    """Fetch Pyodide from the registry of npm, check it and keep it.
+    """Download Pyodide from the npm registry and verify it.
 
-    The registry is that of npm's settings: npm_config_registry, or ~/.npmrc.
+    The registry is set by npm_config_registry, or in ~/.npmrc.
     """
     is_seen = not quiet and sys.stderr.isatty()
 

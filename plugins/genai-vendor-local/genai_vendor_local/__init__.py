@@ -37,5 +37,5 @@ def genai_offerings() -> Iterable[Offering]:
 @hookimpl
 def genai_commands() -> Iterable[Command]:
     yield Command(
-        "local", "Fetch and list the weights of local models.", "genai_vendor_local.cli:local"
+        "local", "Download and list the weights of local models.", "genai_vendor_local.cli:local"
     )

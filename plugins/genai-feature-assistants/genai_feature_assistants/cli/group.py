@@ -43,13 +43,18 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
-@click.option("--user", metavar="NAME", default="", help="For this user of the server's.")
+@click.option(
+    "--user",
+    metavar="NAME",
+    default="",
+    help="User of the server whose assistants are used.  [server owner]",
+)
 @click.pass_context
 def assistants(ctx: click.Context, user: str) -> None:
-    """Make, list, show, delete and run assistants; import them.
+    """Create, list, show, delete, run and import assistants.
 
-    They are those that `genai-host serve` has at /v1/assistants. ID is the id of one, the
-    beginning of it, or its name if no other is called so.
+    `genai-host serve` serves the same assistants at /v1/assistants. ID is the id of an
+    assistant, a unique prefix of it, or its name if the name is unique.
     """
     terminal.be_user(ctx, user)
 
@@ -60,15 +65,17 @@ assistants.add_command(import_command)
 
 @assistants.command("create")
 @click.argument("name", required=False)
-@click.option("--model", "-m", help="What answers, as `genai-host models` lists it.")
-@click.option("--instructions", metavar="TEXT", help="What the model is told before all else.")
-@click.option("--instructions-file", metavar="FILE", type=_FILE, help="The same, from a file.")
+@click.option("--model", "-m", metavar="NAME", help="Model name; see `genai-host models`.")
+@click.option("--instructions", metavar="TEXT", help="System prompt.")
+@click.option(
+    "--instructions-file", metavar="FILE", type=_FILE, help="Read the system prompt from a file."
+)
 @click.option(
     "--tool",
     "tools",
     multiple=True,
     type=click.Choice(_TOOLS),
-    help="What it may use; more than once.",
+    help="Tool that the assistant may use (repeatable).",
 )
 @click.option(
     "--file",
@@ -76,13 +83,13 @@ assistants.add_command(import_command)
     multiple=True,
     metavar="PATH",
     type=_FILE,
-    help="A file for its tools; more than once.",
+    help="File for its tools (repeatable).",
 )
 @click.option(
     "--json-file",
     metavar="FILE",
     type=_FILE,
-    help="A definition, as the API takes it or shows it; options win over it.",
+    help="Definition of the assistant, as in the API; other options override it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the assistant as JSON.")
 @click.pass_context
@@ -97,9 +104,10 @@ def create_command(
     json_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Make an assistant called NAME; its id is printed.
+    """Create an assistant called NAME and print its id.
 
-    Files go to the tools that it has: file_search searches them, code_interpreter reads them.
+    Files are given to the tools of the assistant: file_search searches them, code_interpreter
+    reads them.
     """
     if instructions is not None and instructions_file is not None:
         raise click.UsageError("give --instructions, or --instructions-file")
@@ -198,12 +206,12 @@ def _kept(
 
 
 @assistants.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list, an object for each.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of objects.")
 @click.pass_context
 def list_command(ctx: click.Context, as_json: bool) -> None:
-    """List the assistants, the last that was made first.
+    """List assistants, newest first.
 
-    JSON has them as the API shows them.
+    JSON has the objects of the API.
     """
     every = list(reversed(list(shelf_of(ctx, "assistant").all())))
     if as_json:
@@ -227,10 +235,10 @@ def list_command(ctx: click.Context, as_json: bool) -> None:
 
 @assistants.command("show")
 @click.argument("id")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API shows it.")
+@click.option("--json", "as_json", is_flag=True, help="Print the object of the API as JSON.")
 @click.pass_context
 def show_command(ctx: click.Context, id: str, as_json: bool) -> None:
-    """Show what an assistant is, and which files it has."""
+    """Show an assistant and its files."""
     assistant = found(ctx, id)
     if as_json:
         echo_json(shown(assistant))
@@ -279,7 +287,7 @@ def _files_of(ctx: click.Context, assistant: Object) -> Iterator[str]:
 @click.argument("id")
 @click.pass_context
 def delete_command(ctx: click.Context, id: str) -> None:
-    """Delete an assistant. Its threads, vector stores and files stay, as with the API."""
+    """Delete an assistant. Its threads, vector stores and files are not deleted."""
     assistant = found(ctx, id)
     shelf_of(ctx, "assistant").delete(assistant["id"])
     note(f"deleted: {assistant['id']}")

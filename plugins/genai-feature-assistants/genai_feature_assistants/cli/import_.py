@@ -29,16 +29,16 @@ _MOST_TOLD = 50
     metavar="FILE...",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option("--replace", is_flag=True, help="Replace what is there already.")
+@click.option("--replace", is_flag=True, help="Replace objects that exist already.")
 @click.option(
     "--model",
     "models",
     multiple=True,
     metavar="OLD=NEW",
-    help="Have another model answer, as gpt-4o=smollm2; more than once.",
+    help="Replace a model, for example gpt-4o=smollm2 (repeatable).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what became of it as JSON.")
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show progress.")
 @click.pass_context
 def import_command(
     ctx: click.Context,
@@ -48,16 +48,15 @@ def import_command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Import assistants, threads, messages, vector stores and files that were exported.
+    """Import exported assistants, threads, messages, vector stores and files.
 
-    Each FILE is JSON, as OpenAI's API shows it: an object, a list of objects, a page of a
-    list, or one of these on each line. The bytes of a file are beside the FILE that tells of
-    it, called as its id or its filename. Ids, times and metadata stay as they are.
+    Each FILE is JSON in the format of OpenAI's API: an object, a list of objects, a page of a
+    list, or one of these on each line. The content of an uploaded file must be in the same
+    directory as FILE, named by its id or filename. Ids, times and metadata are preserved.
 
-    What cannot be imported is told, and the rest is imported; the exit code is 1 then. The
-    same command may be given again: what is there already is left alone. JSON has counts (by
-    kind: imported, replaced, left alone, failed), failed (kind, id, at and why of each) and
-    warnings.
+    Objects that cannot be imported are reported; the others are imported, and the exit code is
+    1. You can run the same command again: existing objects are skipped. JSON: counts (by kind:
+    imported, replaced, left alone, failed), failed (kind, id, at, why), warnings.
     """
     from genai_feature_assistants.imports import import_files
 

@@ -152,16 +152,16 @@ _FOR_FILES = ("file_search", "code_interpreter")
 @click.command("run")
 @click.argument("id")
 @click.argument("words", nargs=-1)
-@click.option("--thread", metavar="ID", help="Go on with this thread: its id, or its beginning.")
+@click.option("--thread", metavar="ID", help="Continue this thread: its id or a unique prefix.")
 @click.option(
     "--file",
     "files",
     multiple=True,
     metavar="PATH",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Send a file along, for the assistant's tools, or a picture to be seen.",
+    help="Attach a file for the assistant's tools, or an image.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON, once it is whole.")
+@click.option("--json", "as_json", is_flag=True, help="Print the complete answer as JSON.")
 @click.pass_context
 def run_command(
     ctx: click.Context,
@@ -171,14 +171,14 @@ def run_command(
     files: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Say WORDS to an assistant, and print its answer as it is written.
+    """Send WORDS to an assistant, and print its answer as it is streamed.
 
-    ID is the assistant's, or the beginning of it, or its name. Without WORDS, what is piped
-    in is said. Below the answer is where it is from; the thread to go on with is told on
-    standard error. Ctrl-C cancels the run.
+    ID is the id of the assistant, a unique prefix of it, or its name. Without WORDS, the
+    message is piped input. Sources are printed below the answer, and the command that continues
+    the thread on standard error. Ctrl-C cancels the run.
 
-    JSON has text, citations and files (text, file_id and filename of each), assistant,
-    thread, run, status, model and usage.
+    JSON: text, citations and files (text, file_id and filename of each), assistant, thread,
+    run, status, model, usage.
     """
     said = _said(words)
     assistant = found(ctx, id)
