@@ -145,15 +145,15 @@ class Agent:
         except GenaiError as error:
             error.raw_reply = error.raw_reply or last.raw_reply
             raise
-        completion = self._as_asked(completion)
-        return evolve(completion, raw_reply=last.raw_reply) if last.raw_reply else completion
+        answer: Completion = self._as_asked(completion)
+        return evolve(answer, raw_reply=last.raw_reply) if last.raw_reply else answer
 
     def _as_asked(self, result: Any) -> Any:
         """With the model configuration by whose name the model was asked for."""
-        if self.choice is None or not self.choice.configuration or result.route is None:
+        asked = self.choice.configuration if self.choice else ""
+        if not asked or result.route is None:
             return result
-        route = evolve(result.route, configuration=self.choice.configuration)
-        return evolve(result, route=route)
+        return evolve(result, route=evolve(result.route, configuration=asked))
 
     def _checked(self, completion: Completion, prompt: Prompt) -> Completion:
         checker = self._checker(prompt.schema)

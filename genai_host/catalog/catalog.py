@@ -33,7 +33,7 @@ class ModelChoice:
 
     model: str
     configuration: str = ""
-    provider_order: tuple[str, ...] = field(default=(), converter=tuple)
+    provider_order: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
@@ -106,8 +106,10 @@ class Catalog:
 
         Raises `NoRoute`, and `ConfigurationError` where configurations lead in a circle.
         """
-        asked, parameters, order = "", {}, ()
-        target, at, chain = name, "", []
+        target, at = name, ""
+        chain: list[str] = []
+        order: Sequence[str] = ()
+        parameters: dict[str, Any] = {}
         while found := self._configuration_in(target, chain):
             if found in chain:
                 way = " of ".join([*chain, found])
@@ -116,7 +118,7 @@ class Catalog:
                 at = self._one_place(name, target.rpartition("@")[2], at)
             chain.append(found)
             config = self.configurations[found]
-            asked, target = asked or found, config.of
+            target = config.of
             parameters = {**config.parameters, **parameters}
             order = order or config.provider_order
         if at:  # where and how it is run was said on the way
@@ -125,7 +127,7 @@ class Catalog:
             if read.instance not in (None, instance):
                 raise NoRoute(f"{name} is at {read.instance}, and not at {instance}")
             target = _name_of(read, instance, dialect)
-        return ModelChoice(target, asked, order, parameters)
+        return ModelChoice(target, chain[0] if chain else "", tuple(order), parameters)
 
     def _configuration_in(self, name: str, before: Sequence[str]) -> str:
         """The configuration that a name is or begins with; empty if it is a model's.

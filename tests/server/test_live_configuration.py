@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,15 @@ def change(*arguments: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
-def ask(client: Client, **more: Any) -> int:
+def answers(client: Client, status: int, **more: Any) -> bool:
     asked = {"messages": [{"role": "user", "content": "hi"}], **more}
-    return client.send("POST", "/v1/chat/completions", asked).status_code
+    return client.send("POST", "/v1/chat/completions", asked).status_code == status
 
 
-def opened(client: Client) -> Any:
-    """The models of a conversation that names none."""
-    return client.send("POST", "/api/v1/conversations", {}).json().get("models")
+def is_opened_with(client: Client, models: Any) -> bool:
+    """Whether a conversation that names no model has these."""
+    reply = client.send("POST", "/api/v1/conversations", {}).json()
+    return bool(reply.get("models") == models)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -57,7 +59,7 @@ def test_item_3_models_defaults_and_providers(service: FakeService, workers: str
 
         def all_answer(status: int, **more: Any) -> None:
             for client in clients:
-                wait_until(lambda client=client: ask(client, **more) == status)
+                wait_until(partial(answers, client, status, **more))
 
         assert read_config().file == ""
         address = f"base_url={service.url}/v1"
@@ -74,7 +76,7 @@ def test_item_3_models_defaults_and_providers(service: FakeService, workers: str
             assert {"precise", "gpt-5.5"} <= {row["id"] for row in rows}
         change("config", "default", "model", "precise")
         for client in clients:
-            wait_until(lambda client=client: opened(client) == {"main": "other/m"})
+            wait_until(partial(is_opened_with, client, {"main": "other/m"}))
         change("models", "remove", "gpt-5.5")
         change("config", "default", "model", "--remove")
         change("models", "remove", "precise")

@@ -93,6 +93,8 @@ def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) ->
     assert (made["configuration"], made["runs"]) == (expected, True)
     assert made in api.get("/models")["data"]
     assert "precise" in [each.name for each in served_models(api.host)]
+    chosen = api.get("/routes?runs=true&operation=chat")["data"][0]  # what the page offers
+    assert [chosen[key] for key in ("model", "name", "provider")] == ["precise", "precise", "fake"]
     answer = api.said(api.opened(model="precise"))["answer"]
     assert api.fake.prompts[-1].parameters == {"temperature": 0, "seed": 3}
     assert answer["details"][0]["data"]["configuration"] == "precise"
