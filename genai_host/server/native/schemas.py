@@ -206,6 +206,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Conversation": _shape(
         {
             **_SUMMARY,
+            "configurations": {"type": "object", "additionalProperties": _TEXT},
             "parameters": _OBJECT,
             "settings": _OBJECT,
             "tools": _or_null(_NAMES),

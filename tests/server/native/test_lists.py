@@ -95,7 +95,10 @@ def test_item_3_a_model_configuration_from_its_beginning_to_its_end(api: Api) ->
     assert "precise" in [each.name for each in served_models(api.host)]
     chosen = api.get("/routes?runs=true&operation=chat")["data"][0]  # what the page offers
     assert [chosen[key] for key in ("model", "name", "provider")] == ["precise", "precise", "fake"]
-    answer = api.said(api.opened(model="precise"))["answer"]
+    path = api.opened(model="precise")
+    answer = api.said(path)["answer"]
+    shown = api.get(path)
+    assert (shown["models"], shown["configurations"]) == ({"main": "fake"}, {"main": "precise"})
     assert api.fake.prompts[-1].parameters == {"temperature": 0, "seed": 3}
     assert answer["details"][0]["data"]["configuration"] == "precise"
     assert api.refused("POST", "/models", body) == (409, "conflict")
